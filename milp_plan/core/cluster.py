@@ -1,0 +1,130 @@
+"""The machines: device classes, devices, directed channels and process groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+
+from .quantity import TICKS_PER_SECOND, ceil_div
+
+
+class CommunicationModel(StrEnum):
+    """What a transfer holds while it runs (law 3)."""
+
+    CHANNEL = "channel"
+    """It holds every directed channel it uses."""
+    ENDPOINT = "endpoint"
+    """It holds the send port of its source devices and the receive port of its targets."""
+    DELAY = "delay"
+    """It holds nothing: time passes, nobody waits for a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A kind of device; durations of options are given per class.
+
+    Parameters
+    ----------
+    name
+        For example ``"H100"``.
+    memory_bytes
+        Memory of each device of the class; ``None`` means without limit.
+    """
+
+    name: str
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device. ``memory_bytes`` is already resolved from its class."""
+
+    name: str
+    device_class: str
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A directed link between two devices.
+
+    Parameters
+    ----------
+    source, target
+        Device names.
+    latency_ns
+        Time before the first byte of each message arrives.
+    bandwidth_bytes_per_s
+        Bytes per 10^9 ticks.
+    """
+
+    source: str
+    target: str
+    latency_ns: int
+    bandwidth_bytes_per_s: int
+
+    def transfer_ns(self, num_bytes: int, messages: int = 1) -> int:
+        """Time to send ``num_bytes`` in ``messages`` sends (alpha-beta model, rounded up).
+
+        A bundle of several messages pays latency, and at most one tick of rounding, for each;
+        so sending its parts one after the other always fits into the time of the bundle.
+        """
+        wire = ceil_div(num_bytes * TICKS_PER_SECOND, self.bandwidth_bytes_per_s)
+        return messages * self.latency_ns + wire + messages - 1
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Devices and what joins them.
+
+    Parameters
+    ----------
+    device_classes, devices, channels
+        In file order, which is the order of every table and array about them.
+    groups
+        Process groups: the device sets an option with a gang larger than one may hold.
+    communication
+        What transfers hold.
+    """
+
+    device_classes: tuple[DeviceClass, ...]
+    devices: tuple[Device, ...]
+    channels: tuple[Channel, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    communication: CommunicationModel = CommunicationModel.CHANNEL
+
+    @cached_property
+    def device_names(self) -> tuple[str, ...]:
+        """Names in device order."""
+        return tuple(device.name for device in self.devices)
+
+    @cached_property
+    def _device_by_name(self) -> dict[str, Device]:
+        return {device.name: device for device in self.devices}
+
+    @cached_property
+    def _channel_by_ends(self) -> dict[tuple[str, str], Channel]:
+        return {(channel.source, channel.target): channel for channel in self.channels}
+
+    def device(self, name: str) -> Device:
+        """Return the device of that name; ``KeyError`` if there is none."""
+        return self._device_by_name[name]
+
+    def channel(self, source: str, target: str) -> Channel | None:
+        """Return the channel from ``source`` to ``target``, or ``None`` if they are not joined."""
+        return self._channel_by_ends.get((source, target))
+
+    def sites(self, gang: int) -> tuple[tuple[str, ...], ...]:
+        """Device sets that an option with this gang may hold."""
+        if gang == 1:
+            return tuple((name,) for name in self.device_names)
+        return tuple(group for group in self.groups if len(group) == gang)
+
+    def with_memory(self, memory_bytes: dict[str, int | None]) -> Cluster:
+        """Return a copy whose named devices have another memory limit."""
+        devices = tuple(
+            replace(device, memory_bytes=memory_bytes.get(device.name, device.memory_bytes))
+            for device in self.devices
+        )
+        return replace(self, devices=devices)

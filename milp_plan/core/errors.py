@@ -1,0 +1,71 @@
+"""The errors a user can meet, and the findings they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with an input.
+
+    Parameters
+    ----------
+    where
+        JSON path, operator or value name inside the file.
+    found
+        What stands there.
+    expected
+        What should stand there.
+    remedy
+        What the user can do about it.
+    file
+        The file it stands in; empty for a problem built in memory.
+    """
+
+    where: str
+    found: str
+    expected: str
+    remedy: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}: {self.where}" if self.file else self.where
+        return f"{place}: found {self.found}, expected {self.expected}; {self.remedy}"
+
+
+class MilpPlanError(Exception):
+    """Base class of every error this package raises on purpose."""
+
+
+class InputError(MilpPlanError):
+    """An input is not what its format says; carries every finding, not only the first."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(str(finding) for finding in self.findings))
+
+    def in_file(self, file: str) -> InputError:
+        """Return the same findings, each naming the file it was found in."""
+        return InputError(replace(finding, file=file) for finding in self.findings)
+
+
+class UnsupportedProblemError(MilpPlanError):
+    """A formulation, planner or bound does not apply to this problem; says why."""
+
+
+class FormulationError(MilpPlanError):
+    """A formulation file does not load, or breaks the protocol."""
+
+
+class BackendUnavailableError(MilpPlanError):
+    """The named solver is not installed here."""
+
+
+class BackendFailureError(MilpPlanError):
+    """The solver ended without an answer that can be used."""
+
+
+class MissingFacetError(MilpPlanError):
+    """A plan lacks a facet (for example its schedule) that the question needs."""

@@ -1,0 +1,327 @@
+"""The computation graph: operators with options, and the values that flow between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import networkx
+
+FULL = "full"
+"""The layout in which every device of a site holds the whole value."""
+
+UPDATE_KIND = "update"
+"""Kind of operators that run once per step, however many micro-batches there are."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to run an operator.
+
+    Parameters
+    ----------
+    name
+        Strategy label, unique within the operator.
+    duration_ns
+        Ticks per device class; a class that is missing cannot run it. On a site of several
+        classes the slowest counts.
+    gang
+        Number of devices held together for the whole time.
+    workspace_bytes
+        Held on each device of the site while the operator runs.
+    reads
+        Input value -> layout this option accepts; ``FULL`` where not named.
+    writes
+        Output value -> layout this option leaves behind; ``FULL`` where not named.
+    """
+
+    name: str
+    duration_ns: Mapping[str, int]
+    gang: int = 1
+    workspace_bytes: int = 0
+    reads: Mapping[str, str] = field(default_factory=dict)
+    writes: Mapping[str, str] = field(default_factory=dict)
+
+    def layout_read(self, value: str) -> str:
+        """Layout in which this option accepts an input value."""
+        return self.reads.get(value, FULL)
+
+    def layout_written(self, value: str) -> str:
+        """Layout in which this option leaves an output value."""
+        return self.writes.get(value, FULL)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node of the graph.
+
+    Parameters
+    ----------
+    name
+        Unique in the graph.
+    kind
+        ``forward``, ``backward-input``, ``backward-weight``, ``update``, ``collective``, ...
+    options
+        At least one.
+    group
+        Operators of one colocation group run on the same devices (law 2).
+    micro_batch
+        Index of the micro-batch, where the graph was unrolled.
+    block
+        Label of the repeated block (for example a layer) it belongs to.
+    """
+
+    name: str
+    options: tuple[Option, ...]
+    kind: str = "forward"
+    group: str | None = None
+    micro_batch: int | None = None
+    block: str | None = None
+
+    def option(self, name: str) -> Option:
+        """Return the option of that name; ``KeyError`` if there is none."""
+        for option in self.options:
+            if option.name == name:
+                return option
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor.
+
+    Parameters
+    ----------
+    name
+        Unique in the graph.
+    producer
+        The operator that makes it; ``None`` for a persistent value (weights, optimizer state,
+        input data), which lies on every device that runs one of its consumers, the whole time.
+    consumers
+        Operators that read it.
+    bytes
+        Layout -> bytes on each device that holds the value in that layout.
+    transfer_bytes
+        Layout -> bytes that travel to each receiving device, where that differs from ``bytes``.
+    messages
+        Sends one transfer takes; more than one for a bundle of tensors.
+    reshard_ns
+        (layout, layout) -> ticks of the collective that changes the layout. A pair that is
+        missing is not allowed. This is the value's transition table.
+    """
+
+    name: str
+    producer: str | None
+    consumers: tuple[str, ...]
+    bytes: Mapping[str, int]
+    transfer_bytes: Mapping[str, int] = field(default_factory=dict)
+    messages: int = 1
+    reshard_ns: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the value exists before the first operator runs."""
+        return self.producer is None
+
+    def payload(self, layout: str) -> int:
+        """Bytes that travel to each receiving device of a copy in ``layout``."""
+        return self.transfer_bytes.get(layout, self.bytes[layout])
+
+
+@dataclass(frozen=True)
+class ComputationGraph:
+    """Operators and values. Edges follow from values: producer before each consumer."""
+
+    operators: tuple[Operator, ...]
+    values: tuple[Value, ...] = ()
+
+    @cached_property
+    def _operators(self) -> dict[str, Operator]:
+        return {operator.name: operator for operator in self.operators}
+
+    @cached_property
+    def _values(self) -> dict[str, Value]:
+        return {value.name: value for value in self.values}
+
+    def operator(self, name: str) -> Operator:
+        """Return the operator of that name; ``KeyError`` if there is none."""
+        return self._operators[name]
+
+    def value(self, name: str) -> Value:
+        """Return the value of that name; ``KeyError`` if there is none."""
+        return self._values[name]
+
+    def has_operator(self, name: str) -> bool:
+        """Whether an operator of that name exists."""
+        return name in self._operators
+
+    def has_value(self, name: str) -> bool:
+        """Whether a value of that name exists."""
+        return name in self._values
+
+    @cached_property
+    def inputs(self) -> dict[str, tuple[Value, ...]]:
+        """Operator -> values it reads, persistent ones included, in value order."""
+        found: dict[str, list[Value]] = {operator.name: [] for operator in self.operators}
+        for value in self.values:
+            for consumer in value.consumers:
+                found[consumer].append(value)
+        return {name: tuple(values) for name, values in found.items()}
+
+    @cached_property
+    def outputs(self) -> dict[str, tuple[Value, ...]]:
+        """Operator -> values it makes, in value order."""
+        found: dict[str, list[Value]] = {operator.name: [] for operator in self.operators}
+        for value in self.values:
+            if value.producer is not None:
+                found[value.producer].append(value)
+        return {name: tuple(values) for name, values in found.items()}
+
+    @cached_property
+    def predecessors(self) -> dict[str, tuple[str, ...]]:
+        """Operator -> operators whose values it reads, each once."""
+        return {
+            name: tuple(dict.fromkeys(v.producer for v in values if v.producer is not None))
+            for name, values in self.inputs.items()
+        }
+
+    @cached_property
+    def successors(self) -> dict[str, tuple[str, ...]]:
+        """Operator -> operators that read its values, each once."""
+        return {
+            name: tuple(dict.fromkeys(c for v in values for c in v.consumers))
+            for name, values in self.outputs.items()
+        }
+
+    @cached_property
+    def topological_order(self) -> tuple[str, ...]:
+        """Operator names, producers first; ties keep file order.
+
+        Raises
+        ------
+        ValueError
+            The graph has a cycle; the message names the operators on it.
+        """
+        missing = {name: len(before) for name, before in self.predecessors.items()}
+        ready = [operator.name for operator in self.operators if missing[operator.name] == 0]
+        order: list[str] = []
+        for name in ready:  # grows while it is read
+            order.append(name)
+            for successor in self.successors[name]:
+                missing[successor] -= 1
+                if missing[successor] == 0:
+                    ready.append(successor)
+        if len(order) < len(self.operators):
+            raise ValueError("cycle: " + " -> ".join(self._find_cycle(set(order))))
+        return tuple(order)
+
+    def _find_cycle(self, done: set[str]) -> list[str]:
+        walk: list[str] = []
+        name = next(operator.name for operator in self.operators if operator.name not in done)
+        while name not in walk:
+            walk.append(name)
+            name = next(before for before in self.predecessors[name] if before not in done)
+        return [name, *reversed(walk[walk.index(name) :])]
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Colocation group -> its operators, in file order."""
+        found: dict[str, list[str]] = {}
+        for operator in self.operators:
+            if operator.group is not None:
+                found.setdefault(operator.group, []).append(operator.name)
+        return {group: tuple(members) for group, members in found.items()}
+
+    def to_networkx(self) -> networkx.DiGraph[str]:
+        """Return the precedence graph; nodes are operator names, edges carry their values."""
+        import networkx
+
+        digraph: networkx.DiGraph[str] = networkx.DiGraph()
+        for operator in self.operators:
+            digraph.add_node(operator.name, kind=operator.kind, group=operator.group)
+        for value in self.values:
+            for consumer in value.consumers:
+                if value.producer is None:
+                    continue
+                if not digraph.has_edge(value.producer, consumer):
+                    digraph.add_edge(value.producer, consumer, values=[])
+                digraph.edges[value.producer, consumer]["values"].append(value.name)
+        return digraph
+
+    def unroll(self, num_microbatches: int) -> ComputationGraph:
+        """Run the graph once per micro-batch.
+
+        Operators of kind ``update`` and persistent values stay single; everything else is copied
+        as ``name@m``. Copies of one operator share a colocation group (they use the same
+        weights), and the update reads what every micro-batch left for it.
+
+        Parameters
+        ----------
+        num_microbatches
+            At least 1.
+
+        Raises
+        ------
+        ValueError
+            ``num_microbatches`` is below 1.
+        """
+        if num_microbatches < 1:
+            raise ValueError(f"num_microbatches is {num_microbatches}, expected at least 1")
+        batches = range(num_microbatches)
+        single = {op.name for op in self.operators if op.kind == UPDATE_KIND}
+
+        def names(operator: str, batch: int | None) -> tuple[str, ...]:
+            if operator in single:
+                return (operator,)
+            return tuple(f"{operator}@{m}" for m in (batches if batch is None else (batch,)))
+
+        operators: list[Operator] = []
+        for operator in self.operators:
+            if operator.name in single:
+                operators.append(self._rename_reads(operator, batches))
+                continue
+            group = operator.group or operator.name
+            operators += [
+                self._rename_reads(replace(operator, group=group, micro_batch=m), (m,), f"@{m}")
+                for m in batches
+            ]
+        values: list[Value] = []
+        for value in self.values:
+            if value.producer is None or value.producer in single:
+                consumers = tuple(n for c in value.consumers for n in names(c, None))
+                values.append(replace(value, consumers=consumers))
+                continue
+            for m in batches:
+                consumers = tuple(n for c in value.consumers for n in names(c, m))
+                values.append(
+                    replace(
+                        value,
+                        name=f"{value.name}@{m}",
+                        producer=f"{value.producer}@{m}",
+                        consumers=consumers,
+                    )
+                )
+        return ComputationGraph(tuple(operators), tuple(values))
+
+    def _rename_reads(
+        self, operator: Operator, batches: range | tuple[int, ...], suffix: str = ""
+    ) -> Operator:
+        """Point an unrolled operator's layout tables at the unrolled values."""
+
+        def renamed(layouts: Mapping[str, str]) -> dict[str, str]:
+            result: dict[str, str] = {}
+            for name, layout in layouts.items():
+                producer = self.value(name).producer
+                shared = producer is None or self.operator(producer).kind == UPDATE_KIND
+                for m in batches:
+                    result[name if shared else f"{name}@{m}"] = layout
+            return result
+
+        options = tuple(
+            replace(option, reads=renamed(option.reads), writes=renamed(option.writes))
+            for option in operator.options
+        )
+        return replace(operator, name=operator.name + suffix, options=options)

@@ -1,0 +1,99 @@
+"""A plan: which option each operator runs with, where, when, and what travels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Placement(NamedTuple):
+    """An option of an operator together with the devices that run it."""
+
+    option: str
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRun:
+    """One operator as the plan runs it. Times are ``None`` in a plan without a schedule."""
+
+    operator: str
+    option: str
+    devices: tuple[str, ...]
+    start_ns: int | None = None
+    stop_ns: int | None = None
+
+    @property
+    def placement(self) -> Placement:
+        """Option and devices."""
+        return Placement(self.option, self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One journey of a value: it makes a copy in ``layout`` on each target device.
+
+    ``source`` is a device of the producer (for a copy in layout ``full`` made from ``full``), or
+    all devices of the producer in order (for every change of layout and every sharded copy).
+    """
+
+    value: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    layout: str
+    start_ns: int | None = None
+    stop_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Answer to a planning problem; plain data that stands alone.
+
+    Parameters
+    ----------
+    problem
+        Name of the problem it answers.
+    runs
+        One entry per operator.
+    transfers
+        Every copy that an operator's own run does not make.
+    fingerprint
+        Fingerprint of the problem, when the writer knew it.
+    objective, value
+        What the writer claims the plan achieves; the checker recomputes it.
+    planner
+        Who made it.
+    """
+
+    problem: str
+    runs: tuple[OperatorRun, ...]
+    transfers: tuple[Transfer, ...] = ()
+    fingerprint: str | None = None
+    objective: str | None = None
+    value: int | None = None
+    planner: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _runs(self) -> dict[str, OperatorRun]:
+        return {run.operator: run for run in self.runs}
+
+    def run(self, operator: str) -> OperatorRun:
+        """Return the run of an operator; ``KeyError`` if the plan has none."""
+        return self._runs[operator]
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether every run and transfer has its times."""
+        tasks: list[OperatorRun | Transfer] = [*self.runs, *self.transfers]
+        return all(task.start_ns is not None and task.stop_ns is not None for task in tasks)
+
+    @property
+    def stop_ns(self) -> int:
+        """Latest stop of any run; 0 for an empty plan or one without a schedule."""
+        return max((run.stop_ns or 0 for run in self.runs), default=0)
+
+    def claimed(self, objective: str, value: int, planner: str | None = None) -> Plan:
+        """Return the plan with the value its maker claims for it."""
+        return replace(self, objective=objective, value=value, planner=planner or self.planner)

@@ -1,0 +1,62 @@
+"""The schedule of a plan: tasks on resources, for whoever draws, exports or sequences it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .cluster import Cluster, CommunicationModel
+from .errors import MissingFacetError
+from .plan import Plan
+from .problem import PlanningProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something that holds resources for a while.
+
+    ``resources`` are device names for an operator; for a transfer ``a->b``, ``send a`` or
+    ``receive b``, by the communication model (none under ``delay``).
+    """
+
+    name: str
+    kind: str
+    resources: tuple[str, ...]
+    start_ns: int
+    stop_ns: int
+
+
+def transfer_resources(
+    cluster: Cluster, source: tuple[str, ...], target: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Names of what a transfer holds while it runs (law 3), each once, in a fixed order."""
+    pairs = [(a, b) for a in source for b in target if a != b]
+    if cluster.communication is CommunicationModel.CHANNEL:
+        return tuple(f"{a}->{b}" for a, b in pairs)
+    if cluster.communication is CommunicationModel.ENDPOINT:
+        ports = [f"send {a}" for a, _ in pairs] + [f"receive {b}" for _, b in pairs]
+        return tuple(dict.fromkeys(ports))
+    return ()
+
+
+def schedule(problem: PlanningProblem, plan: Plan) -> tuple[Task, ...]:
+    """List the plan's operators and transfers as tasks, by start time.
+
+    Raises
+    ------
+    MissingFacetError
+        The plan has no schedule.
+    """
+    tasks = []
+    for run in plan.runs:
+        kind = problem.graph.operator(run.operator).kind
+        tasks.append((run.operator, kind, run.devices, run.start_ns, run.stop_ns))
+    for transfer in plan.transfers:
+        held = transfer_resources(problem.cluster, transfer.source, transfer.target)
+        name = f"{transfer.value} to {'+'.join(transfer.target)}"
+        tasks.append((name, "transfer", held, transfer.start_ns, transfer.stop_ns))
+    done = []
+    for name, kind, resources, start, stop in tasks:
+        if start is None or stop is None:
+            raise MissingFacetError(f"plan of {plan.problem!r} has no schedule: {name!r} no times")
+        done.append(Task(name, kind, resources, start, stop))
+    return tuple(sorted(done, key=lambda task: (task.start_ns, task.stop_ns, task.name)))

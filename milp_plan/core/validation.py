@@ -1,0 +1,239 @@
+"""Every structural defect of a graph on a cluster, found in one pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from .cluster import Cluster
+from .errors import Finding
+from .graph import FULL, ComputationGraph, Operator, Value
+
+
+def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
+    """List every defect; an empty list means the problem is well formed.
+
+    References are checked first: checks that follow references only run when all of them hold.
+    """
+    findings = list(
+        chain(
+            _duplicates("operators", (operator.name for operator in graph.operators)),
+            _duplicates("values", (value.name for value in graph.values)),
+            _cluster_findings(cluster),
+            chain.from_iterable(_value_references(value, graph) for value in graph.values),
+        )
+    )
+    if not graph.operators:
+        findings.append(Finding("operators", "none", "at least one", "add an operator"))
+    if findings:
+        return findings
+    findings += chain.from_iterable(_operator_findings(op, cluster) for op in graph.operators)
+    try:
+        order = graph.topological_order
+    except ValueError as error:
+        return [*findings, Finding("values", str(error), "an acyclic graph", "break the cycle")]
+    assert len(order) == len(graph.operators)
+    if findings:
+        return findings
+    findings += chain.from_iterable(_layout_findings(op, graph) for op in graph.operators)
+    findings += _gang_of_layouts(graph)
+    findings += _group_findings(graph, cluster)
+    return findings
+
+
+def _duplicates(where: str, names: Iterable[str]) -> Iterator[Finding]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield Finding(
+                f"{where} {name!r}", f"the name {count} times", "unique names", "rename all but one"
+            )
+        if not name:
+            yield Finding(where, "an empty name", "a name", "name it")
+
+
+def _negative(where: str, number: int) -> Iterator[Finding]:
+    if number < 0:
+        yield Finding(where, str(number), "a number of at least 0", "correct the number")
+
+
+def _cluster_findings(cluster: Cluster) -> Iterator[Finding]:
+    classes = {entry.name for entry in cluster.device_classes}
+    devices = set(cluster.device_names)
+    yield from _duplicates("device_classes", (entry.name for entry in cluster.device_classes))
+    yield from _duplicates("devices", cluster.device_names)
+    if not devices:
+        yield Finding("devices", "none", "at least one", "add a device")
+    for device in cluster.devices:
+        if device.device_class not in classes:
+            yield Finding(
+                f"device {device.name!r}",
+                f"unknown device class {device.device_class!r}",
+                f"one of {sorted(classes)}",
+                "add the class to device_classes or correct the name",
+            )
+        yield from _negative(f"device {device.name!r} memory_bytes", device.memory_bytes or 0)
+    ends = [f"{channel.source}->{channel.target}" for channel in cluster.channels]
+    yield from _duplicates("channels", ends)
+    for name, channel in zip(ends, cluster.channels, strict=True):
+        for end in (channel.source, channel.target):
+            if end not in devices:
+                yield _unknown(f"channel {name}", "device", end)
+        if channel.source == channel.target:
+            yield Finding(f"channel {name}", "a loop", "two devices", "remove the channel")
+        yield from _negative(f"channel {name} latency_ns", channel.latency_ns)
+        if channel.bandwidth_bytes_per_s <= 0:
+            yield Finding(
+                f"channel {name} bandwidth_bytes_per_s",
+                str(channel.bandwidth_bytes_per_s),
+                "a positive number",
+                "correct it, or remove the channel",
+            )
+    for position, group in enumerate(cluster.groups):
+        where = f"groups[{position}]"
+        if len(group) < 2 or len(set(group)) < len(group):
+            yield Finding(where, str(list(group)), "two or more different devices", "correct it")
+        for name in group:
+            if name not in devices:
+                yield _unknown(where, "device", name)
+
+
+def _unknown(where: str, what: str, name: str) -> Finding:
+    return Finding(
+        where, f"unknown {what} {name!r}", f"a known {what}", "add it or correct the name"
+    )
+
+
+def _value_references(value: Value, graph: ComputationGraph) -> Iterator[Finding]:
+    where = f"value {value.name!r}"
+    for name in (*value.consumers, *([] if value.producer is None else [value.producer])):
+        if not graph.has_operator(name):
+            yield _unknown(where, "operator", name)
+    for name, count in Counter(value.consumers).items():
+        if count > 1:
+            yield Finding(where, f"consumer {name!r} {count} times", "each once", "list it once")
+    if value.producer in value.consumers:
+        yield Finding(
+            where, f"cycle: {value.producer} -> {value.producer}", "an acyclic graph", "break it"
+        )
+    if value.persistent and not value.consumers:
+        yield Finding(where, "neither producer nor consumer", "at least one", "remove the value")
+    if not value.bytes:
+        yield Finding(f"{where} bytes", "no layout", "bytes per layout", f"give at least {FULL!r}")
+    if value.messages < 1:
+        yield Finding(f"{where} messages", str(value.messages), "at least 1", "correct it")
+    for table, label in ((value.bytes, "bytes"), (value.transfer_bytes, "transfer_bytes")):
+        for layout, number in table.items():
+            yield from _negative(f"{where} {label}[{layout!r}]", number)
+    for layout in value.transfer_bytes:
+        if layout not in value.bytes:
+            yield _unknown(f"{where} transfer_bytes", "layout", layout)
+    for (before, after), ticks in value.reshard_ns.items():
+        for layout in (before, after):
+            if layout not in value.bytes:
+                yield _unknown(f"{where} reshard_ns", "layout", layout)
+        yield from _negative(f"{where} reshard_ns[{before!r}, {after!r}]", ticks)
+
+
+def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding]:
+    where = f"operator {operator.name!r}"
+    classes = {entry.name for entry in cluster.device_classes}
+    if not operator.options:
+        yield Finding(where, "no options", "at least one", "add an option")
+        return
+    yield from _duplicates(f"{where} options", (option.name for option in operator.options))
+    placeable = False
+    for option in operator.options:
+        place = f"{where} option {option.name!r}"
+        if not option.duration_ns:
+            yield Finding(
+                f"{place} duration_ns", "no duration", "one per device class", "add durations"
+            )
+        for name, ticks in option.duration_ns.items():
+            if name not in classes:
+                yield Finding(
+                    f"{place} duration_ns",
+                    f"unknown device class {name!r}",
+                    f"one of {sorted(classes)}",
+                    "correct the name or add the class",
+                )
+            yield from _negative(f"{place} duration_ns[{name!r}]", ticks)
+        yield from _negative(f"{place} workspace_bytes", option.workspace_bytes)
+        if option.gang < 1:
+            yield Finding(f"{place} gang", str(option.gang), "at least 1", "correct it")
+        placeable = placeable or any(
+            all(cluster.device(d).device_class in option.duration_ns for d in site)
+            for site in cluster.sites(option.gang)
+        )
+    if not placeable:
+        yield Finding(
+            where,
+            "no option that fits any device or group",
+            "a duration for a class in the cluster, and a group of the size of its gang",
+            "add durations, devices or groups",
+        )
+
+
+def _layout_findings(operator: Operator, graph: ComputationGraph) -> Iterator[Finding]:
+    for option in operator.options:
+        place = f"operator {operator.name!r} option {option.name!r}"
+        inputs = {value.name: value for value in graph.inputs[operator.name]}
+        outputs = {value.name: value for value in graph.outputs[operator.name]}
+        for table, known, label in (
+            (option.reads, inputs, "reads"),
+            (option.writes, outputs, "writes"),
+        ):
+            for name in table:
+                if name not in known:
+                    yield _unknown(f"{place} {label}", f"value that it {label}", name)
+        asked = [(v, option.layout_read(v.name)) for v in inputs.values()]
+        asked += [(v, option.layout_written(v.name)) for v in outputs.values()]
+        for value, layout in asked:
+            if layout not in value.bytes:
+                yield Finding(
+                    f"value {value.name!r} bytes",
+                    f"no layout {layout!r}, which {place} uses",
+                    f"one of the layouts used by its operators; it has {sorted(value.bytes)}",
+                    "add the layout to the value or correct the option",
+                )
+
+
+def _gang_of_layouts(graph: ComputationGraph) -> Iterator[Finding]:
+    """A sharded layout belongs to one gang size: its shards are one per device of the site."""
+    gangs: dict[tuple[str, str], set[int]] = {}
+    for operator in graph.operators:
+        for option in operator.options:
+            for value in graph.inputs[operator.name]:
+                key = (value.name, option.layout_read(value.name))
+                gangs.setdefault(key, set()).add(option.gang)
+            for value in graph.outputs[operator.name]:
+                key = (value.name, option.layout_written(value.name))
+                gangs.setdefault(key, set()).add(option.gang)
+    for (value_name, layout), sizes in gangs.items():
+        if layout != FULL and len(sizes) > 1:
+            yield Finding(
+                f"value {value_name!r} layout {layout!r}",
+                f"options with gangs {sorted(sizes)}",
+                "one gang size per sharded layout",
+                "name the layouts apart, for example split2 and split4",
+            )
+
+
+def _group_findings(graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
+    for group, members in graph.groups.items():
+        common: set[tuple[str, ...]] | None = None
+        for name in members:
+            sites = {
+                site
+                for option in graph.operator(name).options
+                for site in cluster.sites(option.gang)
+                if all(cluster.device(d).device_class in option.duration_ns for d in site)
+            }
+            common = sites if common is None else common & sites
+        if not common:
+            yield Finding(
+                f"group {group!r}",
+                "operators with no devices in common",
+                "one set of devices that admits all of them",
+                "split the group or add options",
+            )
