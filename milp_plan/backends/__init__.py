@@ -1,0 +1,1 @@
+"""Solvers, each solve in a process of its own."""

@@ -1,0 +1,1 @@
+"""Lower bounds that hold on the original problem."""

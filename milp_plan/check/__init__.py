@@ -1,0 +1,1 @@
+"""The independent checker: the laws of docs/laws.md, one module per rule."""

@@ -1,0 +1,1 @@
+"""The milp-plan command."""

@@ -1,0 +1,1 @@
+"""Stage one: apply/undo steps that make a problem smaller."""

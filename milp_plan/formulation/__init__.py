@@ -1,0 +1,1 @@
+"""The protocol every formulation follows, and how formulations are found."""

@@ -1,0 +1,1 @@
+"""Heuristics and searches that return a plan without being one MILP."""

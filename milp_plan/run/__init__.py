@@ -1,0 +1,1 @@
+"""The two stages put together, and the record of each run."""

@@ -1,0 +1,1 @@
+"""Generators of real architectures as planning problems."""

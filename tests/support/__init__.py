@@ -1,0 +1,1 @@
+"""Helpers shared by tests: problems, brute force, plan builders."""
