@@ -1,1 +1,5 @@
 """Generators of real architectures as planning problems."""
+
+from .architecture import KINDS, SPLITS, Architecture, Layer
+
+__all__ = ["KINDS", "SPLITS", "Architecture", "Layer"]

@@ -1,0 +1,189 @@
+"""What an architecture is made of: layers, their work, and who reads whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from milp_plan.core import Finding, InputError
+
+KINDS = frozenset(
+    {
+        "add",
+        "attention",
+        "combine",
+        "concat",
+        "conv",
+        "dispatch",
+        "elementwise",
+        "embedding",
+        "expert",
+        "linear",
+        "loss",
+        "norm",
+        "pool",
+        "router",
+        "softmax",
+        "upsample",
+    }
+)
+"""Every kind a layer may have."""
+
+SPLITS = ("batch", "column", "row", "head", "expert")
+"""Every way a layer may be split over the devices of a group."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer; all figures are for one sample (or one sequence) and a forward pass.
+
+    Parameters
+    ----------
+    name
+        Unique in the architecture.
+    kind
+        One of :data:`KINDS`.
+    inputs
+        Names of the layers it reads; empty where it reads the input batch.
+    flops
+        Floating-point operations of the forward pass; a multiply-add counts as two.
+    parameters
+        Number of trained parameters that live with this layer.
+    output_elements
+        Elements of the output.
+    moved_elements
+        Elements that the forward pass reads and writes per sample, the memory side of the
+        roofline. Parameters, which are read once per batch, are not counted here. ``None``:
+        output elements, plus those of every input.
+    workspace_elements
+        Scratch elements held while the layer runs.
+    splits
+        Ways it allows itself to be split over several devices, from :data:`SPLITS`.
+    block
+        Label of the repeated block it belongs to.
+    shares
+        Name of an earlier layer whose parameters it uses as well (tied embeddings).
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    flops: int
+    parameters: int
+    output_elements: int
+    moved_elements: int | None = None
+    workspace_elements: int = 0
+    splits: tuple[str, ...] = ()
+    block: str | None = None
+    shares: str | None = None
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Layers in topological order.
+
+    Parameters
+    ----------
+    name
+        For example ``"resnet50"``.
+    layers
+        Producers first; the last one is the loss.
+    input_elements
+        Elements of one input sample.
+    source
+        Paper or model card that the published figures come from.
+    precision_bytes
+        Bytes of one activation or weight element.
+
+    Raises
+    ------
+    InputError
+        A name twice, an unknown kind or split, an input that is not an earlier layer, or a
+        negative figure.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    input_elements: int
+    source: str
+    precision_bytes: int = 2
+
+    def __post_init__(self) -> None:
+        findings: list[Finding] = []
+        earlier: set[str] = set()
+        for layer in self.layers:
+            findings += _findings(layer, earlier)
+            earlier.add(layer.name)
+        if not self.layers:
+            findings.append(Finding("layers", "none", "at least one", "add a layer"))
+        if findings:
+            raise InputError(findings).in_file(f"architecture {self.name}")
+
+    @property
+    def flops(self) -> int:
+        """Forward floating-point operations for one sample."""
+        return sum(layer.flops for layer in self.layers)
+
+    @property
+    def parameters(self) -> int:
+        """Trained parameters, shared ones counted once."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @cached_property
+    def _layers(self) -> dict[str, Layer]:
+        return {layer.name: layer for layer in self.layers}
+
+    def layer(self, name: str) -> Layer:
+        """Return the layer of that name; ``KeyError`` if there is none."""
+        return self._layers[name]
+
+    @cached_property
+    def readers(self) -> dict[str, tuple[str, ...]]:
+        """Layer -> layers that read its output, in topological order."""
+        found: dict[str, list[str]] = {layer.name: [] for layer in self.layers}
+        for layer in self.layers:
+            for name in layer.inputs:
+                found[name].append(layer.name)
+        return {name: tuple(readers) for name, readers in found.items()}
+
+    def moved_elements(self, layer: Layer) -> int:
+        """Elements per sample that a layer's forward pass reads and writes, weights apart."""
+        if layer.moved_elements is not None:
+            return layer.moved_elements
+        return layer.output_elements + self.elements_read(layer)
+
+    def elements_read(self, layer: Layer) -> int:
+        """Elements per sample of everything the layer reads."""
+        if not layer.inputs:
+            return self.input_elements
+        return sum(self._layers[name].output_elements for name in layer.inputs)
+
+
+def _findings(layer: Layer, earlier: set[str]) -> list[Finding]:
+    where = f"layer {layer.name!r}"
+    findings = []
+    if layer.name in earlier:
+        findings.append(Finding(where, "the name twice", "unique names", "rename one"))
+    if layer.kind not in KINDS:
+        findings.append(
+            Finding(f"{where} kind", repr(layer.kind), f"one of {sorted(KINDS)}", "correct it")
+        )
+    for split in layer.splits:
+        if split not in SPLITS:
+            findings.append(
+                Finding(f"{where} splits", repr(split), f"one of {sorted(SPLITS)}", "correct it")
+            )
+    before = (*layer.inputs, *([] if layer.shares is None else [layer.shares]))
+    for name in before:
+        if name not in earlier:
+            findings.append(
+                Finding(f"{where} inputs", repr(name), "an earlier layer", "reorder or rename")
+            )
+    if len(set(layer.inputs)) < len(layer.inputs):
+        findings.append(Finding(f"{where} inputs", "a name twice", "each once", "list it once"))
+    figures = (layer.flops, layer.parameters, layer.output_elements, layer.workspace_elements)
+    if min(*figures, layer.moved_elements or 0) < 0:
+        findings.append(
+            Finding(where, "a negative figure", "numbers of at least 0", "correct the number")
+        )
+    return findings
