@@ -1,1 +1,5 @@
 """Models as matrices."""
+
+from .compiled import CompiledModel, Values
+
+__all__ = ["CompiledModel", "Values"]

@@ -1,0 +1,239 @@
+"""HiGHS in a process of its own: a hard stop from outside, and every incumbent rescued."""
+
+from __future__ import annotations
+
+import atexit
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core import BackendUnavailableError
+from milp_plan.lp import CompiledModel
+
+from .outcome import Limits, SolverReport, Stop, TracePoint
+from .worker import Job
+
+MINIMUM_VERSION = (1, 15, 1)
+"""highspy 1.14.0 proves a wrong optimum on a two-variable model; the tests hold that canary."""
+
+ProgressHook = Callable[[TracePoint], None]
+
+
+def check_version() -> str:
+    """Return the version of highspy.
+
+    Raises
+    ------
+    BackendUnavailableError
+        highspy is missing, or older than the floor.
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = version("highspy")
+    except PackageNotFoundError as error:
+        raise BackendUnavailableError("highspy is not installed: pip install highspy") from error
+    if tuple(int(part) for part in found.split(".")[:3]) < MINIMUM_VERSION:
+        floor = ".".join(map(str, MINIMUM_VERSION))
+        raise BackendUnavailableError(f"highspy {found} is too old, expected {floor} or newer")
+    return found
+
+
+def _spawn() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "milp_plan.backends.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C reaches us first; we decide what the solver does
+    )
+
+
+class _Spare:
+    """One worker started ahead of time, so that imports do not delay the next solve."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+
+    def take(self) -> subprocess.Popen[bytes]:
+        process, self.process = self.process, None
+        if process is None or process.poll() is not None:
+            process = _spawn()
+        return process
+
+    def prepare(self) -> None:
+        if self.process is None:
+            self.process = _spawn()
+
+    def close(self) -> None:
+        if self.process is not None:
+            _end(self.process)
+            self.process = None
+
+
+_spare = _Spare()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+
+
+class _Conversation:
+    """What the worker has said so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], on_progress: ProgressHook | None) -> None:
+        self.process = process
+        self.on_progress = on_progress
+        self.messages: queue.Queue[tuple[Any, ...] | None] = queue.Queue()
+        self.solution: NDArray[np.float64] | None = None
+        self.objective: float | None = None
+        self.bound: float | None = None
+        self.nodes = 0
+        self.handover_s = 0.0
+        self.start_accepted: bool | None = None
+        self.trace: list[TracePoint] = []
+        self.done: dict[str, Any] | None = None
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        stdout = self.process.stdout
+        assert stdout is not None
+        try:
+            while True:
+                self.messages.put(pickle.load(stdout))
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+            self.messages.put(None)
+
+    def take(self, timeout: float) -> bool:
+        """Handle one message; return False when the worker will say no more."""
+        message = self.messages.get(timeout=timeout)
+        if message is None:
+            return False
+        kind, *content = message
+        if kind == "done":
+            self.done = content[0]
+            return False
+        if kind == "started":
+            self.handover_s, self.start_accepted = content
+            return True
+        if kind == "incumbent":
+            seconds, self.objective, self.solution = content
+        else:
+            seconds, _, bound, self.nodes = content
+            self.bound = bound if bound is not None else self.bound
+        point = TracePoint(seconds, self.objective, self.bound, self.nodes)
+        self.trace.append(point)
+        if self.on_progress is not None:
+            self.on_progress(point)
+        return True
+
+
+def _follow(talk: _Conversation, limits: Limits, began: float) -> Stop | None:
+    """Read until the worker is done; return why we ended it, or None when it ended itself."""
+    deadline = began + limits.time_s + limits.grace_s
+    asked: Stop | None = None
+    while True:
+        try:
+            if not talk.take(timeout=max(0.01, deadline - time.perf_counter())):
+                return asked
+        except queue.Empty:
+            return asked or Stop.TIME_LIMIT
+        except KeyboardInterrupt:
+            if asked is not None:
+                return asked
+            asked = Stop.INTERRUPTED
+            talk.process.terminate()
+            deadline = time.perf_counter() + limits.grace_s
+
+
+def _report(talk: _Conversation, ended: Stop | None, seconds: float) -> SolverReport:
+    done = talk.done or {}
+    solution, objective, bound = talk.solution, talk.objective, talk.bound
+    if done.get("solution") is not None and (objective is None or done["objective"] <= objective):
+        solution, objective = done["solution"], done["objective"]
+    if done.get("bound") is not None:
+        bound = done["bound"]
+    if "stop" in done:
+        stop = ended if ended is Stop.INTERRUPTED else Stop(done["stop"])
+        message = done["message"]
+    elif ended is not None:
+        stop, message = ended, "the solver overran its limit and was ended"
+    else:
+        code = talk.process.poll()
+        stop, message = Stop.KILLED, f"the solver process ended without an answer (exit {code})"
+    return SolverReport(
+        stop=stop,
+        solution=solution,
+        objective=objective,
+        bound=bound,
+        nodes=int(done.get("nodes", talk.nodes)),
+        seconds=seconds,
+        handover_s=talk.handover_s,
+        start_accepted=talk.start_accepted,
+        trace=tuple(talk.trace),
+        message=message,
+    )
+
+
+def solve(
+    model: CompiledModel,
+    limits: Limits,
+    start: NDArray[np.float64] | None = None,
+    on_progress: ProgressHook | None = None,
+    options: dict[str, bool | int | float | str] | None = None,
+    on_spawn: Callable[[int], None] | None = None,
+) -> SolverReport:
+    """Solve a model with HiGHS.
+
+    Never raises because of how the solver ended: a limit, an interruption (Ctrl-C), a crash and a
+    kill are all values of ``report.stop``, and the best incumbent so far is in the report.
+
+    Parameters
+    ----------
+    model, limits
+        What to solve, and for how long.
+    start
+        A complete vector, shape (num_columns,); refused starts are reported, not fatal.
+    on_progress
+        Called with each new trace point.
+    options
+        Further HiGHS options.
+    on_spawn
+        Called with the process id of the solver.
+
+    Raises
+    ------
+    BackendUnavailableError
+        highspy is missing or too old.
+    """
+    check_version()
+    began = time.perf_counter()
+    process = _spare.take()
+    if on_spawn is not None:
+        on_spawn(process.pid)
+    talk = _Conversation(process, on_progress)
+    assert process.stdin is not None
+    try:
+        try:
+            pickle.dump(Job(model, limits, start, options), process.stdin, protocol=5)
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it died; the conversation will say so
+        _spare.prepare()
+        ended = _follow(talk, limits, time.perf_counter())
+    finally:
+        _end(process)
+    return _report(talk, ended, time.perf_counter() - began)

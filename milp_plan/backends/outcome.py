@@ -1,0 +1,107 @@
+"""What a solver is asked and what it answers, the same for every backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Stop(StrEnum):
+    """Why the solver stopped. Which plan it left is a separate answer."""
+
+    PROVED = "proved"
+    """The gap asked for was reached."""
+    INFEASIBLE = "infeasible"
+    TIME_LIMIT = "time_limit"
+    NODE_LIMIT = "node_limit"
+    MEMORY_LIMIT = "memory_limit"
+    KILLED = "killed"
+    """The solver's process ended without a word, or had to be ended."""
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a solve ends, and how it is made repeatable.
+
+    Parameters
+    ----------
+    time_s
+        Wall-clock seconds for the solver; the process is ended ``grace_s`` later at the latest.
+    nodes
+        Branch-and-bound nodes; ``None`` means without limit.
+    gap
+        Relative gap at which the optimum counts as proved.
+    seed, threads
+        Passed to the solver and recorded.
+    grace_s
+        How long the process may overrun the time limit.
+    """
+
+    time_s: float = 60.0
+    nodes: int | None = None
+    gap: float = 1e-6
+    seed: int = 0
+    threads: int = 1
+    grace_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TracePoint:
+    """Incumbent and bound at a moment of the solve; ``None`` while there is none."""
+
+    seconds: float
+    incumbent: float | None
+    bound: float | None
+    nodes: int = 0
+
+
+@dataclass(frozen=True)
+class SolverReport:
+    """A solver's answer.
+
+    Parameters
+    ----------
+    stop
+        Why it stopped.
+    solution
+        Best vector found, shape (num_columns,); ``None`` when there is none.
+    objective, bound
+        Value of that vector and proven bound, in the model's unit; ``None`` when there is none.
+    nodes
+        Branch-and-bound nodes.
+    seconds
+        Wall-clock time in the solver's process, hand-over included.
+    handover_s
+        Of which: handing the matrix to the solver.
+    start_accepted
+        Whether the start was taken; ``None`` when none was given.
+    trace
+        Incumbent and bound over time.
+    message
+        The solver's own word, or what went wrong.
+    """
+
+    stop: Stop
+    solution: NDArray[np.float64] | None = None
+    objective: float | None = None
+    bound: float | None = None
+    nodes: int = 0
+    seconds: float = 0.0
+    handover_s: float = 0.0
+    start_accepted: bool | None = None
+    trace: tuple[TracePoint, ...] = field(default=())
+    message: str = ""
+
+    @property
+    def gap(self) -> float | None:
+        """Relative gap reached, (objective - bound) / |objective|."""
+        if self.objective is None or self.bound is None:
+            return None
+        if self.objective == 0:
+            return 0.0 if self.bound >= 0 else None
+        return max(0.0, (self.objective - self.bound) / abs(self.objective))

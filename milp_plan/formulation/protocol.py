@@ -1,0 +1,89 @@
+"""What a formulation is: a card, typed options, and four methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.lp import CompiledModel, Values
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a formulation says about itself.
+
+    Parameters
+    ----------
+    name
+        The stem of its file.
+    title
+        One line.
+    source
+        Paper and equations, or ``"this project"``.
+    objectives
+        Objectives it can minimise.
+    exact
+        Whether its optimum is the problem's optimum; a relaxation or restriction says ``False``.
+    """
+
+    name: str
+    title: str
+    source: str
+    objectives: tuple[Objective, ...]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Guide:
+    """What is known before the model is built. All of it is optional help.
+
+    Parameters
+    ----------
+    cutoff
+        Value of a known plan, ticks or bytes: better or equal plans are looked for.
+    bound
+        Proven lower bound on the problem.
+    """
+
+    cutoff: int | None = None
+    bound: int | None = None
+
+
+@runtime_checkable
+class Formulation(Protocol):
+    """One mixed-integer formulation of a planning problem.
+
+    ``Options`` is a frozen dataclass: each switch typed, with a default, and its one-line help in
+    ``field(metadata={"help": ...})``.
+    """
+
+    card: Card
+    Options: type
+
+    def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:
+        """Return a reason in words why this problem is not for this formulation, or ``None``."""
+        ...
+
+    def build(
+        self, problem: PlanningProblem, options: Any, guide: Guide
+    ) -> Any:  # ConcreteModel or CompiledModel
+        """Write the model. Its objective, times :meth:`unit`, is in ticks or bytes."""
+        ...
+
+    def unit(self, problem: PlanningProblem, options: Any, guide: Guide) -> float:
+        """Ticks or bytes per unit of the model's objective."""
+        ...
+
+    def decode(self, problem: PlanningProblem, options: Any, values: Values) -> Plan:
+        """Turn a solution into a plan, exactly: decisions are rounded, times are recomputed."""
+        ...
+
+    def encode(
+        self, problem: PlanningProblem, options: Any, model: Any, plan: Plan
+    ) -> Values | None:
+        """Turn a valid plan into a complete start for ``model``, or ``None`` if it cannot be."""
+        ...
+
+
+__all__ = ["Card", "CompiledModel", "Formulation", "Guide", "Values"]

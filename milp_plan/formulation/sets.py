@@ -1,0 +1,245 @@
+"""The sets a scheduling formulation ranges over: placements, flows, transfer tasks.
+
+Everything here follows from the problem alone; no variable and no solver is in sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+
+from milp_plan.core import Placement, PlanningProblem, Value
+from milp_plan.cost import Route, routes
+
+Pair = tuple[str, str]
+Combination = tuple[Placement, Placement]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One way a transfer task can run: for this consumer, between these two placements."""
+
+    consumer: str
+    combination: Combination
+    route: Route
+
+
+@dataclass(frozen=True, slots=True)
+class TransferTask:
+    """A journey that may be needed. Present when one of its legs is chosen.
+
+    ``shared`` tasks serve several consumers that may choose independently; a task that is not
+    shared has at most one chosen leg, given by the flow of its single deciding consumer.
+    """
+
+    name: str
+    value: str
+    producer: str
+    legs: tuple[Leg, ...]
+    consumers: tuple[str, ...]
+    shared: bool
+
+    @property
+    def shortest_ns(self) -> int:
+        """Least time it takes when it is needed."""
+        return min(leg.route.duration_ns for leg in self.legs)
+
+    @property
+    def longest_ns(self) -> int:
+        """Most time it takes."""
+        return max(leg.route.duration_ns for leg in self.legs)
+
+
+class ScheduleSets:
+    """Sets of a problem whose operators and transfers are to be scheduled.
+
+    Parameters
+    ----------
+    problem
+        Any problem with a schedule.
+    """
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self.problem = problem
+        self.graph = problem.graph
+        self.operators = problem.graph.topological_order
+        self.placements = {name: problem.placements(name) for name in self.operators}
+        self.duration = {
+            (name, placement): problem.duration_ns(name, placement)
+            for name in self.operators
+            for placement in self.placements[name]
+        }
+        self.shortest = {
+            name: min(self.duration[name, p] for p in self.placements[name])
+            for name in self.operators
+        }
+        self.longest = {
+            name: max(self.duration[name, p] for p in self.placements[name])
+            for name in self.operators
+        }
+        self.group = {op.name: op.group or f"\0{op.name}" for op in problem.graph.operators}
+
+    @cached_property
+    def values_between(self) -> dict[Pair, tuple[Value, ...]]:
+        """(producer, consumer) -> values that flow between them."""
+        found: dict[Pair, list[Value]] = {}
+        for value in self.graph.values:
+            if value.producer is not None:
+                for consumer in value.consumers:
+                    found.setdefault((value.producer, consumer), []).append(value)
+        return {pair: tuple(values) for pair, values in found.items()}
+
+    @cached_property
+    def combinations(self) -> dict[Pair, dict[Combination, dict[str, tuple[Route, ...]]]]:
+        """(producer, consumer) -> allowed pair of placements -> value -> routes it calls for."""
+        return {pair: dict(self._combine(pair)) for pair in self.values_between}
+
+    def _combine(self, pair: Pair) -> Iterator[tuple[Combination, dict[str, tuple[Route, ...]]]]:
+        producer, consumer = pair
+        same_site = self.group[producer] == self.group[consumer]
+        for made in self.placements[producer]:
+            for read in self.placements[consumer]:
+                if same_site and made.devices != read.devices:
+                    continue
+                needed: dict[str, tuple[Route, ...]] = {}
+                for value in self.values_between[pair]:
+                    ways = routes(self.problem, value, made, consumer, read)
+                    if ways is None:
+                        break
+                    needed[value.name] = ways
+                else:
+                    yield (made, read), needed
+
+    @cached_property
+    def local_pairs(self) -> frozenset[Pair]:
+        """Pairs that always share a site and never need a transfer: no flow is modelled."""
+        return frozenset(
+            (producer, consumer)
+            for (producer, consumer), found in self.combinations.items()
+            if self.group[producer] == self.group[consumer]
+            and not any(ways for needed in found.values() for ways in needed.values())
+            and len(found) == self._same_site_count(producer, consumer)
+        )
+
+    def _same_site_count(self, producer: str, consumer: str) -> int:
+        return sum(
+            made.devices == read.devices
+            for made in self.placements[producer]
+            for read in self.placements[consumer]
+        )
+
+    @cached_property
+    def transfers(self) -> tuple[TransferTask, ...]:
+        """Transfer tasks, in value order."""
+        found: list[TransferTask] = []
+        for value in self.graph.values:
+            if value.producer is not None:
+                found += self._transfers_of(value, value.producer)
+        return tuple(found)
+
+    def _transfers_of(self, value: Value, producer: str) -> list[TransferTask]:
+        legs = [
+            Leg(consumer, combination, route)
+            for consumer in value.consumers
+            for combination, needed in self.combinations[producer, consumer].items()
+            for route in needed[value.name]
+        ]
+        if not legs:
+            return []
+        consumers = tuple(dict.fromkeys(leg.consumer for leg in legs))
+        decider = self._decider(value, producer, legs, consumers)
+        if decider is not None:
+            chosen = tuple(leg for leg in legs if leg.consumer == decider)
+            name = f"send {value.name}"
+            return [TransferTask(name, value.name, producer, chosen, consumers, shared=False)]
+        by_key: dict[tuple[str, tuple[str, ...], str], list[Leg]] = {}
+        for leg in legs:
+            by_key.setdefault(leg.route.key, []).append(leg)
+        tasks = []
+        for (name, target, layout), members in by_key.items():
+            readers = tuple(dict.fromkeys(leg.consumer for leg in members))
+            label = f"send {name} to {'+'.join(target)}" + ("" if layout == "full" else f" {layout}")
+            tasks.append(
+                TransferTask(
+                    label, name, producer, tuple(members), readers, shared=len(readers) > 1
+                )
+            )
+        return tasks
+
+    def _decider(
+        self, value: Value, producer: str, legs: list[Leg], consumers: tuple[str, ...]
+    ) -> str | None:
+        """The consumer whose flow alone decides a single journey, if there is one.
+
+        That is so when no pair of placements calls for two routes and every consumer with a route
+        runs at one site with one option per site, so that they all call for the same copy.
+        """
+        seen: dict[tuple[str, Combination], Route] = {}
+        for leg in legs:
+            if (leg.consumer, leg.combination) in seen:
+                return None
+            seen[leg.consumer, leg.combination] = leg.route
+        if len(consumers) == 1:
+            return consumers[0]
+        if len({self.group[c] for c in consumers}) > 1:
+            return None
+        by_site: list[dict[tuple[Placement, tuple[str, ...]], Route]] = []
+        for consumer in consumers:
+            sites = [placement.devices for placement in self.placements[consumer]]
+            if len(set(sites)) < len(sites):
+                return None
+            by_site.append(
+                {
+                    (made, read.devices): route
+                    for (name, (made, read)), route in seen.items()
+                    if name == consumer
+                }
+            )
+        return consumers[0] if all(table == by_site[0] for table in by_site) else None
+
+    @cached_property
+    def descendants(self) -> dict[str, frozenset[str]]:
+        """Operator -> operators that precedence puts after it."""
+        found: dict[str, frozenset[str]] = {}
+        for name in reversed(self.operators):
+            after: set[str] = set()
+            for successor in self.graph.successors[name]:
+                after.add(successor)
+                after |= found[successor]
+            found[name] = frozenset(after)
+        return found
+
+    @cached_property
+    def surely_after(self) -> dict[str, frozenset[str]]:
+        """Transfer task -> operators that start after it stops, whenever it is present."""
+        found = {}
+        for task in self.transfers:
+            per_reader = [self.descendants[c] | {c} for c in task.consumers]
+            common = frozenset.intersection(*per_reader) if task.shared else per_reader[0]
+            if not task.shared:
+                common = frozenset().union(*per_reader)
+            found[task.name] = common
+        return found
+
+    @cached_property
+    def serial_ns(self) -> int:
+        """Time in which everything can run one after the other: no plan needs longer."""
+        work = sum(self.longest.values())
+        return work + sum(self._longest_journeys())
+
+    def _longest_journeys(self) -> Iterator[int]:
+        for task in self.transfers:
+            yield task.longest_ns
+
+    @cached_property
+    def tick(self) -> int:
+        """Greatest common divisor of all durations: some optimal plan uses only multiples of it."""
+        result = 0
+        for ticks in self.duration.values():
+            result = gcd(result, ticks)
+        for task in self.transfers:
+            for leg in task.legs:
+                result = gcd(result, leg.route.duration_ns)
+        return max(1, result)

@@ -1,0 +1,80 @@
+"""Compile a Pyomo model to matrix form, without going through a file."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from pyomo.common.errors import InfeasibleConstraintException
+from pyomo.environ import Constraint, Objective, minimize
+from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+from scipy.sparse import csr_array
+
+from milp_plan.core import FormulationError
+
+from .compiled import CompiledModel
+
+
+def compile_pyomo(model: Any) -> CompiledModel:
+    """Compile a linear Pyomo model that has one objective to minimise.
+
+    A constraint without variables that cannot hold becomes an empty row that cannot hold, so that
+    the solver, not an exception, reports the infeasibility.
+
+    Raises
+    ------
+    FormulationError
+        The model maximises, or has not exactly one active objective.
+    """
+    objectives = list(model.component_data_objects(Objective, active=True))
+    if len(objectives) != 1 or objectives[0].sense != minimize:
+        raise FormulationError(
+            f"model {model.name!r}: found {len(objectives)} active objectives, expected one to "
+            "minimise; state it as a minimisation"
+        )
+    try:
+        form = LinearStandardFormCompiler().write(model, mixed_form=True)
+    except InfeasibleConstraintException as error:
+        return _infeasible(model, str(error))
+    kinds = np.fromiter((row.bound_type for row in form.rows), dtype=np.int8, count=len(form.rows))
+    rhs = np.asarray(form.rhs, dtype=float)
+    bounds = [column.bounds for column in form.columns]
+    return CompiledModel(
+        cost=np.asarray(form.c.todense(), dtype=float).ravel(),
+        offset=float(np.asarray(form.c_offset).ravel()[0]),
+        matrix=csr_array(form.A.tocsr()),
+        row_lower=np.where(kinds <= 0, rhs, -np.inf),
+        row_upper=np.where(kinds >= 0, rhs, np.inf),
+        column_lower=np.array([-np.inf if low is None else low for low, _ in bounds], dtype=float),
+        column_upper=np.array([np.inf if high is None else high for _, high in bounds], dtype=float),
+        integrality=np.fromiter(
+            (not column.is_continuous() for column in form.columns),
+            dtype=np.uint8,
+            count=len(form.columns),
+        ),
+        columns=[_key(column) for column in form.columns],
+        row_families=[row.constraint.parent_component().local_name for row in form.rows],
+    )
+
+
+def _key(column: Any) -> tuple[str, Hashable]:
+    return column.parent_component().local_name, column.index()
+
+
+def _infeasible(model: Any, message: str) -> CompiledModel:
+    names = [con.parent_component().local_name for con in model.component_data_objects(Constraint)]
+    family = next((name for name in names if f"'{name}" in message), "constant")
+    empty = np.zeros(0)
+    return CompiledModel(
+        cost=empty,
+        offset=0.0,
+        matrix=csr_array((1, 0), dtype=float),
+        row_lower=np.ones(1),
+        row_upper=np.full(1, np.inf),
+        column_lower=empty,
+        column_upper=empty,
+        integrality=np.zeros(0, dtype=np.uint8),
+        columns=[],
+        row_families=[family],
+    )
