@@ -1,0 +1,51 @@
+# Needs Python >= 3.11 with pip, git and make; everything else is installed into .venv from the
+# versions pinned in requirements.lock.
+
+PYTHON ?= python3
+INSTANCE ?= instances/transformer-4xA100.json.gz
+TIME_LIMIT ?= 60
+TIMELINE ?= results/timeline.png
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/python install --quiet --no-deps
+
+.PHONY: help install plan test lint format bench clean
+
+help: ## List what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+install: $(READY) ## Create the environment
+
+plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its timeline
+	@mkdir -p $(dir $(TIMELINE))
+	$(BIN)/milp-plan solve $(INSTANCE) --time-limit $(TIME_LIMIT) --plot $(TIMELINE)
+
+test: $(READY) ## Run the tests with branch coverage
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+lint: $(READY) ## Check style, format, types and who imports whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Solve every shipped instance again and write results/overview.md
+	$(BIN)/python benchmarks/overview.py
+
+clean: ## Remove the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
+
+# pip installs from outside (--python), so the machine needs neither ensurepip nor python3-venv.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); milp_plan needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv --clear --without-pip $(VENV)
+	$(PIP) --requirement requirements.lock
+	$(PIP) --no-build-isolation --editable .
+	@touch $@
