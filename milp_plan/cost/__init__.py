@@ -1,5 +1,53 @@
 """What things cost: roofline compute times, alpha-beta collectives, routes of values."""
 
+from .collectives import (
+    all_gather_ns,
+    all_reduce_ns,
+    all_to_all_ns,
+    point_to_point_ns,
+    reduce_scatter_ns,
+)
+from .devices import DEVICES, LINKS, DeviceSpec, LinkSpec, cluster, device_spec, link_spec
+from .roofline import roofline_ns
 from .routes import Route, route_between, routes
+from .strategies import (
+    SINGLE,
+    WAY_SPLITS,
+    Way,
+    Work,
+    durations_ns,
+    layout_bytes,
+    layout_gang,
+    parse_labels,
+    reshard_table,
+    ways,
+)
 
-__all__ = ["Route", "route_between", "routes"]
+__all__ = [
+    "DEVICES",
+    "LINKS",
+    "SINGLE",
+    "WAY_SPLITS",
+    "DeviceSpec",
+    "LinkSpec",
+    "Route",
+    "Way",
+    "Work",
+    "all_gather_ns",
+    "all_reduce_ns",
+    "all_to_all_ns",
+    "cluster",
+    "device_spec",
+    "durations_ns",
+    "layout_bytes",
+    "layout_gang",
+    "link_spec",
+    "parse_labels",
+    "point_to_point_ns",
+    "reduce_scatter_ns",
+    "reshard_table",
+    "roofline_ns",
+    "route_between",
+    "routes",
+    "ways",
+]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from milp_plan.core import Finding, InputError
+from milp_plan.cost import WAY_SPLITS
 
 KINDS = frozenset(
     {
@@ -29,8 +30,8 @@ KINDS = frozenset(
 )
 """Every kind a layer may have."""
 
-SPLITS = ("batch", "column", "row", "head", "expert")
-"""Every way a layer may be split over the devices of a group."""
+SPLITS = WAY_SPLITS
+"""Every way a layer may be split over the devices of a group (``milp_plan.cost.strategies``)."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,17 @@ class Layer:
         Label of the repeated block it belongs to.
     shares
         Name of an earlier layer whose parameters it uses as well (tied embeddings).
+    saved_elements
+        Elements that the forward pass keeps for this layer's own backward pass, beyond inputs and
+        output: what lies between the parts of a fused layer.
+    weight_flops
+        Part of ``flops`` that multiplies with parameters; it comes back once in the backward pass
+        for the weights, everything else twice for the inputs. ``None``: all of it where the layer
+        has parameters, otherwise nothing.
+    scattered
+        Each reader gets its own equal part of the output (tokens dispatched to experts).
+    no_gradient
+        Inputs through which no gradient flows (routing decisions).
     """
 
     name: str
@@ -76,6 +88,22 @@ class Layer:
     splits: tuple[str, ...] = ()
     block: str | None = None
     shares: str | None = None
+    saved_elements: int = 0
+    weight_flops: int | None = None
+    scattered: bool = False
+    no_gradient: tuple[str, ...] = ()
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether it uses parameters, its own or shared ones."""
+        return self.parameters > 0 or self.shares is not None
+
+    @property
+    def flops_with_weights(self) -> int:
+        """``weight_flops``, with its default."""
+        if self.weight_flops is not None:
+            return self.weight_flops
+        return self.flops if self.has_weights else 0
 
 
 @dataclass(frozen=True)
@@ -181,8 +209,13 @@ def _findings(layer: Layer, earlier: set[str]) -> list[Finding]:
             )
     if len(set(layer.inputs)) < len(layer.inputs):
         findings.append(Finding(f"{where} inputs", "a name twice", "each once", "list it once"))
+    if not set(layer.no_gradient) <= set(layer.inputs):
+        findings.append(
+            Finding(f"{where} no_gradient", str(layer.no_gradient), "some of its inputs", "fix it")
+        )
     figures = (layer.flops, layer.parameters, layer.output_elements, layer.workspace_elements)
-    if min(*figures, layer.moved_elements or 0) < 0:
+    extra = (layer.moved_elements or 0, layer.saved_elements, layer.weight_flops or 0)
+    if min(*figures, *extra) < 0:
         findings.append(
             Finding(where, "a negative figure", "numbers of at least 0", "correct the number")
         )
