@@ -1,0 +1,153 @@
+"""What keeps a JSON text from being what its schema says: all of it, with JSON paths."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import ValidationError
+
+from milp_plan.core import Finding
+
+_LONGEST_QUOTE = 60
+
+
+def _is_integer(_checker: Any, instance: Any) -> bool:
+    """JSON Schema takes 3.0 for an integer; we do not, since sizes and ticks are exact."""
+    return isinstance(instance, int) and not isinstance(instance, bool)
+
+
+_Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
+)
+
+
+def syntax_finding(data: bytes) -> Finding | None:
+    """Return what is wrong with a text as JSON, or ``None`` when it is JSON."""
+    remedy = "fetch or write the file again"
+    try:
+        text = data.decode()
+        json.loads(text)
+    except UnicodeDecodeError as error:
+        return Finding(f"byte {error.start}", "bytes that are not UTF-8", "UTF-8 text", remedy)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        early = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        found = f"text that ends too early ({error.msg})" if early else error.msg
+        return Finding(where, found, "complete JSON" if early else "JSON", remedy)
+    except RecursionError:
+        return Finding("file", "lists nested too deeply", "JSON as the format describes", remedy)
+    except ValueError as error:
+        return Finding("file", str(error), "JSON with numbers of usual length", remedy)
+    return None
+
+
+def schema_findings(document: Any, schema: Mapping[str, Any]) -> list[Finding]:
+    """List every place where a document departs from its JSON Schema."""
+    errors = sorted(_Validator(schema).iter_errors(document), key=_order)
+    return list(dict.fromkeys(finding for error in errors for finding in _explained(error)))
+
+
+def json_path(steps: Iterable[str | int]) -> str:
+    """Spell a path the way messages quote it: ``operators[3].duration_ns.H100``."""
+    spelt = ""
+    for step in steps:
+        if isinstance(step, int):
+            spelt += f"[{step}]"
+        elif step.isidentifier():
+            spelt += f".{step}" if spelt else step
+        else:
+            spelt += f"[{step!r}]"
+    return spelt or "top level"
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a remedy that names the known word closest to a mistyped one."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def quoted(item: Any) -> str:
+    """Return an item as short JSON."""
+    text = json.dumps(item, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
+
+
+def _order(error: ValidationError) -> list[tuple[bool, int, str]]:
+    steps = error.absolute_path
+    return [(isinstance(s, str), s if isinstance(s, int) else 0, str(s)) for s in steps]
+
+
+def _explained(error: ValidationError) -> Iterator[Finding]:
+    steps = list(error.absolute_path)
+    instance: Any = error.instance
+    rule: Any = error.validator_value
+    schema: Any = error.schema
+    if error.validator == "required":
+        for name in rule:
+            if name not in instance:
+                yield Finding(json_path([*steps, name]), "nothing", "this field", "add the field")
+    elif error.validator == "additionalProperties":
+        known = schema["properties"]
+        for name in instance:
+            if name not in known:
+                remedy = nearest(name, known, "remove the field")
+                expected = f"one of the fields {', '.join(known)}"
+                yield Finding(json_path([*steps, name]), "an unknown field", expected, remedy)
+    elif error.validator == "anyOf":
+        yield from _best_branch(error)
+    elif error.validator == "enum":
+        expected = " or ".join(quoted(choice) for choice in rule)
+        choices = [choice for choice in rule if isinstance(choice, str)]
+        remedy = nearest(str(instance), choices, "choose one of these")
+        yield Finding(json_path(steps), quoted(instance), expected, remedy)
+    else:
+        expected = _described(schema)
+        yield Finding(json_path(steps), quoted(instance), expected, _type_remedy(instance))
+
+
+def _best_branch(error: ValidationError) -> Iterator[Finding]:
+    """Explain the alternative of the right type; the others only say that the type differs."""
+    nearer = [entry for entry in error.context or () if entry.validator != "type" or entry.path]
+    if nearer:
+        for entry in nearer:
+            yield from _explained(entry)
+        return
+    expected = _described({"anyOf": error.validator_value})
+    remedy = _type_remedy(error.instance)
+    yield Finding(json_path(error.absolute_path), quoted(error.instance), expected, remedy)
+
+
+def _type_remedy(instance: Any) -> str:
+    if isinstance(instance, float) and instance.is_integer():
+        return f"write {int(instance)}"
+    if isinstance(instance, str) and instance.strip().lstrip("-").isdigit():
+        return "remove the quotation marks"
+    return "correct it"
+
+
+_TYPES = {
+    "integer": "an integer",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def _described(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        branches: Sequence[Mapping[str, Any]] = schema["anyOf"]
+        if any(branch.get("type") == "number" for branch in branches):
+            branches = [branch for branch in branches if branch.get("type") != "integer"]
+        return " or ".join(_described(branch) for branch in branches)
+    kind = _TYPES.get(schema.get("type", "object"), "an object")
+    if "minimum" in schema:
+        return f"{kind} of at least {schema['minimum']:g}"
+    return kind

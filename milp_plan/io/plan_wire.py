@@ -1,0 +1,50 @@
+"""Wire types of the plan format, field by field as in ``milp_plan.core``.
+
+Described in ``instances/formats/plan.md``, published as ``instances/formats/plan.schema.json``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .wire import Strict
+
+MARKER = "milp-plan-plan"
+
+
+class Run(Strict):
+    """One operator as the plan runs it."""
+
+    operator: str
+    option: str
+    devices: tuple[str, ...]
+    start_ns: int | None = None
+    stop_ns: int | None = None
+
+
+class Transfer(Strict):
+    """One journey of a value: it makes a copy in the layout on each target device."""
+
+    value: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    layout: str
+    start_ns: int | None = None
+    stop_ns: int | None = None
+
+
+class Plan(Strict):
+    """A plan for a planning problem, in the native format of milp_plan."""
+
+    format: Literal["milp-plan-plan"]
+    version: Literal[1]
+    problem: str
+    operators: tuple[Run, ...]
+    transfers: tuple[Transfer, ...] = ()
+    fingerprint: str | None = None
+    objective: str | None = None
+    value: int | None = None
+    planner: str = ""
+    notes: dict[str, str] = msgspec.field(default_factory=dict)

@@ -1,0 +1,121 @@
+"""The formats this package reads and writes, found by content rather than by file name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from milp_plan.core import Finding, InputError, PlanningProblem
+
+from . import dnn_partitioning, native, native_wire, plan_wire
+from .defects import nearest, syntax_finding
+from .files import Document, read_document, write_document
+from .fit import oversized
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format of planning problems.
+
+    Parameters
+    ----------
+    name, title
+        Short name for command lines, and what it is in a few words.
+    can_read
+        Whether a document is of this format, from its content.
+    read
+        Returns the problem; raises ``InputError``.
+    write
+        Returns the text of a problem; ``None`` for formats that are only read.
+    """
+
+    name: str
+    title: str
+    can_read: Callable[[Document], bool]
+    read: Callable[[Document], PlanningProblem]
+    write: Callable[[PlanningProblem], bytes] | None = None
+
+
+_FORMATS = (
+    Format("native", "milp_plan instance (JSON)", native.can_read, native.read, native.to_json),
+    Format(
+        "dnn-partitioning",
+        "device placement benchmark of Tarnawski et al. 2020 (JSON)",
+        dnn_partitioning.can_read,
+        dnn_partitioning.read,
+    ),
+)
+
+
+def formats() -> tuple[Format, ...]:
+    """Return every known format, in the order they are tried."""
+    return _FORMATS
+
+
+def read(path: str | Path) -> PlanningProblem:
+    """Read a problem from a file of any known format, compressed or not.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is of no known format, has defects, or holds an operator that is
+        larger than every memory it may use. Every finding names the file.
+    """
+    document = read_document(path)
+    problem = _format_of(document).read(document)
+    findings = oversized(problem)
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    return problem
+
+
+def read_many(
+    paths: Iterable[str | Path],
+) -> Iterator[tuple[Path, PlanningProblem | InputError]]:
+    """Read file after file; a bad one gives its error in place of a problem."""
+    for path in paths:
+        try:
+            yield Path(path), read(path)
+        except InputError as error:
+            yield Path(path), error
+
+
+def write(problem: PlanningProblem, path: str | Path, format_name: str = "native") -> None:
+    """Write a problem atomically; compressed when the file name ends in ``.gz``.
+
+    Raises
+    ------
+    ValueError
+        No format of that name can be written.
+    OSError
+        The folder does not exist or cannot be written.
+    """
+    writers = {entry.name: entry.write for entry in _FORMATS if entry.write is not None}
+    if format_name not in writers:
+        known = ", ".join(writers)
+        raise ValueError(f"cannot write format {format_name!r}; formats that can be: {known}")
+    write_document(path, writers[format_name](problem))
+
+
+def _format_of(document: Document) -> Format:
+    for entry in _FORMATS:
+        if entry.can_read(document):
+            return entry
+    raise InputError([_unknown_format(document)]).in_file(document.file)
+
+
+def _unknown_format(document: Document) -> Finding:
+    titles = "; ".join(entry.title for entry in _FORMATS)
+    if document.marker == plan_wire.MARKER:
+        return Finding("format", "a plan file", "an instance file", "name the instance instead")
+    if document.data.lstrip()[:1] in (b"{", b"["):
+        wrong = syntax_finding(document.data)
+        if wrong is not None:
+            return wrong
+    if document.marker is not None:
+        remedy = nearest(document.marker, [native_wire.MARKER], "convert the file")
+        return Finding("format", repr(document.marker), f"one of: {titles}", remedy)
+    keys = ", ".join(list(document.top_level)[:6])
+    found = f"JSON with the members {keys}" if keys else "content of no known format"
+    return Finding("file", found, f"one of: {titles}", "convert the file to the native format")

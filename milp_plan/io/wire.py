@@ -1,0 +1,88 @@
+"""Typed JSON: fast when all is well, every defect named when it is not."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from milp_plan.core import Finding, InputError
+
+from .defects import quoted, schema_findings, syntax_finding
+from .text import lay_out
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""A number of bytes or ticks."""
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+"""A number that cannot be 0."""
+
+_Wire = TypeVar("_Wire", bound=msgspec.Struct)
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A JSON object whose unknown fields are errors and whose defaults are not written."""
+
+
+@cache
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of a wire type."""
+    schema = msgspec.json.schema(kind)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def decode(data: bytes, kind: type[_Wire], file: str, marker: str | None = None) -> _Wire:
+    """Decode a JSON text into a wire type.
+
+    Parameters
+    ----------
+    data, kind
+        The text and the type.
+    file
+        Name of the file, for findings.
+    marker
+        What the member ``format`` must say, for types that have one; their member ``version``
+        must be 1.
+
+    Raises
+    ------
+    InputError
+        With every departure from the type's schema, each with its JSON path.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        findings = _diagnose(data, kind, marker) or [
+            Finding("file", str(error), "JSON as the format describes", "correct the file")
+        ]
+        raise InputError(findings).in_file(file) from None
+
+
+def encode(item: msgspec.Struct) -> bytes:
+    """Return a wire object as laid-out JSON; equal objects give equal bytes."""
+    return lay_out(msgspec.to_builtins(item))
+
+
+def _diagnose(data: bytes, kind: type[msgspec.Struct], marker: str | None) -> list[Finding]:
+    wrong = syntax_finding(data)
+    if wrong is not None:
+        return [wrong]
+    document = json.loads(data)
+    if marker is not None and isinstance(document, dict):
+        header = _header_finding(document, marker)
+        if header is not None:
+            return [header]
+    return schema_findings(document, schema_of(kind))
+
+
+def _header_finding(document: dict[str, Any], marker: str) -> Finding | None:
+    """Say that the file is of another format or version; then nothing else is worth saying."""
+    if document.get("format") != marker:
+        found = quoted(document["format"]) if "format" in document else "nothing"
+        return Finding("format", found, quoted(marker), "name a file of this format")
+    version = document.get("version")
+    if isinstance(version, int) and version > 1:
+        return Finding("version", str(version), "1", "install a newer milp_plan to read this file")
+    return None
