@@ -30,8 +30,7 @@ Conventions:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from math import ceil
+from dataclasses import dataclass, replace
 
 from milp_plan.core import (
     UPDATE_KIND,
@@ -40,10 +39,9 @@ from milp_plan.core import (
     Finding,
     InputError,
     Objective,
-    Operator,
     Option,
     PlanningProblem,
-    Value,
+    ceil_div,
 )
 from milp_plan.cost import (
     SINGLE,
@@ -51,13 +49,12 @@ from milp_plan.cost import (
     Work,
     device_spec,
     durations_ns,
-    layout_bytes,
     parse_labels,
-    reshard_table,
     ways,
 )
 
 from .architecture import Architecture, Layer
+from .draft import Draft
 
 GENERATOR_VERSION = "1"
 """Raised when the same arguments give another problem."""
@@ -103,64 +100,11 @@ GRADIENT_BYTES = 2
 UPDATE_FLOPS = 12
 
 
-@dataclass
-class _Draft:
-    """Operators and values while they are put together."""
-
-    cluster: Cluster
-    samples: int
-    asked: tuple[tuple[str, int], ...]
-    operators: dict[str, Operator] = field(default_factory=dict)
-    producers: dict[str, str | None] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    consumers: dict[str, list[str]] = field(default_factory=dict)
-
-    def value(self, name: str, size: int, producer: str | None) -> str:
-        self.sizes[name] = size
-        self.producers[name] = producer
-        self.consumers[name] = []
-        return name
-
-    def operator(self, name: str, options: Iterable[Option], layer: Layer, kind: str) -> None:
-        options = tuple(options)
-        grouped = layer.has_weights and kind != "accumulate"
-        self.operators[name] = Operator(
-            name, options, kind, layer.name if grouped else None, None, layer.block
-        )
-        for value in options[0].reads:
-            self.consumers[value].append(name)
-
-    def graph(self) -> ComputationGraph:
-        layouts: dict[str, dict[str, None]] = {name: {} for name in self.sizes}
-        for operator in self.operators.values():
-            for option in operator.options:
-                for table in (option.reads, option.writes):
-                    for name, layout in table.items():
-                        layouts[name][layout] = None
-        values = []
-        for name, size in self.sizes.items():
-            producer = self.producers[name]
-            if producer is None and not self.consumers[name]:
-                continue
-            values.append(
-                Value(
-                    name,
-                    producer,
-                    tuple(self.consumers[name]),
-                    {layout: layout_bytes(size, layout) for layout in layouts[name]},
-                    reshard_ns={}
-                    if producer is None
-                    else reshard_table(size, layouts[name], self.cluster),
-                )
-            )
-        return ComputationGraph(tuple(self.operators.values()), tuple(values))
-
-
 class _Builder:
     """Turns layers into operators; one for each problem."""
 
     def __init__(
-        self, architecture: Architecture, draft: _Draft, optimizer: Optimizer | None, fused: bool
+        self, architecture: Architecture, draft: Draft, optimizer: Optimizer | None, fused: bool
     ) -> None:
         self.architecture = architecture
         self.draft = draft
@@ -200,7 +144,7 @@ class _Builder:
         writes: dict[str, str],
         workspace: int = 0,
     ) -> Option:
-        share = layout_bytes(workspace, f"x{way.gang}" if way.divides else "full")
+        share = ceil_div(workspace, way.gang) if way.divides else workspace
         durations = durations_ns(work, way, self.draft.cluster)
         return Option(way.name, durations, way.gang, share, reads, writes)
 
@@ -227,7 +171,7 @@ class _Builder:
                 draft.value(f"{layer.name}.state", size, None)
         outputs = self.own_outputs(layer)
         for value in outputs:
-            draft.value(value, ceil(self.size(layer.output_elements) / len(outputs)), name)
+            draft.value(value, ceil_div(self.size(layer.output_elements), len(outputs)), name)
         saves = self.optimizer is not None and layer.saved_elements > 0
         if saves:
             draft.value(f"{layer.name}.saved", self.size(layer.saved_elements), name)
@@ -317,8 +261,8 @@ class _Builder:
         return [total]
 
     def _needed(self, layer: Layer, way: Way) -> dict[str, str]:
-        """Saved activations that the backward pass for the inputs reads."""
-        reads = {}
+        """Return the saved activations that the backward pass for the inputs reads."""
+        reads: dict[str, str] = {}
         if layer.kind in BACKWARD_READS_INPUTS or layer.saved_elements:
             reads |= dict.fromkeys(self.input_values(layer), way.reads)
         if layer.kind in BACKWARD_READS_OUTPUT:
@@ -334,7 +278,7 @@ class _Builder:
             source = self.architecture.layer(target)
             size = self.size(source.output_elements)
             if source.scattered:
-                size = ceil(size / len(self.architecture.readers[target]))
+                size = ceil_div(size, len(self.architecture.readers[target]))
             written.append(self.draft.value(f"{target}.dy.{layer.name}", size, name))
             self.contributions[target].append(written[-1])
         flops = (2 * layer.flops - layer.flops_with_weights) * self.draft.samples
@@ -456,7 +400,7 @@ def training_step(
         expected = f"one of {', '.join(sorted(OPTIMIZERS))}"
         raise InputError([Finding("optimizer", repr(optimizer), expected, "correct the name")])
     labels = tuple(options)
-    draft = _Draft(cluster, batch // micro_batches, parse_labels(labels, cluster))
+    draft = Draft(cluster, batch // micro_batches, parse_labels(labels, cluster))
     builder = _Builder(architecture, draft, OPTIMIZERS[optimizer], micro_batches > 1)
     for layer in architecture.layers:
         builder.forward(layer)
@@ -468,7 +412,7 @@ def training_step(
         graph = graph.unroll(micro_batches)
     told = {"mode": "training", "batch": str(batch), "micro_batches": str(micro_batches)}
     told |= {"optimizer": optimizer, "options": " ".join(labels)}
-    return _problem(architecture, cluster, graph, objective, name, told)
+    return _problem(architecture, cluster, graph, told, objective=objective, name=name)
 
 
 def inference(
@@ -492,7 +436,7 @@ def inference(
     labels = tuple(options)
     kept = tuple(layer for layer in architecture.layers if layer.kind != "loss")
     forward = replace(architecture, layers=kept)
-    draft = _Draft(cluster, batch // micro_batches, parse_labels(labels, cluster))
+    draft = Draft(cluster, batch // micro_batches, parse_labels(labels, cluster))
     builder = _Builder(forward, draft, None, False)
     for layer in forward.layers:
         builder.forward(layer)
@@ -501,7 +445,7 @@ def inference(
         graph = graph.unroll(micro_batches)
     told = {"mode": "inference", "batch": str(batch), "micro_batches": str(micro_batches)}
     told |= {"options": " ".join(labels)}
-    return _problem(architecture, cluster, graph, objective, name, told)
+    return _problem(architecture, cluster, graph, told, objective=objective, name=name)
 
 
 def _check_counts(batch: int, micro_batches: int) -> None:
@@ -520,9 +464,10 @@ def _problem(
     architecture: Architecture,
     cluster: Cluster,
     graph: ComputationGraph,
+    told: dict[str, str],
+    *,
     objective: Objective,
     name: str | None,
-    told: dict[str, str],
 ) -> PlanningProblem:
     provenance = {
         "generator": f"milp_plan.zoo {GENERATOR_VERSION}",

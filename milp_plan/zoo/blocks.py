@@ -1,0 +1,292 @@
+"""Transformer blocks, shared by every architecture that has some.
+
+Granularities: ``fine`` has one layer per kernel (norm, qkv, attention, projection, addition, norm,
+fc1, activation, fc2, addition); ``block`` has two fused layers, attention and MLP, each with its
+norm and its residual addition inside.
+
+Only matrix products and attention have exact flops: ``2 T m n`` for a product of ``T`` rows, and
+``4 s^2 a`` for scores and weighted values of ``s`` tokens and total head width ``a``, as in
+Narayanan et al. 2021, appendix (a causal mask is not credited). Norms, activations and additions,
+which memory bounds, count a few operations per element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from milp_plan.core import Finding, InputError
+
+from .architecture import Layer
+
+GRANULARITIES = ("fine", "block")
+"""Every granularity of a transformer."""
+
+NORM_FLOPS = 5
+ACTIVATION_FLOPS = 8
+FINE_SPLITS = ("copy", "batch")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of one block.
+
+    Parameters
+    ----------
+    width, heads, tokens, hidden
+        Model width, attention heads, tokens of a sequence, inner width of the MLP.
+    key_value_width
+        Total width of the keys; equal to ``width`` unless query heads share them.
+    bias
+        Whether products and norms have biases.
+    """
+
+    width: int
+    heads: int
+    tokens: int
+    hidden: int
+    key_value_width: int
+    bias: bool = True
+
+    @property
+    def stream(self) -> int:
+        """Elements of the residual stream per sequence."""
+        return self.tokens * self.width
+
+    @property
+    def qkv_width(self) -> int:
+        """Total width of queries, keys and values."""
+        return self.width + 2 * self.key_value_width
+
+    def product_parameters(self, rows: int, columns: int) -> int:
+        """Parameters of a matrix product."""
+        return rows * columns + (columns if self.bias else 0)
+
+    @property
+    def norm_parameters(self) -> int:
+        """Parameters of a norm."""
+        return (2 if self.bias else 1) * self.width
+
+
+def shape(
+    width: int,
+    heads: int,
+    tokens: int,
+    *,
+    hidden: int | None = None,
+    key_value_heads: int | None = None,
+    bias: bool = True,
+) -> Shape:
+    """Return sizes with the usual defaults: four times as wide inside, no shared keys."""
+    shared = width // heads * (key_value_heads or heads)
+    return Shape(width, heads, tokens, hidden or 4 * width, shared, bias)
+
+
+def check_granularity(granularity: str) -> None:
+    """Raise InputError for a granularity that transformers do not have."""
+    if granularity not in GRANULARITIES:
+        expected = f"one of {', '.join(GRANULARITIES)}"
+        raise InputError(
+            [Finding("granularity", repr(granularity), expected, "choose one of them")]
+        )
+
+
+def linear(
+    name: str,
+    entry: str,
+    size: Shape,
+    columns: int,
+    *,
+    rows: int | None = None,
+    splits: tuple[str, ...] = ("batch",),
+    block: str | None = None,
+) -> Layer:
+    """Product of every token's features with a matrix of ``rows`` by ``columns``."""
+    rows = rows or size.width
+    return Layer(
+        name,
+        "linear",
+        (entry,),
+        2 * size.tokens * rows * columns,
+        size.product_parameters(rows, columns),
+        size.tokens * columns,
+        splits=splits,
+        block=block,
+    )
+
+
+def norm(name: str, entry: str, size: Shape, *, block: str | None = None) -> Layer:
+    """Layer norm, or RMS norm where there are no biases."""
+    flops = NORM_FLOPS * size.stream
+    return Layer(
+        name,
+        "norm",
+        (entry,),
+        flops,
+        size.norm_parameters,
+        size.stream,
+        splits=FINE_SPLITS,
+        block=block,
+    )
+
+
+def add(name: str, first: str, second: str, size: Shape, *, block: str | None = None) -> Layer:
+    """Residual addition."""
+    return Layer(
+        name,
+        "add",
+        (first, second),
+        size.stream,
+        0,
+        size.stream,
+        splits=FINE_SPLITS,
+        block=block,
+    )
+
+
+def attention_layers(block: str, entry: str, size: Shape) -> list[Layer]:
+    """Fine layers of the attention half of a block; the last one is the residual addition."""
+    return [
+        norm(f"{block}.ln1", entry, size, block=block),
+        linear(
+            f"{block}.qkv",
+            f"{block}.ln1",
+            size,
+            size.qkv_width,
+            splits=("batch", "column"),
+            block=block,
+        ),
+        Layer(
+            f"{block}.attn",
+            "attention",
+            (f"{block}.qkv",),
+            4 * size.tokens**2 * size.width,
+            0,
+            size.stream,
+            splits=("batch", "head"),
+            block=block,
+        ),
+        linear(
+            f"{block}.proj",
+            f"{block}.attn",
+            size,
+            size.width,
+            splits=("batch", "row"),
+            block=block,
+        ),
+        add(f"{block}.add1", entry, f"{block}.proj", size, block=block),
+    ]
+
+
+def mlp_layers(block: str, entry: str, size: Shape) -> list[Layer]:
+    """Fine layers of the MLP half of a block; the last one is the residual addition."""
+    return [
+        norm(f"{block}.ln2", entry, size, block=block),
+        linear(
+            f"{block}.fc1",
+            f"{block}.ln2",
+            size,
+            size.hidden,
+            splits=("batch", "column"),
+            block=block,
+        ),
+        Layer(
+            f"{block}.gelu",
+            "elementwise",
+            (f"{block}.fc1",),
+            ACTIVATION_FLOPS * size.tokens * size.hidden,
+            0,
+            size.tokens * size.hidden,
+            splits=("batch", "column"),
+            block=block,
+        ),
+        linear(
+            f"{block}.fc2",
+            f"{block}.gelu",
+            size,
+            size.width,
+            rows=size.hidden,
+            splits=("batch", "row"),
+            block=block,
+        ),
+        add(f"{block}.add2", entry, f"{block}.fc2", size, block=block),
+    ]
+
+
+def fused(name: str, kind: str, parts: list[Layer], *, block: str | None = None) -> Layer:
+    """Make one layer out of a half block; what lies between its parts is saved for backward."""
+    inner = parts[:-1]
+    return Layer(
+        name,
+        kind,
+        parts[0].inputs,
+        sum(part.flops for part in parts),
+        sum(part.parameters for part in parts),
+        parts[-1].output_elements,
+        moved_elements=_moved(parts),
+        # the last product's output is added to the stream at once and not needed again
+        saved_elements=sum(part.output_elements for part in inner[:-1]),
+        weight_flops=sum(part.flops_with_weights for part in parts),
+        splits=("batch", "tensor"),
+        block=block,
+    )
+
+
+def _moved(parts: list[Layer]) -> int:
+    """Every part reads what the part before wrote; the ends read and write the stream."""
+    stream = parts[-1].output_elements
+    written = sum(part.output_elements for part in parts)
+    return 2 * written + 2 * stream
+
+
+def with_norm(layer: Layer, before: Layer) -> Layer:
+    """Fuse a norm into the layer that reads it; its output is saved for backward."""
+    stream = before.output_elements
+    return replace(
+        layer,
+        inputs=before.inputs,
+        flops=before.flops + layer.flops,
+        parameters=before.parameters + layer.parameters,
+        moved_elements=3 * stream + layer.output_elements,
+        saved_elements=stream,
+        weight_flops=before.flops_with_weights + layer.flops_with_weights,
+    )
+
+
+def attention_half(block: str, entry: str, size: Shape, granularity: str) -> list[Layer]:
+    """Layers of the attention half; read the last one for its output."""
+    parts = attention_layers(block, entry, size)
+    if granularity == "fine":
+        return parts
+    return [fused(f"{block}.attention", "linear", parts, block=block)]
+
+
+def mlp_half(block: str, entry: str, size: Shape, granularity: str) -> list[Layer]:
+    """Layers of the MLP half; read the last one for its output."""
+    parts = mlp_layers(block, entry, size)
+    if granularity == "fine":
+        return parts
+    return [fused(f"{block}.mlp", "linear", parts, block=block)]
+
+
+def encoder(prefix: str, entry: str, size: Shape, depth: int, granularity: str) -> list[Layer]:
+    """``depth`` blocks one after the other; read the last layer for their output."""
+    layers: list[Layer] = []
+    for i in range(depth):
+        layers += attention_half(f"{prefix}{i}", entry, size, granularity)
+        layers += mlp_half(f"{prefix}{i}", layers[-1].name, size, granularity)
+        entry = layers[-1].name
+    return layers
+
+
+def token_embedding(name: str, vocabulary: int, width: int, tokens: int, positions: int) -> Layer:
+    """Look up token embeddings and add learned positions."""
+    return Layer(
+        name,
+        "embedding",
+        (),
+        tokens * width,
+        (vocabulary + positions) * width,
+        tokens * width,
+        moved_elements=3 * tokens * width,
+        splits=("batch", "column", "row"),
+    )
