@@ -15,6 +15,7 @@ KINDS = frozenset(
         "combine",
         "concat",
         "conv",
+        "crop",
         "dispatch",
         "elementwise",
         "embedding",

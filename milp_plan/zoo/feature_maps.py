@@ -109,7 +109,7 @@ class FeatureMaps:
         return self._add(
             Layer(
                 name,
-                "upsample",
+                "conv",
                 _reads(source),
                 flops=2 * weights * read.height * read.width,
                 parameters=weights + channels,
@@ -144,7 +144,7 @@ class FeatureMaps:
         """Add a central crop to the height and width of ``like``; it moves what it keeps."""
         shape = self.shapes[like]._replace(channels=self.shapes[source].channels)
         moved = 2 * shape.elements
-        return self._light(name, "elementwise", (source,), shape, block=block, moved=moved)
+        return self._light(name, "crop", (source,), shape, block=block, moved=moved)
 
     def linear(self, name: str, source: str, classes: int) -> str:
         """Add a fully connected layer with bias."""
