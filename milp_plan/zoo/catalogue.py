@@ -1,0 +1,179 @@
+"""Architectures by name, and one call from names to a planning problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+from milp_plan.core import Finding, InputError, Objective, PlanningProblem
+from milp_plan.cost import cluster as build_cluster
+
+from . import moe, transformer, two_tower
+from .architecture import Architecture
+from .blocks import GRANULARITIES
+from .build import inference, training_step
+from .inception import inception_v3
+from .resnet import resnet50
+from .unet import unet
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An architecture one can ask for by name.
+
+    Parameters
+    ----------
+    family
+        What it is a member of, for example ``"gpt"``.
+    make
+        Granularity -> architecture.
+    granularities
+        Those it has, the default first.
+    """
+
+    family: str
+    make: Callable[[str], Architecture]
+    granularities: tuple[str, ...] = ("fine",)
+
+
+def _only(make: Callable[[], Architecture]) -> Callable[[str], Architecture]:
+    """Accept a granularity where there is only one."""
+
+    def made(_granularity: str) -> Architecture:
+        return make()
+
+    return made
+
+
+def _named(
+    family: str, make: Callable[..., Architecture], names: Iterable[str]
+) -> dict[str, Entry]:
+    def entry(name: str) -> Entry:
+        return Entry(family, lambda granularity: make(name, granularity=granularity), GRANULARITIES)
+
+    return {name: entry(name) for name in names}
+
+
+ARCHITECTURES: dict[str, Entry] = {
+    **_named("gpt", transformer.gpt, transformer.CONFIGS),
+    **_named("moe", moe.moe, moe.CONFIGS),
+    **_named("two-tower", two_tower.two_tower, two_tower.CONFIGS),
+    "resnet50": Entry("resnet", _only(resnet50)),
+    "inception_v3": Entry("inception", _only(inception_v3)),
+    "unet": Entry("unet", _only(unet)),
+}
+"""Every architecture, by name."""
+
+MODES = ("training", "inference")
+"""What :func:`generate` can build."""
+
+
+def architecture(name: str, granularity: str = "fine") -> Architecture:
+    """Return an architecture by name.
+
+    Raises
+    ------
+    InputError
+        Unknown name, or a granularity it does not have; the finding lists those there are.
+    """
+    if name not in ARCHITECTURES:
+        raise _unknown("architecture", name, sorted(ARCHITECTURES))
+    entry = ARCHITECTURES[name]
+    if granularity not in entry.granularities:
+        raise _unknown(f"granularity of {name}", granularity, entry.granularities)
+    return entry.make(granularity)
+
+
+def _unknown(where: str, found: str, known: Iterable[str]) -> InputError:
+    return InputError(
+        [Finding(where, repr(found), f"one of {', '.join(known)}", "correct the name")]
+    )
+
+
+def generate(
+    architecture_name: str,
+    cluster: str,
+    *,
+    mode: str = "training",
+    batch: int = 8,
+    micro_batches: int = 1,
+    granularity: str = "fine",
+    memory_scale: str | int | Fraction = 1,
+    options: Iterable[str] = (),
+    optimizer: str = "adam",
+    communication: str = "channel",
+    link: str | None = None,
+    objective: str = "makespan",
+    name: str | None = None,
+) -> PlanningProblem:
+    """Build a planning problem from names.
+
+    Parameters
+    ----------
+    architecture_name
+        A key of :data:`ARCHITECTURES`.
+    cluster
+        Such as ``"4xH100"`` or ``"2xH100+2xA100"`` (``milp_plan.cost.cluster``).
+    mode
+        ``"training"`` or ``"inference"``.
+    batch, micro_batches
+        Samples of the step, and the parts they are cut into.
+    granularity
+        ``"fine"`` (one layer per kernel) or, for transformers, ``"block"``.
+    memory_scale
+        Factor on every device's memory, exact, such as ``"1/8"``.
+    options
+        Ways to split layers, such as ``"column2"`` or ``"all2"``.
+    optimizer
+        ``"adam"`` or ``"sgd"``; counts for training only.
+    communication, link
+        What transfers hold, and the link inside nodes if not the devices' own.
+    objective
+        ``"makespan"``, ``"bottleneck"`` or ``"peak_memory"``.
+    name
+        Name of the problem; made from the arguments unless given.
+
+    Raises
+    ------
+    InputError
+        Anything unknown or that does not fit; the finding lists what there is.
+    """
+    for where, word, known in (
+        ("mode", mode, MODES),
+        ("objective", objective, tuple(Objective)),
+        ("communication", communication, ("channel", "endpoint", "delay")),
+    ):
+        if word not in known:
+            raise _unknown(where, word, known)
+    scale = _scale(memory_scale)
+    network = architecture(architecture_name, granularity)
+    machines = build_cluster(cluster, communication=communication, link=link)
+    title = name or f"{architecture_name}-{mode}-{cluster}-b{batch}"
+    build = partial(training_step, optimizer=optimizer) if mode == "training" else inference
+    problem = build(
+        network,
+        machines,
+        batch=batch,
+        micro_batches=micro_batches,
+        options=options,
+        objective=Objective(objective),
+        name=title,
+    )
+    told = {**problem.provenance, "granularity": granularity, "cluster": cluster}
+    if scale != 1:
+        problem = problem.with_memory_scale(scale.numerator, scale.denominator)
+        told["memory_scale"] = str(scale)
+    return replace(problem, provenance=told)
+
+
+def _scale(text: str | int | Fraction) -> Fraction:
+    try:
+        scale = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        scale = Fraction(0)
+    if scale <= 0:
+        finding = Finding("memory_scale", repr(text), "a positive number", "for example 1/8 or 0.5")
+        raise InputError([finding])
+    return scale
