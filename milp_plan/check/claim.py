@@ -1,0 +1,29 @@
+"""Rule `claim`: what the plan says about itself is what it achieves. Claiming nothing is fine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from milp_plan.core import Plan, PlanningProblem, Violation
+
+RULE = "claim"
+
+
+def check(problem: PlanningProblem, plan: Plan, value: int | None) -> Iterator[Violation]:
+    """Yield a wrong objective and a wrong value."""
+    if plan.objective is not None and plan.objective != problem.objective:
+        yield Violation(
+            RULE,
+            (plan.objective, problem.objective.value),
+            f"the plan claims objective {plan.objective!r}, the problem asks for "
+            f"{problem.objective.value!r}",
+        )
+    if plan.value is not None and plan.value != value:
+        achieved = "cannot be computed" if value is None else f"is {value}"
+        yield Violation(
+            RULE,
+            (problem.objective.value,),
+            f"the plan claims a {problem.objective.value} of {plan.value}, which {achieved}",
+            plan.value,
+            value,
+        )

@@ -1,0 +1,28 @@
+"""Rule `colocation`: operators of one group run on the same site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from milp_plan.core import Violation
+
+from .facts import Site
+from .reading import Reading
+
+RULE = "colocation"
+
+
+def check(reading: Reading) -> Iterator[Violation]:
+    """Yield one violation per group that is split."""
+    for group, members in reading.facts.problem.graph.groups.items():
+        sites: dict[Site, list[str]] = {}
+        for name in members:
+            run = reading.runs.get(name)
+            if run is not None:
+                sites.setdefault(run.site, []).append(name)
+        if len(sites) > 1:
+            parts = "; ".join(
+                f"{'+'.join(site)}: {', '.join(names)}" for site, names in sites.items()
+            )
+            subjects = (group, *(name for names in sites.values() for name in names))
+            yield Violation(RULE, subjects, f"group {group!r} is split: {parts}", 1, len(sites))

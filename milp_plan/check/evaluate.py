@@ -1,0 +1,94 @@
+"""The objective and its components, recomputed from the plan alone in exact integers."""
+
+from __future__ import annotations
+
+from milp_plan.core import Objective
+
+from .lengths import transfer_ns
+from .reading import Distribution, Journey, Reading, Run
+from .replay import DeviceMemory
+from .resources import held_by_transfer
+
+MAKESPAN = "makespan"
+"""Latest stop of an operator, in ticks; absent without a schedule."""
+PEAK_MEMORY = "peak_memory"
+"""Largest sum on any device in bytes; ``peak_memory DEVICE`` is the part of one device."""
+BOTTLENECK = "bottleneck"
+"""Largest busy time in ticks; ``busy RESOURCE`` is that of one device, channel or port."""
+
+
+def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str, int]:
+    """Every figure that can be computed from the plan.
+
+    Totals (``makespan``, ``peak_memory``, ``bottleneck``) stand only where no part of the plan
+    is missing; the parts per device, channel and port always stand, for what the plan holds.
+    """
+    found: dict[str, int] = {}
+    facts = reading.facts
+    placed = all(name in reading.runs for name in facts.operators)
+    timed = placed and all(run.times is not None for run in reading.runs.values())
+    timed = timed and all(journey.times is not None for journey in reading.journeys)
+    if timed:
+        found[MAKESPAN] = max(run.times[1] for run in reading.runs.values() if run.times)
+    if timed or (placed and not reading.scheduled):
+        found[PEAK_MEMORY] = max(memory.peak_bytes for memory in memories.values())
+    busy, known = _busy(reading)
+    if placed and known:
+        found[BOTTLENECK] = max(busy.values())
+    found |= {f"{PEAK_MEMORY} {name}": memory.peak_bytes for name, memory in memories.items()}
+    found |= {f"busy {name}": ticks for name, ticks in busy.items()}
+    return found
+
+
+def objective_value(objective: Objective, figures: dict[str, int]) -> int | None:
+    """Pick the figure the objective asks for; ``None`` where the plan is too broken for it."""
+    names = {
+        Objective.MAKESPAN: MAKESPAN,
+        Objective.PEAK_MEMORY: PEAK_MEMORY,
+        Objective.BOTTLENECK: BOTTLENECK,
+    }
+    return figures.get(names[objective])
+
+
+def _busy(reading: Reading) -> tuple[dict[str, int], bool]:
+    """Busy time per resource, and whether the length of every task is known."""
+    busy = dict.fromkeys(reading.facts.limits, 0)
+    known = True
+    for run in reading.runs.values():
+        length = _run_length(reading, run)
+        if length is None:
+            known = False
+            continue
+        for device in run.site:
+            busy[device] += length
+    model = reading.facts.cluster.communication
+    made = {entry.value.name: entry for entry in reading.distributions}
+    for journey in reading.journeys:
+        held = held_by_transfer(model, journey.source, journey.target)
+        length = _journey_length(reading, journey, made.get(journey.transfer.value))
+        if length is None:
+            known = False
+            continue
+        for name in held:
+            busy[name] = busy.get(name, 0) + length
+    return busy, known
+
+
+def _run_length(reading: Reading, run: Run) -> int | None:
+    """Take the plan's own times where it gives them, else the law's."""
+    if run.times is not None:
+        return run.times[1] - run.times[0]
+    return reading.facts.duration_ns(run.operator, run.option, run.site)
+
+
+def _journey_length(
+    reading: Reading, journey: Journey, distribution: Distribution | None
+) -> int | None:
+    if journey.times is not None:
+        return journey.times[1] - journey.times[0]
+    if distribution is None:
+        return None
+    made = (distribution.producer.site, distribution.layout)
+    copy = (journey.target, journey.layout)
+    cluster = reading.facts.cluster
+    return transfer_ns(cluster, distribution.value, made, journey.source, copy)

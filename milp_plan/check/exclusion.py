@@ -1,0 +1,55 @@
+"""Rule `exclusion`: a device, channel or port carries one task at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from milp_plan.core import Violation
+
+from .reading import Reading
+from .resources import held_by_transfer
+
+RULE = "exclusion"
+
+_Entry = tuple[int, int, int, str]
+"""Start, stop, position in the plan (so that equal tasks keep an order) and name of a task."""
+
+
+def check(reading: Reading) -> Iterator[Violation]:
+    """Yield one violation per task that starts before an earlier one on its resource stops."""
+    if not reading.scheduled:
+        return
+    held: dict[str, list[_Entry]] = {}
+    position = 0
+    for run in reading.all_runs:
+        if run.times is not None:
+            position += 1
+            for device in run.site:
+                entry = (*run.times, position, run.operator)
+                held.setdefault(f"device {device}", []).append(entry)
+    model = reading.facts.cluster.communication
+    for journey in reading.journeys:
+        if journey.times is not None:
+            position += 1
+            for name in held_by_transfer(model, journey.source, journey.target):
+                entry = (*journey.times, position, journey.transfer.value)
+                held.setdefault(name, []).append(entry)
+    for resource, entries in held.items():
+        yield from _overlaps(resource, entries)
+
+
+def _overlaps(resource: str, entries: list[_Entry]) -> Iterator[Violation]:
+    entries.sort()
+    last = entries[0]
+    for entry in entries[1:]:
+        start, stop, _, name = entry
+        if start < last[1]:
+            yield Violation(
+                RULE,
+                (resource, last[3], name),
+                f"{name!r} starts on {resource} at {start}, before {last[3]!r} stops at {last[1]}",
+                last[1],
+                start,
+            )
+        if stop >= last[1]:
+            last = entry

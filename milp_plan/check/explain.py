@@ -1,0 +1,110 @@
+"""A verdict in words: what breaks and by how much, or what limits a valid plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from milp_plan.core import Plan, PlanningProblem, Verdict
+
+from .chain import Link, critical_chain
+from .evaluate import MAKESPAN, components
+from .facts import Facts
+from .reading import Reading
+from .replay import DeviceMemory, Tape
+from .verify import verify
+
+_LINKS = 20
+_CHANNELS = 5
+
+
+def explain(problem: PlanningProblem, plan: Plan, verdict: Verdict | None = None) -> str:
+    """Explain a plan in plain text.
+
+    Parameters
+    ----------
+    problem, plan
+        What is explained.
+    verdict
+        The checker's answer, where the caller has it already.
+
+    Returns
+    -------
+    str
+        For a broken plan every violation, by rule. For a valid one its objective, each device's
+        busy time and memory, the busiest channels or ports, and the chain its makespan hangs on.
+    """
+    verdict = verify(problem, plan) if verdict is None else verdict
+    lines = _broken(verdict) if not verdict.ok else _valid(problem, plan, verdict)
+    return "\n".join(lines)
+
+
+def _broken(verdict: Verdict) -> Iterator[str]:
+    rules = Counter(violation.rule for violation in verdict.violations)
+    count = len(verdict.violations)
+    yield f"not valid: {count} violation{'' if count == 1 else 's'} of {', '.join(rules)}"
+    for rule, number in rules.items():
+        yield f"{rule} ({number})"
+        for violation in verdict.violations:
+            if violation.rule == rule:
+                yield f"  {violation.message}"
+                if violation.needed is not None and violation.available is not None:
+                    gap = abs(violation.needed - violation.available)
+                    yield (
+                        f"    needed {violation.needed}, available {violation.available}, "
+                        f"off by {gap}"
+                    )
+
+
+def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[str]:
+    reading = Reading(Facts(problem), plan)
+    memories = Tape(reading).memories()
+    figures = components(reading, memories)
+    yield f"valid: {verdict.objective} {verdict.value}"
+    yield "devices"
+    makespan = figures.get(MAKESPAN)
+    for name, memory in memories.items():
+        busy = figures[f"busy {name}"]
+        yield f"  {name}: busy {busy}{_share(busy, makespan)}, {_memory(memory)}"
+    yield from _channels(figures, set(memories), makespan)
+    yield from _chain(critical_chain(problem, plan), makespan)
+
+
+def _share(part: int, whole: int | None) -> str:
+    return f" ({100 * part // whole} %)" if whole else ""
+
+
+def _memory(memory: DeviceMemory) -> str:
+    limit = "no limit" if memory.limit_bytes is None else f"limit {memory.limit_bytes}"
+    return f"peak memory {memory.peak_bytes} at {memory.peak_ns} ({limit})"
+
+
+def _channels(figures: dict[str, int], devices: set[str], makespan: int | None) -> Iterator[str]:
+    prefix = "busy "
+    used = [
+        (ticks, name.removeprefix(prefix))
+        for name, ticks in figures.items()
+        if name.startswith(prefix) and name.removeprefix(prefix) not in devices
+    ]
+    if used:
+        yield "busiest channels or ports"
+        for ticks, name in sorted(used, key=lambda entry: (-entry[0], entry[1]))[:_CHANNELS]:
+            yield f"  {name}: busy {ticks}{_share(ticks, makespan)}"
+
+
+def _chain(links: tuple[Link, ...], makespan: int | None) -> Iterator[str]:
+    if not links:
+        return
+    shares: Counter[str] = Counter()
+    for link in links:
+        shares["+".join(link.resources) or "in flight"] += link.stop_ns - link.start_ns
+        shares["waiting"] += link.waited_ns
+    yield f"critical chain: {len(links)} task{'' if len(links) == 1 else 's'}"
+    parts = [
+        f"{name} {ticks}{_share(ticks, makespan)}" for name, ticks in shares.most_common() if ticks
+    ]
+    yield f"  time on it: {', '.join(parts)}"
+    for link in links[-_LINKS:]:
+        place = "+".join(link.resources) or "in flight"
+        waited = f", after a wait of {link.waited_ns}" if link.waited_ns else ""
+        yield f"  {link.start_ns} to {link.stop_ns}: {link.name} on {place}{waited}"

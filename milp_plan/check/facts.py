@@ -1,0 +1,53 @@
+"""What the rules ask about a problem, computed once and kept for every plan of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from milp_plan.core import Operator, Option, PlanningProblem, Value
+
+Site = tuple[str, ...]
+
+
+class Facts:
+    """Tables over one problem. Holds no plan, so one instance serves any number of them."""
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self.problem = problem
+        self.cluster = problem.cluster
+        self.operators: dict[str, Operator] = {op.name: op for op in problem.graph.operators}
+        self.options: dict[str, dict[str, Option]] = {
+            op.name: {option.name: option for option in op.options}
+            for op in problem.graph.operators
+        }
+        self.values: dict[str, Value] = {value.name: value for value in problem.graph.values}
+        self.device_class: dict[str, str] = {d.name: d.device_class for d in self.cluster.devices}
+        self.limits: dict[str, int | None] = {d.name: d.memory_bytes for d in self.cluster.devices}
+        self._durations: dict[tuple[str, str, Site], int | None] = {}
+
+    @cached_property
+    def made(self) -> tuple[Value, ...]:
+        """Values that some operator makes."""
+        return tuple(value for value in self.values.values() if value.producer is not None)
+
+    @cached_property
+    def persistent(self) -> tuple[Value, ...]:
+        """Values that exist before the first operator runs."""
+        return tuple(value for value in self.values.values() if value.producer is None)
+
+    @cached_property
+    def _sites(self) -> frozenset[Site]:
+        return frozenset((*((name,) for name in self.device_class), *self.cluster.groups))
+
+    def is_site(self, devices: Site) -> bool:
+        """Whether these devices, in this order, are one device or a process group."""
+        return devices in self._sites
+
+    def duration_ns(self, operator: str, option: Option, site: Site) -> int | None:
+        """Ticks an operator takes on a site; ``None`` where a device's class has no duration."""
+        key = (operator, option.name, site)
+        if key not in self._durations:
+            table = [option.duration_ns.get(self.device_class[device]) for device in site]
+            known = [ticks for ticks in table if ticks is not None]
+            self._durations[key] = max(known) if known and len(known) == len(table) else None
+        return self._durations[key]

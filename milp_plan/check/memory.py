@@ -1,0 +1,31 @@
+"""Rule `memory`: at every instant each device holds at most its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from milp_plan.core import Violation
+
+from .replay import DeviceMemory, Replay, Tape
+
+RULE = "memory"
+_NAMED = 4
+"""Holders named in a message; the largest say enough."""
+
+
+def check(tape: Tape, memories: dict[str, DeviceMemory]) -> Iterator[Violation]:
+    """Yield one violation per device that is too full, with its largest holders at the peak."""
+    for memory in memories.values():
+        if memory.limit_bytes is not None and memory.peak_bytes > memory.limit_bytes:
+            holders = Replay(memories, tape.holdings(), 0).holders(memory.device, memory.peak_ns)
+            listed = [f"{h.name} ({h.kind}) {h.num_bytes}" for h in holders[:_NAMED]]
+            more = "" if len(holders) <= _NAMED else f" and {len(holders) - _NAMED} more"
+            when = "in all" if tape.static else f"at {memory.peak_ns}"
+            yield Violation(
+                RULE,
+                (memory.device, *dict.fromkeys(h.name for h in holders[:_NAMED])),
+                f"device {memory.device!r} holds {memory.peak_bytes} bytes {when}: "
+                f"{', '.join(listed)}{more}",
+                memory.peak_bytes,
+                memory.limit_bytes,
+            )

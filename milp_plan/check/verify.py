@@ -1,0 +1,70 @@
+"""Every rule over one plan."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from milp_plan.core import Plan, PlanningProblem, Verdict
+
+from . import assignment, claim, colocation, exclusion, identity, memory, supply
+from .evaluate import components, objective_value
+from .facts import Facts
+from .reading import Reading
+from .replay import Replay, Tape, replay_of
+
+
+class Checker:
+    """Checks any number of plans of one problem; what depends on the problem is kept.
+
+    Parameters
+    ----------
+    problem
+        The problem every plan is held against.
+    """
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self.problem = problem
+        self._facts = Facts(problem)
+
+    def verify(self, plan: Plan) -> Verdict:
+        """Hold a plan against every rule; never raises, however broken the plan is."""
+        reading = Reading(self._facts, plan)
+        tape = Tape(reading)
+        memories = tape.memories()
+        figures = components(reading, memories)
+        value = objective_value(self.problem.objective, figures)
+        violations = chain(
+            identity.check(reading),
+            assignment.check(reading),
+            colocation.check(reading),
+            exclusion.check(reading),
+            supply.check(reading),
+            memory.check(tape, memories),
+            claim.check(self.problem, plan, value),
+        )
+        return Verdict(tuple(violations), self.problem.objective.value, value, figures)
+
+    def replay(self, plan: Plan) -> Replay:
+        """Memory of every device over time, as far as the plan makes sense."""
+        return replay_of(Reading(self._facts, plan))
+
+
+def verify(problem: PlanningProblem, plan: Plan) -> Verdict:
+    """Hold a plan against every law of ``docs/laws.md``.
+
+    Parameters
+    ----------
+    problem, plan
+        The plan may be broken in any way; nothing in it makes this function raise.
+
+    Returns
+    -------
+    Verdict
+        All violations in the order of the rules, and the recomputed objective.
+    """
+    return Checker(problem).verify(plan)
+
+
+def replay(problem: PlanningProblem, plan: Plan) -> Replay:
+    """Replay a plan: memory of every device over time, as far as the plan makes sense."""
+    return Checker(problem).replay(plan)
