@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-import jsonschema
-from jsonschema.exceptions import ValidationError
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Finding
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 _LONGEST_QUOTE = 60
 
@@ -20,10 +21,14 @@ def _is_integer(_checker: Any, instance: Any) -> bool:
     return isinstance(instance, int) and not isinstance(instance, bool)
 
 
-_Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
-)
+@cache
+def _validator() -> Any:
+    import jsonschema  # only on the failing path, so that reading good files need not pay for it
+
+    strict = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+    return jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+        jsonschema.Draft202012Validator, type_checker=strict
+    )
 
 
 def syntax_finding(data: bytes) -> Finding | None:
@@ -48,7 +53,7 @@ def syntax_finding(data: bytes) -> Finding | None:
 
 def schema_findings(document: Any, schema: Mapping[str, Any]) -> list[Finding]:
     """List every place where a document departs from its JSON Schema."""
-    errors = sorted(_Validator(schema).iter_errors(document), key=_order)
+    errors = sorted(_validator()(schema).iter_errors(document), key=_order)
     return list(dict.fromkeys(finding for error in errors for finding in _explained(error)))
 
 

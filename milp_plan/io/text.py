@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-_WIDTH = 100
+_WIDTH = 120
 
 
 def lay_out(document: Any) -> bytes:

@@ -1,0 +1,47 @@
+"""The published schemas and pages say what the code does."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from milp_plan import io
+
+FOLDER = Path(__file__).parents[2] / "instances" / "formats"
+UPDATE = "python -c \"from milp_plan.io import write_schemas; write_schemas('instances/formats')\""
+
+
+@pytest.mark.parametrize("name", sorted(io.schemas()))
+def test_committed_schema_is_current(name):
+    committed = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    assert committed == json.loads(io.schemas()[name]), f"update it: {UPDATE}"
+
+
+def test_schemas_are_written(tmp_path):
+    io.write_schemas(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == io.schemas()
+
+
+@pytest.mark.parametrize("stem", ["native", "plan"])
+def test_every_field_has_its_line_in_the_page(stem):
+    schema = json.loads(io.schemas()[f"{stem}.schema.json"])
+    page = (FOLDER / f"{stem}.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    objects = {name: s["properties"] for name, s in schema["$defs"].items() if "properties" in s}
+    assert set(objects) == set(sections)
+    for name, properties in objects.items():
+        documented = re.findall(r"^\| `(\w+)` \|", sections[name], re.MULTILINE)
+        assert documented == list(properties), name
+
+
+@pytest.mark.parametrize("name", ["native.md", "plan.md"])
+def test_the_example_of_the_page_can_be_read(name, tmp_path):
+    page = (FOLDER / name).read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    path = tmp_path / "example.json"
+    path.write_text(example)
+    if name == "plan.md":
+        assert io.read_plan(path).has_schedule
+    else:
+        assert io.read(path).graph.operators
