@@ -131,7 +131,7 @@ FOLDER = Path(
         "MILP_PLAN_BENCHMARKS", Path(__file__).parents[2].parent / "shared" / "benchmarks"
     )
 )
-# file -> accelerators, nodes, edges, work on accelerators in ms, counted independently of the reader
+# file -> accelerators, nodes, edges, accelerator work in ms, counted independently of the reader
 COUNTED = {
     "throughput-inputs/LayerGraphs/bert24_inference": (6, 32, 55, 92.4),
     "throughput-inputs/LayerGraphs/bert24_training": (6, 64, 110, 217.8),
