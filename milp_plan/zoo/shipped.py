@@ -26,7 +26,7 @@ class Recipe:
     communication, link
         Likewise.
     binds
-        Whether no single device holds all the weights, or all that a run on it needs at once.
+        Whether one device cannot run all of it, one task at a time, within its memory.
     """
 
     name: str
@@ -84,7 +84,7 @@ SHIPPED: tuple[Recipe, ...] = (
         "2xV100",
         "inference",
         16,
-        memory_scale="1/320",
+        memory_scale="1/430",
         binds=True,
     ),
     Recipe(
@@ -103,7 +103,7 @@ SHIPPED: tuple[Recipe, ...] = (
         "training",
         16,
         granularity="block",
-        memory_scale="1/320",
+        memory_scale="1/500",
         binds=True,
     ),
     Recipe("moe-tiny-inference-4xA100", "moe-tiny", "4xA100", "inference", 16),
@@ -116,7 +116,7 @@ SHIPPED: tuple[Recipe, ...] = (
         micro_batches=2,
         granularity="block",
         communication="endpoint",
-        memory_scale="1/256",
+        memory_scale="1/200",
         binds=True,
     ),
     # tens of operators
@@ -137,7 +137,7 @@ SHIPPED: tuple[Recipe, ...] = (
         "4xA100",
         "training",
         8,
-        memory_scale="1/20",
+        memory_scale="1/50",
         binds=True,
     ),
     Recipe("inception-v3-inference-4xA100", "inception_v3", "4xA100", "inference", 32),
@@ -155,7 +155,7 @@ SHIPPED: tuple[Recipe, ...] = (
         "8xA100",
         "training",
         8,
-        memory_scale="1/20",
+        memory_scale="1/40",
         communication="endpoint",
         binds=True,
     ),
@@ -183,7 +183,7 @@ SHIPPED: tuple[Recipe, ...] = (
         "training",
         4,
         granularity="block",
-        memory_scale="1/3",
+        memory_scale="1/4",
         binds=True,
     ),
     Recipe("inception-v3-training-4xH100", "inception_v3", "4xH100", "training", 64),
