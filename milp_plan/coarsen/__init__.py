@@ -1,1 +1,27 @@
-"""Stage one: apply/undo steps that make a problem smaller."""
+"""Stage one: steps that make a problem smaller, each with its way back."""
+
+from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
+from .composite import Choice
+from .contraction import contract
+from .options import UselessOptions
+from .reduction import Coarsening, Reduction, Row, Step
+from .stage import DEFAULT_TARGET, coarsen, exact_steps, heuristic_steps
+from .zero_length import ZeroLengthAbsorption
+
+__all__ = [
+    "DEFAULT_TARGET",
+    "AcyclicClustering",
+    "ChainContraction",
+    "Choice",
+    "Coarsening",
+    "ColocationMerging",
+    "Reduction",
+    "Row",
+    "Step",
+    "UselessOptions",
+    "ZeroLengthAbsorption",
+    "coarsen",
+    "contract",
+    "exact_steps",
+    "heuristic_steps",
+]

@@ -1,0 +1,118 @@
+"""Options nobody needs: exact removal of dominated and impossible ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from milp_plan.core import (
+    ComputationGraph,
+    MemoryLaw,
+    Operator,
+    Option,
+    Placement,
+    Plan,
+    PlanningProblem,
+)
+
+from .reduction import Reduction
+
+
+class UselessOptions:
+    """Remove options that some optimal plan does without. Exact.
+
+    *Impossible*: no site admits the option, or on every admissible site some device is too small
+    for what the operator needs at once while it runs (workspace, every input, every output). No
+    valid plan uses such an option.
+
+    *Dominated* by another option of the operator: same gang, same layouts, at least the same
+    device classes, nowhere slower, no more workspace. Proof: in any plan put the other option on
+    the same site at the same start. The run stops no later, so every transfer and reader finds
+    its copy complete, every lifetime shrinks or stays, and a task that got shorter stays within
+    its old interval; makespan, busy times and memory do not grow.
+    """
+
+    name = "useless options"
+    exact = True
+
+    def apply(self, problem: PlanningProblem) -> Reduction | None:
+        """Drop the options; ``None`` if all are useful."""
+        operators = tuple(_slim(problem, operator) for operator in problem.graph.operators)
+        if operators == problem.graph.operators:
+            return None
+        graph = ComputationGraph(operators, problem.graph.values)
+        after = replace(problem, graph=graph)
+
+        def undo(plan: Plan) -> Plan:
+            return replace(plan, fingerprint=None)
+
+        return Reduction(self.name, self.exact, problem, after, undo)
+
+
+def _slim(problem: PlanningProblem, operator: Operator) -> Operator:
+    if len(operator.options) == 1:
+        return operator
+    placeable = {
+        placement.option
+        for placement in problem.placements(operator.name)
+        if fits_alone(problem, operator, placement)
+    }
+    kept = [option for option in operator.options if option.name in placeable]
+    if not kept:  # nothing fits: leave the proof of infeasibility to the planner
+        return operator
+    inputs = [value.name for value in problem.graph.inputs[operator.name]]
+    outputs = [value.name for value in problem.graph.outputs[operator.name]]
+    kept = undominated(kept, inputs, outputs)
+    return (
+        operator if len(kept) == len(operator.options) else replace(operator, options=tuple(kept))
+    )
+
+
+def fits_alone(problem: PlanningProblem, operator: Operator, placement: Placement) -> bool:
+    """Whether each device of a site can hold what the operator needs at once, and no more."""
+    option = operator.option(placement.option)
+    limits = [problem.cluster.device(d).memory_bytes for d in placement.devices]
+    limit = min((bytes_ for bytes_ in limits if bytes_ is not None), default=None)
+    if limit is None:
+        return True
+    graph = problem.graph
+    lasts = problem.duration_ns(operator.name, placement) > 0
+    needed = sum(
+        value.bytes[option.layout_read(value.name)]
+        for value in graph.inputs[operator.name]
+        if lasts or value.persistent
+    )
+    if lasts or problem.memory_law is MemoryLaw.STATIC:
+        needed += option.workspace_bytes
+        needed += sum(
+            value.bytes[option.layout_written(value.name)] for value in graph.outputs[operator.name]
+        )
+    return needed <= limit
+
+
+def undominated(
+    options: Sequence[Option], inputs: Sequence[str], outputs: Sequence[str]
+) -> list[Option]:
+    """Return the options that no other one dominates; of equals the first stays.
+
+    ``inputs`` and ``outputs`` name the values the operator reads and makes.
+    """
+    kept: list[Option] = []
+
+    def dominates(better: Option, worse: Option) -> bool:
+        if better.gang != worse.gang or better.workspace_bytes > worse.workspace_bytes:
+            return False
+        for name, ticks in worse.duration_ns.items():
+            if name not in better.duration_ns or better.duration_ns[name] > ticks:
+                return False
+        return all(better.layout_read(name) == worse.layout_read(name) for name in inputs) and all(
+            better.layout_written(name) == worse.layout_written(name) for name in outputs
+        )
+
+    for position, option in enumerate(options):
+        later = [rival for rival in options[position + 1 :] if dominates(rival, option)]
+        if any(dominates(rival, option) for rival in kept):
+            continue
+        if all(dominates(option, rival) for rival in later):
+            kept.append(option)
+    return kept

@@ -1,0 +1,394 @@
+"""A graph of clusters that merge one by one; it knows paths, work, groups, sites and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from milp_plan.core import FULL, Option, PlanningProblem, Value
+
+from .composite import usable, workspace_bytes
+
+
+@dataclass
+class Node:
+    """A cluster of operators.
+
+    Parameters
+    ----------
+    members
+        Positions of its operators in topological order.
+    mask, above, below
+        Bit sets over operators: its members, everything before them, everything after.
+    work
+        Device time of its members with their best options, in ticks.
+    before, after
+        Neighbour -> values that flow from or to it.
+    sites
+        Bit set over sites that admit some choice of it.
+    gangs
+        Gangs of its choices.
+    held_bytes
+        At most this lies on its device because of it, besides persistent values.
+    group
+        One of the colocation groups of its members, all of which are joined.
+    """
+
+    members: list[int]
+    mask: int
+    above: int
+    below: int
+    work: float
+    before: dict[int, set[str]]
+    after: dict[int, set[str]]
+    sites: int
+    gangs: frozenset[int]
+    held_bytes: int
+    group: str | None
+
+
+@dataclass
+class Component:
+    """Everything that colocation ties to one site: groups joined by clusters, or one cluster."""
+
+    work: float
+    persistent_bytes: int
+    sites: int
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What a merge may cost.
+
+    Parameters
+    ----------
+    work, component_work
+        Largest device time of a cluster, and of all that is tied to one site, in ticks.
+    path
+        Longest path through the merged cluster, in ticks.
+    memory_bytes
+        Largest need of a cluster with all that is tied to its site; ``None`` for no limit.
+    keep_gangs
+        Whether every gang that one of the clusters offers must still be offered.
+    """
+
+    work: float
+    component_work: float
+    path: float
+    memory_bytes: int | None
+    keep_gangs: bool
+
+
+class Quotient:
+    """Clusters of a problem's operators; starts with each operator alone.
+
+    Parameters
+    ----------
+    problem
+        The problem to cluster.
+    """
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self.problem = problem
+        self.names = problem.graph.topological_order
+        self._site_bits = {
+            site: 1 << i
+            for i, site in enumerate(
+                site
+                for gang in sorted({o.gang for op in problem.graph.operators for o in op.options})
+                for site in problem.cluster.sites(gang)
+            )
+        }
+        self._site_memory = [self._room(site) for site in self._site_bits]
+        self._simple = all(_is_simple(o) for op in problem.graph.operators for o in op.options)
+        self.nodes: dict[int, Node] = {}
+        self._add_nodes()
+        self.home = list(range(len(self.names)))
+        self._leader: dict[str, str] = {}
+        self._components: dict[str, Component] = {}
+        self._lone: dict[int, Component] = {}
+        self._add_components()
+        self._travel: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        """Return the number of clusters."""
+        return len(self.nodes)
+
+    def clusters(self) -> list[list[str]]:
+        """Members of every cluster of two or more, in running order."""
+        nodes = [sorted(node.members) for node in self.nodes.values() if len(node.members) > 1]
+        return [[self.names[i] for i in members] for members in nodes]
+
+    def _add_nodes(self) -> None:
+        graph = self.problem.graph
+        place = {name: i for i, name in enumerate(self.names)}
+        for i, name in enumerate(self.names):
+            operator = graph.operator(name)
+            options = operator.options
+            sites = 0
+            for placement in self.problem.placements(name):
+                sites |= self._site_bits[placement.devices]
+            held = max(option.workspace_bytes for option in options)
+            held += sum(_size(v) for v in graph.outputs[name])
+            held += sum(_size(v) for v in graph.inputs[name] if not v.persistent)
+            work = min(float(o.gang * min(o.duration_ns.values())) for o in options)
+            gangs = frozenset(o.gang for o in options)
+            self.nodes[i] = Node(
+                [i], 1 << i, 0, 0, work, {}, {}, sites, gangs, held, operator.group
+            )
+        for value in graph.values:
+            if value.producer is not None:
+                first = place[value.producer]
+                for consumer in value.consumers:
+                    last = place[consumer]
+                    self.nodes[first].after.setdefault(last, set()).add(value.name)
+                    self.nodes[last].before.setdefault(first, set()).add(value.name)
+        for i in range(len(self.names)):
+            for j in self.nodes[i].before:
+                self.nodes[i].above |= self.nodes[j].above | 1 << j
+        for i in reversed(range(len(self.names))):
+            for j in self.nodes[i].after:
+                self.nodes[i].below |= self.nodes[j].below | 1 << j
+
+    def _add_components(self) -> None:
+        graph = self.problem.graph
+        for i, name in enumerate(self.names):
+            node, group = self.nodes[i], graph.operator(name).group
+            if group is None:
+                self._lone[i] = Component(node.work, 0, node.sites)
+            elif group in self._components:
+                self._components[group].work += node.work
+                self._components[group].sites &= node.sites
+            else:
+                self._leader[group] = group
+                self._components[group] = Component(node.work, 0, node.sites)
+        place = {name: i for i, name in enumerate(self.names)}
+        for value in graph.values:
+            if value.persistent:
+                homes = {self._key(place[consumer]) for consumer in value.consumers}
+                for home in homes:
+                    self._component(home).persistent_bytes += _size(value)
+
+    def _key(self, node: int) -> str | int:
+        """Component of a cluster: a leading group, or the cluster itself."""
+        group = self.nodes[node].group
+        return node if group is None else self._find(group)
+
+    def _find(self, group: str) -> str:
+        while self._leader[group] != group:
+            self._leader[group] = self._leader[self._leader[group]]
+            group = self._leader[group]
+        return group
+
+    def _component(self, key: str | int) -> Component:
+        return self._lone[key] if isinstance(key, int) else self._components[key]
+
+    def component(self, node: int) -> Component:
+        """Return what colocation ties to the cluster's site."""
+        return self._component(self._key(node))
+
+    def components(self) -> list[Component]:
+        """All components, each once."""
+        return [self._component(key) for key in dict.fromkeys(map(self._key, self.nodes))]
+
+    def convex(self, nodes: Iterable[int]) -> bool:
+        """Whether no path leaves the clusters and comes back: merging them makes no cycle.
+
+        A cycle of clusters after the merge would leave the merged cluster and return to it, so
+        some cluster outside would lie after one of the clusters and before another.
+        """
+        mask = above = below = 0
+        for node in nodes:
+            mask |= self.nodes[node].mask
+            above |= self.nodes[node].above
+            below |= self.nodes[node].below
+        return above & below & ~mask == 0
+
+    def travel_ns(self, values: Iterable[str]) -> float:
+        """Time the values take to travel on an average channel, one after the other."""
+        return sum(self._value_ns(name) for name in values)
+
+    def _value_ns(self, name: str) -> float:
+        if name not in self._travel:
+            channels = self.problem.cluster.channels
+            value = self.problem.graph.value(name)
+            payload = max(value.payload(layout) for layout in value.bytes)
+            ticks = sum(c.transfer_ns(payload, value.messages) for c in channels)
+            self._travel[name] = ticks / len(channels) if channels else 0.0
+        return self._travel[name]
+
+    def order(self) -> list[int]:
+        """Clusters in topological order."""
+        missing = {i: len(node.before) for i, node in self.nodes.items()}
+        heap = [i for i, count in missing.items() if count == 0]
+        found: list[int] = []
+        while heap:
+            i = heappop(heap)
+            found.append(i)
+            for j in self.nodes[i].after:
+                missing[j] -= 1
+                if missing[j] == 0:
+                    heappush(heap, j)
+        return found
+
+    def paths(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Longest path of work before and after each cluster, without itself, in ticks."""
+        order = self.order()
+        heads: dict[int, float] = {}
+        tails: dict[int, float] = {}
+        for i in order:
+            before = self.nodes[i].before
+            heads[i] = max((heads[j] + self.nodes[j].work for j in before), default=0.0)
+        for i in reversed(order):
+            after = self.nodes[i].after
+            tails[i] = max((tails[j] + self.nodes[j].work for j in after), default=0.0)
+        return heads, tails
+
+    def may_merge(self, nodes: list[int], caps: Caps) -> bool:
+        """Whether merging the clusters keeps the graph acyclic and stays below the caps."""
+        work = sum(self.nodes[i].work for i in nodes)
+        if work > caps.work or not self.convex(nodes):
+            return False
+        keys = dict.fromkeys(map(self._key, nodes))
+        tied = sum(self._component(key).work for key in keys)
+        if len(keys) > 1 and tied > caps.component_work:
+            return False
+        sites, gangs = self._offer(nodes)
+        if caps.keep_gangs and any(not self.nodes[i].gangs <= gangs for i in nodes):
+            return False
+        for key in keys:
+            sites &= self._component(key).sites
+        return bool(sites) and self._fits(nodes, keys, sites, caps.memory_bytes)
+
+    def _offer(self, nodes: list[int]) -> tuple[int, frozenset[int]]:
+        """Sites and gangs that the merged cluster would offer."""
+        sites = -1
+        for i in nodes:
+            sites &= self.nodes[i].sites
+        if self._simple:
+            return sites, self.nodes[nodes[0]].gangs
+        offered, gangs = 0, set()
+        for choice, _ in usable(self.problem, self._members(nodes)):
+            for site in self.problem.cluster.sites(choice.gang):
+                classes = {self.problem.cluster.device(d).device_class for d in site}
+                if classes <= set(choice.classes):
+                    offered |= self._site_bits[site]
+                    gangs.add(choice.gang)
+        return offered, frozenset(gangs)
+
+    def _members(self, nodes: Iterable[int]) -> list[str]:
+        return [
+            self.names[i] for i in sorted(m for node in nodes for m in self.nodes[node].members)
+        ]
+
+    def _room(self, site: tuple[str, ...]) -> int | None:
+        limits = [self.problem.cluster.device(d).memory_bytes for d in site]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _fits(
+        self, nodes: list[int], keys: Iterable[str | int], sites: int, cap: int | None
+    ) -> bool:
+        rooms = [room for i, room in enumerate(self._site_memory) if sites >> i & 1]
+        known = [room for room in rooms if room is not None]
+        limit = cap if len(known) < len(rooms) else min(cap or max(known), max(known))
+        if limit is None:
+            return True
+        stored = sum(self._component(key).persistent_bytes for key in keys)
+        if stored + sum(self.nodes[i].held_bytes for i in nodes) <= limit:
+            return True
+        return stored + self._peak(self._members(nodes)) <= limit
+
+    def _peak(self, members: list[str]) -> int:
+        """Bytes a merged cluster holds at once, besides persistent values, at its leanest."""
+        graph, inside = self.problem.graph, set(members)
+        made = {
+            value.name
+            for member in members
+            for value in graph.outputs[member]
+            if any(consumer not in inside for consumer in value.consumers)
+        }
+        peaks = []
+        for choice, border in usable(self.problem, members):
+            read = [name for name in border.reads if not graph.value(name).persistent]
+            peak = workspace_bytes(self.problem, members, choice, border, made)
+            peak += sum(graph.value(name).bytes[border.writes[name]] for name in made)
+            peak += sum(graph.value(name).bytes[border.reads[name]] for name in read)
+            peaks.append(peak)
+        return min(peaks)
+
+    def merge(self, nodes: list[int]) -> int:
+        """Merge clusters, which :meth:`may_merge` allows; returns the merged cluster."""
+        keys = dict.fromkeys(map(self._key, nodes))
+        sites, gangs = self._offer(nodes)
+        kept, *gone = sorted(nodes)
+        node = self.nodes[kept]
+        for i in gone:
+            other = self.nodes.pop(i)
+            node.members += other.members
+            node.mask |= other.mask
+            node.above |= other.above
+            node.below |= other.below
+            node.work += other.work
+            node.held_bytes += other.held_bytes
+            node.group = node.group or other.group
+            self._rewire(kept, node, i, other)
+        node.sites, node.gangs = sites, gangs
+        node.above &= ~node.mask
+        node.below &= ~node.mask
+        self._spread(node)
+        self._tie(kept, list(keys))
+        return kept
+
+    def _rewire(self, kept: int, node: Node, gone: int, other: Node) -> None:
+        for mine, theirs, back in (
+            (node.before, other.before, "after"),
+            (node.after, other.after, "before"),
+        ):
+            for neighbour, values in theirs.items():
+                if neighbour == kept:
+                    continue
+                mine.setdefault(neighbour, set()).update(values)
+                table: dict[int, set[str]] = getattr(self.nodes[neighbour], back)
+                table.setdefault(kept, set()).update(table.pop(gone))
+        node.before.pop(gone, None)
+        node.after.pop(gone, None)
+
+    def _spread(self, node: Node) -> None:
+        """Tell everything before about everything after, and the other way round."""
+        above, below = node.above | node.mask, node.below | node.mask
+        for other in self.nodes.values():
+            if other is not node:
+                if other.mask & node.above:
+                    other.below |= below
+                elif other.mask & node.below:
+                    other.above |= above
+
+    def _tie(self, kept: int, keys: list[str | int]) -> None:
+        parts = [self._component(key) for key in keys]
+        groups = [key for key in keys if isinstance(key, str)]
+        for key in keys:
+            if isinstance(key, int):
+                del self._lone[key]
+        sites = self.nodes[kept].sites
+        for part in parts:
+            sites &= part.sites
+        joined = Component(
+            sum(part.work for part in parts), sum(part.persistent_bytes for part in parts), sites
+        )
+        if not groups:
+            self._lone[kept] = joined
+            return
+        for group in groups:
+            self._leader[group] = groups[0]
+        self._components[groups[0]] = joined
+
+
+def _is_simple(option: Option) -> bool:
+    """Whether every site is one device and every layout is ``full``."""
+    tables = (*option.reads.values(), *option.writes.values())
+    return option.gang == 1 and all(layout == FULL for layout in tables)
+
+
+def _size(value: Value) -> int:
+    return max(value.bytes.values())

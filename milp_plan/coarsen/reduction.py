@@ -1,0 +1,121 @@
+"""One apply/undo step, and the chain of steps that stage one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from milp_plan.core import Plan, PlanningProblem
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One step taken: a problem, a smaller one, and the way back.
+
+    Parameters
+    ----------
+    name
+        Name of the step.
+    exact
+        Whether both problems have the same optimum. ``False`` means only that every plan of
+        ``after`` gives a plan of ``before`` that is no worse.
+    before, after
+        The two problems.
+    undo
+        Turns a valid plan of ``after`` into a valid plan of ``before`` whose value is at most
+        the value of the plan it came from, for every objective.
+    """
+
+    name: str
+    exact: bool
+    before: PlanningProblem
+    after: PlanningProblem
+    undo: Callable[[Plan], Plan]
+
+
+class Step(Protocol):
+    """A way to make a problem smaller."""
+
+    @property
+    def name(self) -> str:
+        """Name for tables."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether the step keeps the optimum."""
+        ...
+
+    def apply(self, problem: PlanningProblem) -> Reduction | None:
+        """Take the step; ``None`` when there is nothing to do."""
+        ...
+
+
+class Row(NamedTuple):
+    """One line of :meth:`Coarsening.table`."""
+
+    step: str
+    exact: bool
+    operators_before: int
+    operators_after: int
+    values_before: int
+    values_after: int
+
+
+@dataclass(frozen=True)
+class Coarsening:
+    """Stage one as a whole: the original problem, the smallest one, and the steps between.
+
+    Parameters
+    ----------
+    original
+        The problem as it came.
+    reductions
+        The steps taken, in order.
+    """
+
+    original: PlanningProblem
+    reductions: tuple[Reduction, ...] = ()
+
+    @property
+    def problem(self) -> PlanningProblem:
+        """The smallest problem: what stage two plans."""
+        return self.reductions[-1].after if self.reductions else self.original
+
+    @property
+    def exact(self) -> bool:
+        """Whether every step keeps the optimum, so that bounds of ``problem`` hold for all."""
+        return all(reduction.exact for reduction in self.reductions)
+
+    @property
+    def exact_problem(self) -> PlanningProblem:
+        """The problem after the leading exact steps: same optimum as ``original``."""
+        problem = self.original
+        for reduction in self.reductions:
+            if not reduction.exact:
+                break
+            problem = reduction.after
+        return problem
+
+    def undo(self, plan: Plan) -> Plan:
+        """Turn a valid plan of ``problem`` into a valid plan of ``original``, no worse."""
+        if not self.reductions:
+            return plan
+        for reduction in reversed(self.reductions):
+            plan = reduction.undo(plan)
+        return replace(plan, fingerprint=self.original.fingerprint)
+
+    def table(self) -> tuple[Row, ...]:
+        """Operators and values before and after each step."""
+        return tuple(
+            Row(
+                reduction.name,
+                reduction.exact,
+                len(reduction.before.graph.operators),
+                len(reduction.after.graph.operators),
+                len(reduction.before.graph.values),
+                len(reduction.after.graph.values),
+            )
+            for reduction in self.reductions
+        )
