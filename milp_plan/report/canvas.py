@@ -1,0 +1,157 @@
+"""What every figure shares: matplotlib when it is there, colours, scales, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import BackendUnavailableError, Units
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = {
+    "forward": "#0072B2",
+    "backward-input": "#E69F00",
+    "backward-weight": "#009E73",
+    "update": "#CC79A7",
+    "collective": "#F0E442",
+    "transfer": "#56B4E9",
+    "accumulate": "#D55E00",
+}
+"""Colour of the usual kinds: the palette of Okabe and Ito, which colour-blind readers can tell."""
+
+_SPARE = ("#000000", "#999999", "#882255", "#44AA99", "#DDCC77", "#332288", "#AA4499")
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "hatch.linewidth": 0.6,
+}
+
+_SUFFIXES = (".png", ".svg")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How integers become readable numbers: divide by ``divisor``, write ``unit`` behind."""
+
+    divisor: int
+    unit: str
+
+    def __call__(self, number: int) -> float:
+        """Return the readable number; exact integers of any size are divided exactly first."""
+        return number / self.divisor
+
+    def text(self, number: int) -> str:
+        """Return the number with its unit, to at least three significant digits."""
+        readable = self(number)
+        digits = f"{readable:,.0f}" if abs(readable) >= 1000 else f"{readable:.3g}"
+        return f"{digits} {self.unit}".rstrip()
+
+
+def time_scale(units: Units, longest: int) -> Scale:
+    """Choose ns, µs, ms or s; a source without units keeps its own figures and no unit."""
+    if units.time != "ns":
+        return Scale(units.time_scale, "")
+    for divisor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
+        if longest >= divisor:
+            return Scale(divisor, unit)
+    return Scale(1, "ns")
+
+
+def size_scale(units: Units, largest: int) -> Scale:
+    """Choose B, KiB, MiB, GiB or TiB; a source without units keeps its own figures."""
+    if units.size != "bytes":
+        return Scale(1, "")
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if largest >= 2**power:
+            return Scale(2**power, unit)
+    return Scale(1, "B")
+
+
+def axis_label(what: str, scale: Scale) -> str:
+    """Return the label of an axis: the quantity and its unit, or that the source names none."""
+    return f"{what} ({scale.unit})" if scale.unit else f"{what} (unit unspecified)"
+
+
+def colours(kinds: Iterable[str]) -> dict[str, str]:
+    """Give each kind its colour: the usual kinds theirs, others a spare one by name."""
+    found = sorted(set(kinds))
+    others = [kind for kind in found if kind not in COLOURS]
+    spare = {kind: _SPARE[index % len(_SPARE)] for index, kind in enumerate(others)}
+    usual = [kind for kind in COLOURS if kind in found]
+    return {kind: COLOURS[kind] for kind in usual} | spare
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of that size in inches; it needs no display.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BackendUnavailableError(
+            "figures need matplotlib, which is not installed; "
+            "install it with: pip install 'milp_plan[plot]'"
+        ) from error
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+@contextmanager
+def drawing_style() -> Iterator[None]:
+    """Draw under the settings all figures share, whatever the caller's own settings are."""
+    from matplotlib import rc_context, rcParamsDefault
+
+    with rc_context({**rcParamsDefault, **_STYLE}):
+        yield
+
+
+def write_figure(figure: Figure, path: Path | str) -> Path:
+    """Write a figure as PNG or SVG, by the suffix of ``path``.
+
+    The file appears at once and complete: it is written under another name and renamed. The same
+    figure gives the same bytes.
+
+    Returns
+    -------
+    Path
+        Where it was written; missing folders are made.
+
+    Raises
+    ------
+    ValueError
+        The suffix is neither ``.png`` nor ``.svg``.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise ValueError(f"cannot write {target}: suffix {suffix!r}, expected .png or .svg")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.stem}.{os.getpid()}{suffix}")
+    metadata = {"Date": None} if suffix == ".svg" else None
+    FigureCanvasAgg(figure)
+    try:
+        with rc_context({"svg.hashsalt": "milp_plan"}):
+            figure.savefig(partial, format=suffix[1:], metadata=metadata)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,180 @@
+"""Figures about solving: how the gap closed, and what a memory limit costs. From plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from milp_plan.core import Units
+
+from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NATIVE = Units()
+_INCUMBENT, _BOUND, _PROVED = "#0072B2", "#D55E00", "#000000"
+
+
+@dataclass(frozen=True, slots=True)
+class TracePoint:
+    """What was known at one moment of a search.
+
+    Parameters
+    ----------
+    seconds
+        Since the search began.
+    value, bound
+        Best value of a plan, and best bound on the original problem; ``None`` while there is
+        none. Ticks, or bytes where the objective is peak memory.
+    """
+
+    seconds: float
+    value: int | None = None
+    bound: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPoint:
+    """Outcome under one memory limit.
+
+    Parameters
+    ----------
+    limit_bytes
+        Memory of each device, or of the smallest one.
+    value
+        Value of the best plan; ``None`` where there is none.
+    bound
+        Bound on the original problem, if any.
+    infeasible
+        Whether it is proved that no plan fits; without a value and without this proof the search
+        just found nothing.
+    """
+
+    limit_bytes: int
+    value: int | None = None
+    bound: int | None = None
+    infeasible: bool = False
+
+
+def trace(
+    points: Iterable[TracePoint], title: str, units: Units = _NATIVE, *, of_bytes: bool = False
+) -> Figure:
+    """Draw incumbent and bound over time, both as steps that hold until the next news.
+
+    Parameters
+    ----------
+    points
+        In any order; unknown values leave the curve as it was.
+    title
+        Above the figure.
+    units
+        Of the problem.
+    of_bytes
+        Whether values are bytes rather than ticks.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    known = sorted(points, key=lambda point: point.seconds)
+    values = [(point.seconds, point.value) for point in known if point.value is not None]
+    bounds = [(point.seconds, point.bound) for point in known if point.bound is not None]
+    scale = _scale(units, [figure for _, figure in (*values, *bounds)], of_bytes)
+    end = known[-1].seconds if known else 0.0
+    figure = new_figure(6.0, 3.2)
+    with drawing_style():
+        axes = figure.subplots()
+        for line, colour, label in ((values, _INCUMBENT, "best plan"), (bounds, _BOUND, "bound")):
+            if line:
+                axes.step(
+                    [*(seconds for seconds, _ in line), end],
+                    [*(scale(number) for _, number in line), scale(line[-1][1])],
+                    where="post",
+                    color=colour,
+                    label=label,
+                )
+        axes.set_xlabel("search time (s)")
+        axes.set_ylabel(axis_label("value", scale))
+        axes.set_title(_with_gap(title, values, bounds), loc="left")
+        if values or bounds:
+            axes.legend(frameon=False)
+    return figure
+
+
+def memory_sweep(
+    points: Iterable[MemoryPoint], title: str, units: Units = _NATIVE, *, of_bytes: bool = False
+) -> Figure:
+    """Draw the value reached under each memory limit; limits without a plan are marked.
+
+    Parameters
+    ----------
+    points
+        One per limit, in any order.
+    title, units, of_bytes
+        As for :func:`trace`.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    known = sorted(points, key=lambda point: point.limit_bytes)
+    values = [(point.limit_bytes, point.value) for point in known if point.value is not None]
+    bounds = [(point.limit_bytes, point.bound) for point in known if point.bound is not None]
+    scale = _scale(units, [number for _, number in (*values, *bounds)], of_bytes)
+    size = size_scale(units, max((point.limit_bytes for point in known), default=0))
+    figure = new_figure(6.0, 3.4)
+    with drawing_style():
+        axes = figure.subplots()
+        for line, colour, mark, label in (
+            (values, _INCUMBENT, "o-", "best plan"),
+            (bounds, _BOUND, "v--", "bound"),
+        ):
+            if line:
+                axes.plot(
+                    [size(limit) for limit, _ in line],
+                    [scale(number) for _, number in line],
+                    mark,
+                    color=colour,
+                    markersize=4,
+                    linewidth=1.2,
+                    label=label,
+                )
+        for marked, mark, label in (
+            ([p for p in known if p.infeasible], "x", "proved infeasible"),
+            ([p for p in known if p.value is None and not p.infeasible], "s", "no plan found"),
+        ):
+            if marked:
+                axes.plot(
+                    [size(point.limit_bytes) for point in marked],
+                    [0.03] * len(marked),
+                    mark,
+                    color=_PROVED,
+                    markersize=5,
+                    fillstyle="none",
+                    linestyle="none",
+                    transform=axes.get_xaxis_transform(),
+                    label=label,
+                )
+        axes.margins(y=0.12)
+        axes.set_xlabel(axis_label("memory of a device", size))
+        axes.set_ylabel(axis_label("value", scale))
+        axes.set_title(title, loc="left")
+        if known:
+            axes.legend(frameon=False)
+    return figure
+
+
+def _scale(units: Units, numbers: list[int], of_bytes: bool) -> Scale:
+    largest = max(numbers, default=0)
+    return size_scale(units, largest) if of_bytes else time_scale(units, largest)
+
+
+def _with_gap(title: str, values: list[tuple[float, int]], bounds: list[tuple[float, int]]) -> str:
+    if not values or not bounds or values[-1][1] <= 0:
+        return title
+    gap = (values[-1][1] - bounds[-1][1]) / values[-1][1]
+    return f"{title}: gap {gap:.1%}"

@@ -1,0 +1,205 @@
+"""The overview of many runs: one row per instance, as Markdown, on the terminal, as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pandas
+    from rich.table import Table
+
+Row = Mapping[str, Any]
+"""What a run record says about one instance; a key that is missing counts as ``None``."""
+
+DASH = "—"
+"""Stands for what is not known: never 0, never infinity."""
+
+UNITS = (
+    "Values and bounds are ticks (nanoseconds where the instance has units), or bytes for "
+    "peak_memory; gap = (value − bound) / value."
+)
+"""Said below the overview."""
+
+PHASES = ("read", "coarsen", "build", "hand_over", "solve", "decode", "polish", "check")
+"""Usual phases in their order; phases with other names follow by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: key of the row, heading, how a known entry is written, and its alignment.
+
+    ``terminal`` is the heading where there is little room; columns without one are left out there.
+    """
+
+    key: str
+    heading: str
+    write: Callable[[Any], str]
+    numeric: bool = True
+    terminal: str = ""
+
+
+def _whole(number: int) -> str:
+    return f"{number:,}"
+
+
+def _share(number: float) -> str:
+    return f"{number:.2%}"
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+
+
+COLUMNS = (
+    Column("instance", "instance", str, numeric=False, terminal="instance"),
+    Column("operators", "operators", _whole, terminal="ops"),
+    Column("coarse_operators", "coarse", _whole),
+    Column("objective", "objective", str, numeric=False),
+    Column("value", "value", _whole, terminal="value"),
+    Column("best_baseline", "best baseline", _whole),
+    Column("baseline_name", "baseline", str, numeric=False),
+    Column("improvement", "better by", _share, terminal="better"),
+    Column("bound", "bound", _whole, terminal="bound"),
+    Column("bound_name", "bound by", str, numeric=False),
+    Column("gap", "gap", _share, terminal="gap"),
+    Column("stop", "stop", str, numeric=False),
+    Column("verdict", "verdict", str, numeric=False, terminal="check"),
+    Column("planner", "planner", str, numeric=False),
+    Column("seconds", "seconds", _seconds, terminal="s"),
+)
+"""Columns of the overview; the times of the phases follow."""
+
+
+def overview(rows: Iterable[Row]) -> pandas.DataFrame:
+    """Arrange run records in a frame.
+
+    Parameters
+    ----------
+    rows
+        Dictionaries with the keys of :data:`COLUMNS` and ``phases``, a mapping from the name of
+        a phase to its seconds. ``improvement`` is computed: ``(baseline - value) / baseline``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per record in the given order; columns of type object, so that integers stay
+        exact and an unknown entry stays ``None``.
+    """
+    import pandas
+
+    records = [dict(row) for row in rows]
+    phases = _phases(records)
+    keys = [column.key for column in COLUMNS] + [f"{phase}_s" for phase in phases]
+    entries = [_entries(record, phases) for record in records]
+    return pandas.DataFrame(
+        {key: pandas.Series([entry.get(key) for entry in entries], dtype=object) for key in keys},
+        columns=keys,
+    )
+
+
+def median_gap(rows: Iterable[Row]) -> tuple[float | None, int, int]:
+    """Return the median of the known gaps, how many there are, and the number of rows."""
+    every = [_known(row.get("gap")) for row in rows]
+    gaps = [gap for gap in every if gap is not None]
+    return (median(gaps) if gaps else None), len(gaps), len(every)
+
+
+def median_line(rows: Iterable[Row]) -> str:
+    """Say the median gap in a sentence; rows without a gap are counted, not dropped silently."""
+    gap, known, total = median_gap(rows)
+    missing = f", {total - known} without a gap" if known < total else ""
+    plural = "" if total == 1 else "s"
+    return f"Median gap: {DASH if gap is None else _share(gap)} ({total} instance{plural}{missing})"
+
+
+def to_markdown(rows: Iterable[Row]) -> str:
+    """Return the overview as a Markdown table and the line of the median gap."""
+    known = list(rows)
+    columns, texts = _texts(known)
+    lines = [
+        _markdown_line([column.heading for column in columns]),
+        _markdown_line(["---:" if column.numeric else ":---" for column in columns]),
+        *(_markdown_line([text.replace("|", "\\|") for text in row]) for row in texts),
+    ]
+    return "\n".join(lines) + f"\n\n{median_line(known)}. {UNITS}\n"
+
+
+def to_rich(rows: Iterable[Row]) -> Table:
+    """Return the overview as a table for the terminal; the median gap is its caption.
+
+    It has the columns that matter most, so that it fits a terminal of 80 characters.
+    """
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    known = list(rows)
+    columns, texts = _texts(known)
+    table = Table(
+        caption=median_line(known), caption_justify="left", box=box.SIMPLE_HEAD, padding=0
+    )
+    shown = [place for place, column in enumerate(columns) if column.terminal]
+    for place in shown:
+        column = columns[place]
+        side: Literal["left", "right"] = "right" if column.numeric else "left"
+        table.add_column(column.terminal, justify=side, no_wrap=column.numeric, overflow="fold")
+    for row in texts:
+        table.add_row(*(escape(row[place]) for place in shown))
+    return table
+
+
+def to_json(rows: Iterable[Row]) -> str:
+    """Return the overview as JSON: ``rows`` and ``median_gap``; what is not known is null."""
+    known = list(rows)
+    frame = overview(known)
+    gap, counted, total = median_gap(known)
+    content = {
+        "rows": frame.to_dict(orient="records"),
+        "median_gap": gap,
+        "rows_with_gap": counted,
+        "num_rows": total,
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _known(entry: Any) -> Any:
+    """Return the entry, or ``None`` for one that is no figure (not a number, infinite)."""
+    return None if isinstance(entry, float) and not math.isfinite(entry) else entry
+
+
+def _phases(records: list[dict[str, Any]]) -> list[str]:
+    found = {phase for record in records for phase in record.get("phases") or {}}
+    return [phase for phase in PHASES if phase in found] + sorted(found.difference(PHASES))
+
+
+def _entries(record: dict[str, Any], phases: list[str]) -> dict[str, Any]:
+    entries = {column.key: _known(record.get(column.key)) for column in COLUMNS}
+    value, baseline = entries["value"], entries["best_baseline"]
+    if value is not None and baseline:
+        entries["improvement"] = (baseline - value) / baseline
+    times = record.get("phases") or {}
+    return entries | {f"{phase}_s": _known(times.get(phase)) for phase in phases}
+
+
+def _texts(rows: list[Row]) -> tuple[list[Column], list[list[str]]]:
+    """Columns, and every entry of every row as it is printed."""
+    frame = overview(rows)
+    extra = [key for key in frame.columns if key not in {column.key for column in COLUMNS}]
+    columns = [*COLUMNS]
+    columns += [
+        Column(key, key.removesuffix("_s").replace("_", " ") + " s", _seconds) for key in extra
+    ]
+    texts = [
+        [DASH if row[c.key] is None else c.write(row[c.key]) for c in columns]
+        for row in frame.to_dict(orient="records")
+    ]
+    return columns, texts
+
+
+def _markdown_line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
