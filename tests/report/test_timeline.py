@@ -1,0 +1,126 @@
+from dataclasses import replace
+
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+
+from milp_plan.core import CommunicationModel, Units
+from milp_plan.report import timeline
+from milp_plan.report.canvas import COLOURS
+from tests.report.plans import MEMORY, chain, plan_of_two_devices, two_devices
+
+
+def bars(axes):
+    """(kind, colour, row, [(start, stop)]) of every row and kind in the lanes."""
+    found = []
+    for collection in axes.collections:
+        boxes = [path.get_extents() for path in collection.get_paths()]
+        spans = sorted((round(box.x0, 6), round(box.x1, 6)) for box in boxes)
+        row = round((boxes[0].y0 + boxes[0].y1) / 2)
+        found.append((collection.get_label(), to_hex(collection.get_facecolor()[0]), row, spans))
+    return found
+
+
+def limits(axes):
+    return [line.get_ydata()[0] for line in axes.lines if line.get_label() == "limit"]
+
+
+def said(axes):
+    return " ".join(text.get_text() for text in axes.texts)
+
+
+def test_lanes_and_bars():
+    figure = timeline(two_devices(), plan_of_two_devices())
+    axes = figure.axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["d0", "d1", "d0->d1", "d1->d0"]
+    blue, orange, sky = (COLOURS[k].lower() for k in ("forward", "backward-input", "transfer"))
+    assert sorted(bars(axes), key=lambda bar: (bar[2], bar[3])) == [
+        ("forward", blue, 0, [(0, 2)]),
+        ("backward-input", orange, 0, [(10, 14)]),
+        ("forward", blue, 1, [(5, 8)]),
+        ("transfer", sky, 2, [(2, 5)]),
+        ("transfer", sky, 3, [(8, 10)]),
+    ]
+    assert figure.axes[-1].get_xlabel() == "time (µs)"
+    assert figure.axes[-1].get_xlim() == (0, 14)
+    title = axes.get_title(loc="left")
+    assert title == "two-devices: makespan 14 µs, peak memory 4 MiB, planned by hand"
+    kinds = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert kinds == ["forward", "backward-input", "transfer"]
+
+
+def test_labels_stand_where_they_fit():
+    texts = [
+        text.get_text() for text in timeline(two_devices(), plan_of_two_devices()).axes[0].texts
+    ]
+    assert sorted(texts) == ["embed", "embed.dx@0", "gradient to d0", "head", "hidden to d1"]
+    problem, plan = two_devices(), plan_of_two_devices()
+    far = replace(plan.runs[2], start_ns=110_000, stop_ns=114_000)
+    squeezed = timeline(problem, replace(plan, runs=(*plan.runs[:2], far)))
+    assert [text.get_text() for text in squeezed.axes[0].texts] == ["@0"]
+
+
+def test_memory_curves_and_limits():
+    figure = timeline(two_devices(), plan_of_two_devices())
+    first, second = figure.axes[1:]
+    assert limits(first) == limits(second) == [MEMORY / 2**20]
+    (curve,) = (c for c in first.collections if isinstance(c, PolyCollection))
+    top = {(round(x), round(y)) for x, y in curve.get_paths()[0].vertices}
+    # weights 1 MiB; with the activation 3 from 0; with the gradient 4 from 8 to 14 µs
+    assert {(0, 3), (8, 3), (8, 4), (14, 4)} <= top
+    assert said(first) == "peak 4 MiB\nlimit 4 MiB"
+    assert said(second) == "peak 3 MiB\nlimit 4 MiB"
+    assert first.get_ylabel() == "d0"
+    assert first.get_title(loc="left") == "memory (MiB)"
+
+
+def test_a_limit_far_above_the_peak_is_named_not_drawn():
+    axes = timeline(two_devices(memory_bytes=2**33), plan_of_two_devices()).axes[1]
+    assert limits(axes) == []
+    assert "limit 8 GiB (above)" in said(axes)
+    assert axes.get_ylim()[1] < 5
+
+
+def test_no_limit():
+    axes = timeline(two_devices(memory_bytes=None), plan_of_two_devices()).axes[1]
+    assert limits(axes) == []
+    assert "no limit" in said(axes)
+
+
+def test_units_that_the_source_does_not_name_are_not_invented():
+    units = Units("unspecified", "unspecified", 1_000)
+    figure = timeline(two_devices(units=units), plan_of_two_devices())
+    assert figure.axes[-1].get_xlabel() == "time (unit unspecified)"
+    assert figure.axes[-1].get_xlim() == (0, 14)
+    assert figure.axes[1].get_title(loc="left") == "memory (unit unspecified)"
+    assert "makespan 14, peak memory 4,194,304" in figure.axes[0].get_title(loc="left")
+
+
+def test_a_large_plan_is_aggregated_and_says_so():
+    problem, plan = chain(9)
+    figure = timeline(problem, plan, most_tasks=5)
+    assert [spans for _, _, _, spans in bars(figure.axes[0])] == [[(0, 90)], [(90, 100)]]
+    assert "10 tasks are drawn as 2 bars" in figure.get_supxlabel()
+    assert timeline(problem, plan).get_supxlabel() == ""
+
+
+def test_overlapping_transfers_are_see_through():
+    def see_through(model):
+        axes = timeline(two_devices(model), plan_of_two_devices()).axes[0]
+        return {c.get_label(): c.get_alpha() for c in axes.collections}
+
+    assert see_through(CommunicationModel.DELAY)["transfer"] == pytest.approx(0.6)
+    assert see_through(CommunicationModel.DELAY)["forward"] is None
+    assert see_through(CommunicationModel.CHANNEL)["transfer"] is None
+
+
+def test_times_beyond_64_bits():
+    """Scaled inputs may exceed 64 bits; the picture is drawn from exact quotients."""
+    problem, plan = chain(1)
+    big = 10**30
+    runs = [
+        replace(run, start_ns=run.start_ns * big, stop_ns=run.stop_ns * big) for run in plan.runs
+    ]
+    figure = timeline(problem, replace(plan, runs=tuple(runs)))
+    assert figure.axes[-1].get_xlim()[1] == pytest.approx(20 * big / 1e9)
