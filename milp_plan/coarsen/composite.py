@@ -189,7 +189,7 @@ def workspace_bytes(
     for name, layout in border.reads.items():
         value = graph.value(name)
         if name in held and not value.persistent:
-            last = max(place[c] for c in value.consumers)
+            last = max(place[c] for c in value.consumers if c in place)
             if last + 1 < len(members):
                 add(last + 1, len(members) - 1, -value.bytes[layout])
     excess = [
