@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 11.0
 _FEW_LANES = 16
-_EDGE_POINTS = 3.0
+_EDGE_POINTS = 5.0
 """Bars wider than this have a white edge; thinner ones an edge of their own colour, to be seen."""
 _PLOT_SHARE = 0.78
 """Share of the figure's width that the lanes take, on the safe side."""
