@@ -1,1 +1,6 @@
 """Lower bounds that hold on the original problem."""
+
+from .bound import Bound, Infeasible
+from .catalogue import all_bounds, best_bound, infeasibility
+
+__all__ = ["Bound", "Infeasible", "all_bounds", "best_bound", "infeasibility"]

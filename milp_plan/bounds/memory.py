@@ -1,0 +1,243 @@
+"""Bounds from bytes: what must be somewhere at one instant, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from milp_plan.core import Value, ceil_div
+
+from .binpacking import bins_needed, least_capacity
+from .bound import Bound, Deadline, Infeasible
+from .frame import Frame
+from .view import Separations, View, scale_for
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Bytes that lie on all devices together while an operator runs."""
+
+    operator: str
+    bytes: int
+
+
+def total_memory(frame: Frame) -> int | None:
+    """Bytes of all devices; ``None`` if one has no limit."""
+    limits = [device.memory_bytes for device in frame.problem.cluster.devices]
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if len(known) == len(limits) else None
+
+
+def fullest_instant(frame: Frame, deadline: Deadline) -> Instant | None:
+    """Find the operator during which most bytes are sure to lie somewhere.
+
+    Proof: while v runs (for a positive time), every value made by an ancestor of v that v or a
+    descendant of v still has to read has one complete copy at least; v's outputs and workspace
+    lie on each of its devices; persistent values lie somewhere all the time. Statically,
+    everything lies there together.
+
+    Raises
+    ------
+    OutOfTime
+        The deadline passed.
+    """
+    holdings, graph = frame.holdings, frame.problem.graph
+    base = sum(holdings.packed)
+    if holdings.static:
+        name = max(frame.names, key=holdings.beside)
+        return Instant(name, base + holdings.beside(name))
+    running = [v for v, name in enumerate(frame.names) if holdings.always_runs[name]]
+    if not running:
+        return None
+    view = View(frame, backward=False)
+    reach = Separations(view, deadline).through >= 0
+    made = [value for value in graph.values if value.producer is not None]
+    sizes = [holdings.copy_bytes(value) for value in made]
+    unit = scale_for(sum(sizes))
+    alive = np.zeros(view.size, dtype=np.int64)
+    for value, size in zip(made, sizes, strict=True):
+        deadline.check()
+        assert value.producer is not None
+        before = frame.index[value.producer]
+        readers = [frame.index[name] for name in value.consumers]
+        through = reach[before] & reach[:, readers].any(axis=1)
+        through[before] = False
+        alive[through] += size // unit
+    totals = {v: int(alive[v]) * unit + _makes(frame, frame.names[v]) for v in running}
+    worst = max(running, key=totals.__getitem__)
+    return Instant(frame.names[worst], base + totals[worst])
+
+
+def _makes(frame: Frame, name: str) -> int:
+    """Fewest bytes of outputs and workspace, over all devices of the operator's site."""
+    graph = frame.problem.graph
+    return min(
+        option.gang
+        * (
+            option.workspace_bytes
+            + sum(v.bytes[option.layout_written(v.name)] for v in graph.outputs[name])
+        )
+        for option in graph.operator(name).options
+    )
+
+
+def residence_bound(frame: Frame, deadline: Deadline) -> Bound | None:
+    """Bytes times their time in memory.
+
+    Proof: a value has a complete copy somewhere from its producer's start to the stop of its
+    last reader, and these are at least a separation apart; persistent values lie there for the
+    whole makespan T. So T times all memory is at least the sum of bytes times time. ``None``
+    under the static law, or when a device has no limit.
+
+    Raises
+    ------
+    OutOfTime
+        The deadline passed.
+    """
+    memory = total_memory(frame)
+    persistent = sum(frame.holdings.packed)
+    if frame.holdings.static or memory is None or memory <= persistent:
+        return None
+    view = View(frame, backward=False)
+    through = Separations(view, deadline).through
+    total = 0
+    for value in frame.problem.graph.values:
+        if value.producer is not None:
+            total += frame.holdings.copy_bytes(value) * _stay(frame, view, value, through)
+    return Bound(
+        "bytes times time",
+        ceil_div(total * view.tick, memory - persistent),
+        f"{memory - persistent} bytes of all devices are left beside persistent values",
+    )
+
+
+def _stay(frame: Frame, view: View, value: Value, through: np.ndarray) -> int:
+    """Ticks from the producer's start to the last reader's stop."""
+    assert value.producer is not None
+    start = frame.index[value.producer]
+    stays = [int(view.durations[start])]
+    for name in value.consumers:
+        reader = frame.index[name]
+        stays.append(int(through[start, reader] + view.durations[reader]))
+    return max(stays)
+
+
+def persistent_obstacle(frame: Frame) -> Infeasible | None:
+    """Prove that what lies in memory all the time does not fit, or return ``None``.
+
+    Proof: units are whole, so their bytes are packed into the devices. While an operator runs,
+    its inputs, outputs and workspace lie beside them; so for each amount r, the units that have an
+    operator with at least r of these are packed into devices that are smaller by r.
+    """
+    limits = [device.memory_bytes for device in frame.problem.cluster.devices]
+    known = [limit for limit in limits if limit is not None]
+    if len(known) < len(limits):
+        return None
+    holdings = frame.holdings
+    beside = [max(holdings.beside(frame.names[v]) for v in unit) for unit in frame.units]
+    names = frame.unit_names
+    for reserve in sorted({0, *beside}):
+        chosen = [u for u, number in enumerate(beside) if number >= reserve]
+        sizes = [holdings.packed[u] for u in chosen]
+        room = max(known) - reserve
+        worst = max(chosen, key=lambda u: holdings.packed[u])
+        if holdings.packed[worst] > room:
+            return Infeasible(
+                f"{names[worst]!r} holds {holdings.packed[worst]} bytes all the time and needs up "
+                f"to {beside[worst]} beside them, and no device has more than {max(known)}",
+                (names[worst],),
+                holdings.packed[worst] + reserve,
+                max(known),
+            )
+        free = sum(max(0, limit - reserve) for limit in known)
+        if sum(sizes) > free:
+            return Infeasible(
+                f"{len(chosen)} groups or operators hold {sum(sizes)} bytes all the time, and all "
+                f"devices together have {free} bytes{_left(reserve)}",
+                tuple(names[u] for u in chosen),
+                sum(sizes),
+                free,
+            )
+        bins = bins_needed(sizes, room) if room > 0 else 0
+        if bins > len(known):
+            return Infeasible(
+                f"{len(chosen)} groups or operators that hold {sum(sizes)} bytes all the time "
+                f"cannot be shared out whole: they need at least {bins} devices with {room} "
+                f"bytes{_left(reserve)}, and there are {len(known)}",
+                tuple(names[u] for u in chosen),
+                bins * room,
+                len(known) * room,
+            )
+    return None
+
+
+def _left(reserve: int) -> str:
+    return f" left when {reserve} are kept for inputs, outputs and workspace" if reserve else ""
+
+
+def instant_obstacle(frame: Frame, deadline: Deadline) -> Infeasible | None:
+    """Prove that at some instant more bytes must lie in memory than there are, or ``None``."""
+    memory = total_memory(frame)
+    if memory is None:
+        return None
+    instant = fullest_instant(frame, deadline)
+    if instant is None or instant.bytes <= memory:
+        return None
+    return Infeasible(
+        f"while operator {instant.operator!r} runs, at least {instant.bytes} bytes lie in memory, "
+        f"and all devices together have {memory}",
+        (instant.operator,),
+        instant.bytes,
+        memory,
+    )
+
+
+def operator_peak(frame: Frame) -> Bound:
+    """Largest need of one operator.
+
+    Proof: while it runs, each of its devices holds its inputs, outputs and workspace and the
+    persistent values of its group.
+    """
+    holdings = frame.holdings
+    needs = [
+        min(holdings.running(name, frame.unit[v], s.option, s.duration) for s in frame.states[v])
+        for v, name in enumerate(frame.names)
+    ]
+    worst = max(range(len(needs)), key=needs.__getitem__)
+    return Bound("largest operator", needs[worst], f"operator {frame.names[worst]!r} while it runs")
+
+
+def persistent_peak(frame: Frame) -> Bound:
+    """Share out persistent bytes whole.
+
+    Proof: bin packing of units into devices as large as the peak; beside every unit lies at
+    least what the most modest operator needs, so that much is added.
+    """
+    holdings = frame.holdings
+    devices = len(frame.problem.cluster.devices)
+    beside = [max(holdings.beside(frame.names[v]) for v in unit) for unit in frame.units]
+    best = Bound("persistent bytes", 0, "nothing is persistent")
+    for reserve in sorted({0, *beside}):
+        sizes = [holdings.packed[u] for u, number in enumerate(beside) if number >= reserve]
+        value = reserve + least_capacity(sizes, devices)
+        if value > best.value:
+            best = Bound(
+                "persistent bytes",
+                value,
+                f"{len(sizes)} groups or operators on {devices} devices, {reserve} bytes beside",
+            )
+    return best
+
+
+def instant_peak(frame: Frame, deadline: Deadline) -> Bound | None:
+    """Bytes alive at one instant, spread evenly (see :func:`fullest_instant`)."""
+    instant = fullest_instant(frame, deadline)
+    if instant is None:
+        return None
+    devices = len(frame.problem.cluster.devices)
+    return Bound(
+        "bytes alive",
+        ceil_div(instant.bytes, devices),
+        f"{instant.bytes} bytes on {devices} devices while {instant.operator!r} runs",
+    )

@@ -1,0 +1,216 @@
+"""The frame in one direction of time, with separations of all pairs in arrays.
+
+Backward in time a problem of heads becomes a problem of tails: operators in reverse order, what
+follows an operator takes the part of what precedes it. Everything that computes heads works on a
+view and so computes tails too.
+
+Arrays are 64-bit. Times are divided by ``tick`` and rounded down, so that no sum can overflow;
+a bound found in these units, times ``tick``, is a bound. ``tick`` is 1 unless the times of the
+problem add up to more than 2^58.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bound import Deadline
+from .frame import Edge, Frame, Link, State
+from .sites import least
+
+Array = NDArray[np.int64]
+FAR = 2**61
+"""More than any sum of times: stands for 'impossible'."""
+ROOM = 2**58
+
+
+def scale_for(total: int) -> int:
+    """Return the smallest power of two that brings ``total`` below the room of the arrays."""
+    return 1 << max(0, total.bit_length() - ROOM.bit_length() + 1)
+
+
+class View:
+    """Operators 0 .. n-1 in the order of one direction of time.
+
+    Parameters
+    ----------
+    frame
+        Without obstacle.
+    backward
+        Direction.
+    tick
+        Unit of time; by default the one that suits arrays.
+    """
+
+    def __init__(self, frame: Frame, backward: bool, tick: int | None = None) -> None:
+        self.frame = frame
+        self.backward = backward
+        self.size = len(frame.names)
+        self.tick = tick or tick_of(frame)
+        self.types = frame.types
+        self.before: list[list[tuple[int, Edge]]] = [[] for _ in range(self.size)]
+        self.after: list[list[tuple[int, Edge]]] = [[] for _ in range(self.size)]
+        for edge in frame.edges:
+            ends = (self.flip(edge.source), self.flip(edge.target))
+            early, late = reversed(ends) if backward else ends
+            self.before[late].append((early, edge))
+            self.after[early].append((late, edge))
+
+    @cached_property
+    def durations(self) -> Array:
+        """Fewest ticks of each operator."""
+        ticks = self.frame.least_duration
+        return np.array([ticks[self.flip(v)] // self.tick for v in range(self.size)], np.int64)
+
+    @cached_property
+    def unit(self) -> Array:
+        """Unit of each operator."""
+        return np.array([self.frame.unit[self.flip(v)] for v in range(self.size)], np.int64)
+
+    def flip(self, number: int) -> int:
+        """Turn a number of the frame into one of the view, or back."""
+        return self.size - 1 - number if self.backward else number
+
+    def states(self, v: int) -> list[State]:
+        """States of an operator."""
+        return self.frame.states[self.flip(v)]
+
+    def link(self, edge: Edge, early: int, late: int) -> Link:
+        """Link of an edge between state ``early`` of its earlier end and ``late`` of its later."""
+        return edge.links[late][early] if self.backward else edge.links[early][late]
+
+    def shape(self, edge: Edge) -> tuple[int, int]:
+        """Count the states of the earlier and of the later end."""
+        rows, columns = len(edge.links), len(edge.links[0])
+        return (columns, rows) if self.backward else (rows, columns)
+
+    @cached_property
+    def keys(self) -> tuple[int, ...]:
+        """Colours of single devices that operators run on, and -1 if some run on several."""
+        found: set[int] = set()
+        for v in range(self.size):
+            found |= {self.key(state) for state in self.states(v)}
+        return tuple(sorted(found))
+
+    def key(self, state: State) -> int:
+        """Colour of the device of a state, or -1 when it has several devices."""
+        colours = self.types[state.site].colours
+        return colours[0] if len(colours) == 1 else -1
+
+    def touching(self, v: int, key: int) -> list[int]:
+        """Positions of the states that use a device of the colour; all for key -1."""
+        return [
+            position
+            for position, state in enumerate(self.states(v))
+            if key == -1 or key in self.types[state.site].colours
+        ]
+
+    def least_link(self, edge: Edge) -> int:
+        """Fewest ticks of an edge, whatever the states."""
+        ticks = least(*(link.any for row in edge.links for link in row))
+        assert ticks is not None
+        return ticks // self.tick
+
+    def crossing(self, edge: Edge, key: int) -> int:
+        """Fewest ticks when the later end shares a device with something the earlier does not.
+
+        Forward, the reader then has a device outside the producer's site (``enter``); backward,
+        the producer has one outside the reader's (``leave``). ``FAR`` when impossible. ``key`` is
+        the colour of the shared device.
+        """
+        rows, _ = self.shape(edge)
+        late = edge.source if self.backward else edge.target
+        columns = self.touching(self.flip(late), key)
+        links = (self.link(edge, i, j) for i in range(rows) for j in columns)
+        ticks = least(*(link.leave if self.backward else link.enter for link in links))
+        return FAR if ticks is None else ticks // self.tick
+
+
+def tick_of(frame: Frame) -> int:
+    """Scale of the frame's arrays: no sum of durations and transfers reaches the room."""
+    total = sum(
+        max(state.duration * frame.types[state.site].gang for state in states)
+        for states in frame.states
+    )
+    for edge in frame.edges:
+        total += max(_numbers(edge), default=0)
+    return scale_for(2 * total + 1)
+
+
+def _numbers(edge: Edge) -> Iterator[int]:
+    for row in edge.links:
+        for link in row:
+            yield from (number for number in link if number is not None)
+
+
+class Separations:
+    """Least time from start to start, for all pairs of a view.
+
+    ``through[a, v]``: from the start of ``a`` to the start of a later ``v``: the longest path of
+    fastest durations and least transfers. ``around(key)[a, v]``: the same when ``a`` uses no
+    device of ``v``'s site, whose colour is ``key``.
+
+    On every path from such an ``a`` to ``v`` there is an edge whose earlier end shares no device
+    with ``v`` while its later end does, so that edge crosses between sites. With a
+    state "shares" or "shares not" per operator, the separation over an edge (a, b) is at least
+    the smaller of: b shares, and the edge crosses; or b shares not, and the crossing is still to
+    come. The largest over the edges from a is valid, because each of them must be waited for.
+    Times are negative (below ``-FAR / 2``) where no path leads.
+
+    Parameters
+    ----------
+    view
+        Any.
+    deadline
+        Gives up with :class:`OutOfTime`.
+    together
+        Edges (by identity) whose ends are known to be on one site: they never cross.
+    """
+
+    def __init__(
+        self, view: View, deadline: Deadline, together: frozenset[int] = frozenset()
+    ) -> None:
+        self.view = view
+        self.deadline = deadline
+        self.together = together
+        self._around: dict[int, Array] = {}
+
+    @cached_property
+    def through(self) -> Array:
+        """Start-to-start separations."""
+        view = self.view
+        found = np.full((view.size, view.size), -FAR, dtype=np.int64)
+        for a in range(view.size - 1, -1, -1):
+            self.deadline.check()
+            row = found[a]
+            for b, edge in view.after[a]:
+                np.maximum(row, found[b] + view.least_link(edge), out=row)
+            row += view.durations[a]
+            row[a] = 0
+        return found
+
+    def around(self, key: int) -> Array:
+        """Start-to-start separations of operators that share no device."""
+        if key not in self._around:
+            self._around[key] = self._find_around(key)
+        return self._around[key]
+
+    def _find_around(self, key: int) -> Array:
+        view, through = self.view, self.through
+        found = np.full((view.size, view.size), -FAR, dtype=np.int64)
+        for a in range(view.size - 1, -1, -1):
+            self.deadline.check()
+            row = found[a]
+            for b, edge in view.after[a]:
+                apart = found[b] + view.least_link(edge)
+                crossing = FAR if id(edge) in self.together else view.crossing(edge, key)
+                if crossing < FAR:
+                    np.minimum(apart, through[b] + crossing, out=apart)
+                np.maximum(row, apart, out=row)
+            row += view.durations[a]
+            np.minimum(row, FAR, out=row)
+            row[a] = FAR
+        return found
