@@ -10,10 +10,10 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.coarsen import contract
 from milp_plan.coarsen.quotient import Caps, Quotient
-from milp_plan.core import FULL, InputError, MemoryLaw, Objective, Operator, PlanningProblem, Value
+from milp_plan.core import MemoryLaw, Objective, PlanningProblem
 from tests.support.plans import planted
 
-from .drafts import INFINITE, problem_of, random_plan, single, unlimited, without_times
+from .drafts import INFINITE, random_plan, unlimited, without_times
 
 LOOSE = Caps(INFINITE, INFINITE, INFINITE, None, keep_gangs=False)
 
