@@ -61,8 +61,6 @@ class Draft:
         values = []
         for name, size in self.sizes.items():
             producer = self.producers[name]
-            if producer is None and not self.consumers[name]:
-                continue
             values.append(
                 Value(
                     name,

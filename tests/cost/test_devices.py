@@ -1,0 +1,97 @@
+"""Named devices and clusters."""
+
+import pytest
+
+from milp_plan.core import CommunicationModel, InputError
+from milp_plan.cost import DEVICES, LINKS, cluster, device_spec, link_spec
+
+
+def test_published_figures():
+    """NVIDIA data sheets: dense bf16/fp16 rate, memory bandwidth, memory."""
+    figures = {
+        name: (spec.peak_flops_per_s, spec.memory_bytes_per_s, spec.memory_bytes)
+        for name, spec in DEVICES.items()
+    }
+    assert figures == {
+        "H100": (989_400_000_000_000, 3_350_000_000_000, 80_000_000_000),
+        "A100": (312_000_000_000_000, 2_039_000_000_000, 80_000_000_000),
+        "A100-40GB": (312_000_000_000_000, 1_555_000_000_000, 40_000_000_000),
+        "V100": (125_000_000_000_000, 900_000_000_000, 32_000_000_000),
+    }
+    # both directions together are 900, 600 and 300 GB/s
+    assert [LINKS[n].bandwidth_bytes_per_s for n in ("NVLink4", "NVLink3", "NVLink2")] == [
+        450_000_000_000,
+        300_000_000_000,
+        150_000_000_000,
+    ]
+
+
+def test_every_device_names_known_links():
+    for spec in DEVICES.values():
+        assert {spec.link, spec.network} <= set(LINKS)
+
+
+def test_one_node():
+    built = cluster("4xH100")
+    assert built.device_names == ("H100.0", "H100.1", "H100.2", "H100.3")
+    assert len(built.channels) == 12
+    assert {channel.bandwidth_bytes_per_s for channel in built.channels} == {360_000_000_000}
+    assert built.sites(2) == (("H100.0", "H100.1"), ("H100.2", "H100.3"))
+    assert built.sites(4) == (built.device_names,)
+    assert built.sites(8) == ()
+    assert built.communication is CommunicationModel.CHANNEL
+
+
+def test_heterogeneous_pair_is_joined_by_the_slower_network():
+    built = cluster("2xH100+2xA100", communication="delay")
+    assert [entry.name for entry in built.device_classes] == ["H100", "A100"]
+    between = built.channel("H100.0", "A100.1")
+    assert between is not None
+    assert between.bandwidth_bytes_per_s == LINKS["HDR"].achieved_bytes_per_s
+    assert built.groups == (("H100.0", "H100.1"), ("A100.0", "A100.1"))
+    assert built.communication is CommunicationModel.DELAY
+
+
+def test_two_nodes_of_eight():
+    built = cluster("16xA100")
+    near, far = built.channel("A100.0", "A100.7"), built.channel("A100.7", "A100.8")
+    assert near is not None
+    assert far is not None
+    assert near.bandwidth_bytes_per_s > 10 * far.bandwidth_bytes_per_s
+    assert len(built.sites(8)) == 2
+    assert not any("A100.7" in group and "A100.8" in group for group in built.groups)
+
+
+def test_odd_node_leaves_last_device_without_group():
+    assert cluster("3xV100").groups == (("V100.0", "V100.1"),)
+    assert cluster("4xV100", node_devices=2).sites(4) == ()
+
+
+def test_other_link_inside_nodes():
+    built = cluster("2xA100", link="PCIe4")
+    assert built.channels[0].bandwidth_bytes_per_s == 25_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("4xB999", ["'B999'", "A100, A100-40GB, H100, V100"]),
+        ("H100", ["<count>x<class>"]),
+        ("0xH100", ["<count>x<class>"]),
+        ("2xH100+", ["<count>x<class>"]),
+        ("2xH100+1xH100", ["each class once"]),
+        ("65xH100", ["65 devices", "at most 64"]),
+    ],
+)
+def test_bad_clusters(text, words):
+    with pytest.raises(InputError) as error:
+        cluster(text)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_unknown_names_list_the_known_ones():
+    with pytest.raises(InputError, match="NVLink4"):
+        link_spec("string")
+    with pytest.raises(InputError, match="V100"):
+        device_spec("abacus")
