@@ -58,7 +58,7 @@ class MemoryPoint:
     infeasible: bool = False
 
 
-def trace(
+def search_trace(
     points: Iterable[TracePoint], title: str, units: Units = _NATIVE, *, of_bytes: bool = False
 ) -> Figure:
     """Draw incumbent and bound over time, both as steps that hold until the next news.
@@ -114,7 +114,7 @@ def memory_sweep(
     points
         One per limit, in any order.
     title, units, of_bytes
-        As for :func:`trace`.
+        As for :func:`search_trace`.
 
     Raises
     ------

@@ -1,5 +1,5 @@
 from milp_plan.core import Units
-from milp_plan.report import MemoryPoint, TracePoint, memory_sweep, trace
+from milp_plan.report import MemoryPoint, TracePoint, memory_sweep, search_trace
 
 
 def lines(figure):
@@ -16,7 +16,7 @@ def test_trace_holds_the_last_news_to_the_end():
         TracePoint(1, 10_000),
         TracePoint(60),
     ]
-    figure = trace(points, "tiny")
+    figure = search_trace(points, "tiny")
     assert lines(figure) == {
         "best plan": [(1, 10), (10, 8), (60, 8)],
         "bound": [(0, 5), (10, 7), (60, 7)],
@@ -29,22 +29,22 @@ def test_trace_holds_the_last_news_to_the_end():
 
 
 def test_trace_without_a_plan_has_no_gap():
-    figure = trace([TracePoint(0, bound=5), TracePoint(2)], "tiny")
+    figure = search_trace([TracePoint(0, bound=5), TracePoint(2)], "tiny")
     assert list(lines(figure)) == ["bound"]
     assert figure.axes[0].get_title(loc="left") == "tiny"
 
 
 def test_trace_of_nothing():
-    figure = trace([], "tiny")
+    figure = search_trace([], "tiny")
     assert lines(figure) == {}
     assert figure.axes[0].get_legend() is None
 
 
 def test_trace_of_bytes_and_of_unspecified_units():
     points = [TracePoint(0, 4 * 2**20, 2**20)]
-    assert trace(points, "t", of_bytes=True).axes[0].get_ylabel() == "value (MiB)"
+    assert search_trace(points, "t", of_bytes=True).axes[0].get_ylabel() == "value (MiB)"
     units = Units("unspecified", "unspecified", 1)
-    assert trace(points, "t", units).axes[0].get_ylabel() == "value (unit unspecified)"
+    assert search_trace(points, "t", units).axes[0].get_ylabel() == "value (unit unspecified)"
 
 
 def test_memory_sweep_marks_what_has_no_plan():
