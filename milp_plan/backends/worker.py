@@ -159,8 +159,8 @@ def solve(job: Job, stream: _Stream) -> None:
     accepted = _pass_start(highs, job)
     if accepted and job.start is not None:
         # The start is an incumbent from the first moment, whatever happens to this process.
-        value = float(job.model.cost @ job.start + job.model.offset)
-        stream.send("incumbent", stream.elapsed(), value, job.start)
+        started = float(job.model.cost @ job.start + job.model.offset)
+        stream.send("incumbent", stream.elapsed(), started, job.start)
     stream.send("started", handover, accepted)
     highs.setCallback(stream.callback, None)
     types = highspy.cb.HighsCallbackType
@@ -176,8 +176,10 @@ def solve(job: Job, stream: _Stream) -> None:
     integer = bool(job.model.integrality.any())
     has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     stop = _stop(highs, stream)
-    value = info.objective_function_value if has_point else None
-    dual = info.mip_dual_bound if integer else value if stop is Stop.PROVED else -math.inf
+    value: float | None = info.objective_function_value if has_point else None
+    dual: float = info.mip_dual_bound if integer else -math.inf
+    if not integer and stop is Stop.PROVED and value is not None:
+        dual = value  # a linear program: the optimum is its own bound
     stream.send(
         "done",
         {
@@ -211,7 +213,9 @@ def main() -> None:
     try:
         solve(job, stream)
     except Exception as error:  # whatever it is, the parent must hear of it
-        stream.send("done", {"stop": Stop.ERROR.value, "message": f"{type(error).__name__}: {error}"})
+        stream.send(
+            "done", {"stop": Stop.ERROR.value, "message": f"{type(error).__name__}: {error}"}
+        )
 
 
 if __name__ == "__main__":

@@ -35,8 +35,27 @@ class Card:
 
 
 @dataclass(frozen=True)
+class Neighbourhood:
+    """A part of the problem to search while the rest stays as a known plan has it.
+
+    Operators that are not free keep their placement, and keep their order on every resource.
+    A colocation group can only move when all its members are free.
+
+    Parameters
+    ----------
+    plan
+        A valid plan.
+    free
+        Operators that may change.
+    """
+
+    plan: Plan
+    free: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Guide:
-    """What is known before the model is built. All of it is optional help.
+    """What is known before the model is built, and where to look.
 
     Parameters
     ----------
@@ -44,10 +63,13 @@ class Guide:
         Value of a known plan, ticks or bytes: better or equal plans are looked for.
     bound
         Proven lower bound on the problem.
+    neighbourhood
+        Look only near this plan. A formulation that cannot do so ignores it.
     """
 
     cutoff: int | None = None
     bound: int | None = None
+    neighbourhood: Neighbourhood | None = None
 
 
 @runtime_checkable
@@ -75,7 +97,7 @@ class Formulation(Protocol):
         """Ticks or bytes per unit of the model's objective."""
         ...
 
-    def decode(self, problem: PlanningProblem, options: Any, values: Values) -> Plan:
+    def decode(self, problem: PlanningProblem, options: Any, guide: Guide, values: Values) -> Plan:
         """Turn a solution into a plan, exactly: decisions are rounded, times are recomputed."""
         ...
 
@@ -86,4 +108,4 @@ class Formulation(Protocol):
         ...
 
 
-__all__ = ["Card", "CompiledModel", "Formulation", "Guide", "Values"]
+__all__ = ["Card", "CompiledModel", "Formulation", "Guide", "Neighbourhood", "Values"]

@@ -5,12 +5,12 @@ Everything here follows from the problem alone; no variable and no solver is in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
-from milp_plan.core import Placement, PlanningProblem, Value
+from milp_plan.core import FormulationError, Placement, PlanningProblem, Value
 from milp_plan.cost import Route, routes
 
 Pair = tuple[str, str]
@@ -59,13 +59,21 @@ class ScheduleSets:
     ----------
     problem
         Any problem with a schedule.
+    fixed
+        Placements that are decided already.
     """
 
-    def __init__(self, problem: PlanningProblem) -> None:
+    def __init__(
+        self, problem: PlanningProblem, fixed: Mapping[str, Placement] | None = None
+    ) -> None:
         self.problem = problem
+        decided = fixed or {}
         self.graph = problem.graph
         self.operators = problem.graph.topological_order
-        self.placements = {name: problem.placements(name) for name in self.operators}
+        self.placements = {
+            name: (decided[name],) if name in decided else problem.placements(name)
+            for name in self.operators
+        }
         self.duration = {
             (name, placement): problem.duration_ns(name, placement)
             for name in self.operators
@@ -149,7 +157,7 @@ class ScheduleSets:
         if not legs:
             return []
         consumers = tuple(dict.fromkeys(leg.consumer for leg in legs))
-        decider = self._decider(value, producer, legs, consumers)
+        decider = self._decider(legs, consumers)
         if decider is not None:
             chosen = tuple(leg for leg in legs if leg.consumer == decider)
             name = f"send {value.name}"
@@ -160,7 +168,9 @@ class ScheduleSets:
         tasks = []
         for (name, target, layout), members in by_key.items():
             readers = tuple(dict.fromkeys(leg.consumer for leg in members))
-            label = f"send {name} to {'+'.join(target)}" + ("" if layout == "full" else f" {layout}")
+            label = f"send {name} to {'+'.join(target)}" + (
+                "" if layout == "full" else f" {layout}"
+            )
             tasks.append(
                 TransferTask(
                     label, name, producer, tuple(members), readers, shared=len(readers) > 1
@@ -168,10 +178,8 @@ class ScheduleSets:
             )
         return tasks
 
-    def _decider(
-        self, value: Value, producer: str, legs: list[Leg], consumers: tuple[str, ...]
-    ) -> str | None:
-        """The consumer whose flow alone decides a single journey, if there is one.
+    def _decider(self, legs: list[Leg], consumers: tuple[str, ...]) -> str | None:
+        """Return the consumer whose flow alone decides a single journey, if there is one.
 
         That is so when no pair of placements calls for two routes and every consumer with a route
         runs at one site with one option per site, so that they all call for the same copy.
@@ -217,21 +225,33 @@ class ScheduleSets:
         found = {}
         for task in self.transfers:
             per_reader = [self.descendants[c] | {c} for c in task.consumers]
-            common = frozenset.intersection(*per_reader) if task.shared else per_reader[0]
-            if not task.shared:
-                common = frozenset().union(*per_reader)
-            found[task.name] = common
+            join = frozenset.intersection if task.shared else frozenset.union
+            found[task.name] = join(*per_reader)
         return found
 
     @cached_property
     def serial_ns(self) -> int:
         """Time in which everything can run one after the other: no plan needs longer."""
-        work = sum(self.longest.values())
-        return work + sum(self._longest_journeys())
+        journeys = sum(task.longest_ns for task in self.transfers)
+        return sum(self.longest.values()) + journeys
 
-    def _longest_journeys(self) -> Iterator[int]:
-        for task in self.transfers:
-            yield task.longest_ns
+    @cached_property
+    def heads(self) -> dict[str, int]:
+        """Operator -> earliest start in any plan."""
+        found: dict[str, int] = {}
+        for name in self.operators:
+            before = self.graph.predecessors[name]
+            found[name] = max((found[b] + self.shortest[b] for b in before), default=0)
+        return found
+
+    @cached_property
+    def tails(self) -> dict[str, int]:
+        """Operator -> least time between its stop and the end of any plan."""
+        found: dict[str, int] = {}
+        for name in reversed(self.operators):
+            after = self.graph.successors[name]
+            found[name] = max((found[a] + self.shortest[a] for a in after), default=0)
+        return found
 
     @cached_property
     def tick(self) -> int:
@@ -243,3 +263,42 @@ class ScheduleSets:
             for leg in task.legs:
                 result = gcd(result, leg.route.duration_ns)
         return max(1, result)
+
+
+def needed_routes(
+    sets: ScheduleSets, placements: Mapping[str, Placement]
+) -> dict[str, tuple[Route, tuple[str, ...]]]:
+    """Transfer task name -> the route these placements call for and the consumers it serves."""
+    names = {leg.route.key: task.name for task in sets.transfers for leg in task.legs}
+    found: dict[str, tuple[Route, tuple[str, ...]]] = {}
+    for value in sets.graph.values:
+        if value.producer is None:
+            continue
+        for consumer in value.consumers:
+            made, read = placements[value.producer], placements[consumer]
+            ways = routes(sets.problem, value, made, consumer, read)
+            if ways is None:
+                raise FormulationError(
+                    f"value {value.name!r}: found placements {made} and {read} with no route "
+                    f"between them, expected an allowed pair; report this with the instance"
+                )
+            for route in ways:
+                name = names[route.key]
+                served = found[name][1] if name in found else ()
+                found[name] = (route, (*served, consumer))
+    return found
+
+
+_recent: dict[tuple[str, tuple[tuple[str, Placement], ...]], ScheduleSets] = {}
+
+
+def schedule_sets(
+    problem: PlanningProblem, fixed: Mapping[str, Placement] | None = None
+) -> ScheduleSets:
+    """Return the sets of a problem; building, encoding and decoding one model share them."""
+    key = (problem.fingerprint, tuple(sorted((fixed or {}).items())))
+    if key not in _recent:
+        if len(_recent) >= 4:
+            _recent.pop(next(iter(_recent)))
+        _recent[key] = ScheduleSets(problem, fixed)
+    return _recent[key]

@@ -47,7 +47,9 @@ def compile_pyomo(model: Any) -> CompiledModel:
         row_lower=np.where(kinds <= 0, rhs, -np.inf),
         row_upper=np.where(kinds >= 0, rhs, np.inf),
         column_lower=np.array([-np.inf if low is None else low for low, _ in bounds], dtype=float),
-        column_upper=np.array([np.inf if high is None else high for _, high in bounds], dtype=float),
+        column_upper=np.array(
+            [np.inf if high is None else high for _, high in bounds], dtype=float
+        ),
         integrality=np.fromiter(
             (not column.is_continuous() for column in form.columns),
             dtype=np.uint8,

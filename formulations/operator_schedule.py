@@ -1,0 +1,523 @@
+r"""Placement, option choice, order, transfers and memory over time as one disjunctive MILP.
+
+The families, each one method of ``_Builder``. Letters: operator i, k; placement p = (option,
+devices); device d; value v; transfer task t; task means operator or transfer; H the horizon.
+
+=====================  ==========================================================================
+``choose_place``       sum_p place[i,p] = 1; operators of a group choose the same devices
+``link_flows``         sum_q flow[i,k,p,q] = place[i,p];  sum_p flow[i,k,p,q] = place[k,q]
+``use_legs``           use[t,p] >= sum_q flow[i,k,p,q] over the q that call for t (shared t only)
+``precede``            start[k] >= start[i] + length[i] + longest route of the chosen flow
+``travel``             start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
+``order_tasks``        start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
+``order_tasks``        before[i,k] + before[k,i] >= on[i,r] + on[k,r] - 1 for each resource r
+``span``               makespan >= stop[i] + tail[i]
+``workload``              makespan >= head + work on r of tasks between head and tail + tail
+``memory``             later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
+``memory``             alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
+``memory``             sum of bytes * alive[c,e] + persistent <= memory, at each allocating task e
+``first_use``          device k of a class of equals is used only after device k - 1
+=====================  ==========================================================================
+
+Memory can only peak where something is allocated, so ``capacity`` at the start of every allocating
+task is exact. ``later`` is strict by one tick common to all durations: some optimal plan starts
+every task at 0 or at the stop of another, hence at multiples of it.
+
+Source: this project; the disjunctive skeleton is the field's common one (Manne 1960), the flow
+form of transfers and the retention of copies follow the laws in docs/laws.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pyomo.environ as pyo
+
+from milp_plan.api import (
+    Arc,
+    Card,
+    Columns,
+    CommunicationModel,
+    Guide,
+    Interval,
+    MemoryRows,
+    Objective,
+    Placement,
+    Plan,
+    PlanningProblem,
+    ScheduleSets,
+    Sequence,
+    TransferTask,
+    Values,
+    at_most,
+    canonical_devices,
+    devices_at_risk,
+    fixed_placements,
+    interchangeable_devices,
+    intervals,
+    label,
+    needed_routes,
+    retime,
+    schedule_sets,
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Switches of the formulation."""
+
+    symmetry: bool = field(
+        default=True, metadata={"help": "break the symmetry between identical devices"}
+    )
+    load_thresholds: int = field(
+        default=5, metadata={"help": "head and tail levels per device for the load rows"}
+    )
+    memory: bool = field(
+        default=True,
+        metadata={"help": "write the memory rows; without them the model is a relaxation"},
+    )
+
+
+class OperatorSchedule:
+    """The exact formulation of a planning problem with a schedule."""
+
+    card = Card(
+        name="operator_schedule",
+        title="Placement, sharding, order, transfers and memory over time",
+        source="this project; laws in docs/laws.md",
+        objectives=(Objective.MAKESPAN, Objective.PEAK_MEMORY),
+        exact=True,
+    )
+    Options = Options
+
+    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+        """Everything with a schedule is supported."""
+        if problem.objective not in self.card.objectives:
+            return f"objective {problem.objective} is not one of makespan, peak_memory"
+        return None
+
+    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
+        """Write the model."""
+        return _Builder(problem, options, guide).build()
+
+    def unit(self, problem: PlanningProblem, options: Options, guide: Guide) -> float:
+        """Ticks (bytes for peak memory) per unit of the objective."""
+        if problem.objective is Objective.PEAK_MEMORY:
+            return _memory_unit(problem)
+        sets = _sets(problem, guide)
+        return _time_unit(sets, _horizon(sets, guide))
+
+    def decode(
+        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
+    ) -> Plan:
+        """Round the decisions and give every task its earliest start under them."""
+        sets = _sets(problem, guide)
+        columns = Columns(sets, sets.transfers)
+        chosen = values.get("place", {})
+
+        def weight(name: str, placement: Placement) -> float:
+            owner, own = columns.owned(name, placement)
+            return chosen.get((owner, label(own)), 0.0)
+
+        placements = {
+            name: max(sets.placements[name], key=lambda p: weight(name, p))
+            for name in sets.operators
+        }
+
+        def bits(family: str) -> Iterable[tuple[str, str]]:
+            return (pair for pair, bit in values.get(family, {}).items() if bit > 0.5)  # type: ignore[misc]
+
+        arcs = [Arc(first, second) for first, second in bits("before")]
+        arcs += [Arc(reader, event) for reader, event in bits("ended")]
+        arcs += [Arc(e, m, from_stop=False, lag_ns=sets.tick) for e, m in bits("later")]
+        return retime(sets, placements, arcs)
+
+    def encode(
+        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
+    ) -> Values | None:
+        """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
+        builder: _Builder = model.builder
+        if builder.symmetry:
+            plan = canonical_devices(problem, plan, builder.columns.deciders)
+        return builder.encode(plan) if plan.stop_ns <= builder.horizon else None
+
+
+def _sets(problem: PlanningProblem, guide: Guide) -> ScheduleSets:
+    return schedule_sets(problem, fixed_placements(problem.graph.groups, guide.neighbourhood))
+
+
+def _horizon(sets: ScheduleSets, guide: Guide) -> int:
+    if sets.problem.objective is Objective.MAKESPAN and guide.cutoff is not None:
+        return guide.cutoff
+    # the strict order of ``later`` may cost a tick per task
+    return sets.serial_ns + sets.tick * (len(sets.operators) + len(sets.transfers))
+
+
+def _time_unit(sets: ScheduleSets, horizon: int) -> float:
+    """Largest convenient unit: the common tick, doubled until the horizon is below 20,000."""
+    unit = sets.tick
+    while horizon > 20_000 * unit:
+        unit *= 2
+    return float(unit)
+
+
+def _memory_unit(problem: PlanningProblem) -> float:
+    limits = [d.memory_bytes for d in problem.cluster.devices if d.memory_bytes is not None]
+    sizes = [size for value in problem.graph.values for size in value.bytes.values()]
+    sizes += [o.workspace_bytes for op in problem.graph.operators for o in op.options]
+    unit = 1
+    while max([*limits, *sizes, 1]) > 50_000 * unit:
+        unit *= 2
+    return float(unit)
+
+
+class _Builder:
+    """One model under construction, and what encoding a plan into it needs."""
+
+    def __init__(self, problem: PlanningProblem, options: Options, guide: Guide) -> None:
+        self.problem, self.options, self.guide = problem, options, guide
+        self.sets = sets = _sets(problem, guide)
+        self.by_time = problem.objective is Objective.MAKESPAN
+        self.symmetry = options.symmetry and guide.neighbourhood is None
+        self.horizon = _horizon(sets, guide)
+        self.unit = _time_unit(sets, self.horizon)
+        self.memory_unit = _memory_unit(problem)
+        self.devices = problem.cluster.device_names
+        self.risky = list(self.devices) if not self.by_time else devices_at_risk(sets)
+        if not options.memory:
+            self.risky = []
+        contended = problem.cluster.communication is not CommunicationModel.DELAY
+        self.transfers: tuple[TransferTask, ...] = sets.transfers if contended or self.risky else ()
+        self.columns = Columns(sets, self.transfers)
+        self.names = [*sets.operators, *(task.name for task in self.transfers)]
+
+    def build(self) -> pyo.ConcreteModel:
+        self.m = m = pyo.ConcreteModel("operator_schedule")
+        m.builder = self
+        self.choose_place()
+        self.link_flows()
+        self.use_legs()
+        self.declare_times()
+        self.precede()
+        self.travel()
+        self.order_tasks()
+        self.span()
+        self.workload()
+        self.memory()
+        if self.symmetry:
+            self.first_use()
+        m.objective = pyo.Objective(expr=m.makespan if self.by_time else m.peak)
+        return m
+
+    # -- placement and flow ------------------------------------------------------------------
+
+    def choose_place(self) -> None:
+        """Exactly one placement per operator; one set of devices per group."""
+        m, sets, places = self.m, self.sets, self.columns.places
+        own = {name: sets.placements[name] for name in self.columns.deciders}
+        m.place = pyo.Var(
+            [
+                (name, label(p))
+                for name, options in own.items()
+                for p in options
+                if len(options) > 1
+            ],
+            domain=pyo.Binary,
+        )
+        m.choose_place, m.same_devices = pyo.ConstraintList(), pyo.ConstraintList()
+        for name, options in own.items():
+            for p in options:
+                places[name, p] = m.place[name, label(p)] if len(options) > 1 else 1
+            if len(options) > 1:
+                m.choose_place.add(sum(places[name, p] for p in options) == 1)
+        for members in sets.graph.groups.values():
+            deciding = [name for name in members if name in own]
+            sites = dict.fromkeys(p.devices for name in deciding for p in own[name])
+            for first, other in pairwise(deciding):
+                for site in sites:
+                    one, two = (
+                        sum(places[n, p] for p in own[n] if p.devices == site)
+                        for n in (first, other)
+                    )
+                    at_most(m.same_devices, one, two)
+                    at_most(m.same_devices, two, one)
+
+    def link_flows(self) -> None:
+        """Pair the placements of producers and consumers; forbidden pairs have no column."""
+        m, sets = self.m, self.sets
+        m.flow, m.link_flows = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        for pair in sets.values_between:
+            if pair not in sets.local_pairs:
+                self.link(*pair)
+
+    def link(self, producer: str, consumer: str) -> None:
+        sets, columns = self.sets, self.columns
+        sides = [(producer, sets.placements[producer]), (consumer, sets.placements[consumer])]
+        found: list[dict[Placement, list[Any]]] = [{p: [] for p in side} for _, side in sides]
+        for made, read in sets.combinations[producer, consumer]:
+            if len(sides[0][1]) == 1:  # the other side alone decides
+                column = columns.place(consumer, read)
+            elif len(sides[1][1]) == 1:
+                column = columns.place(producer, made)
+            else:
+                column = self.m.flow[producer, consumer, label(made), label(read)]
+            columns.flows[producer, consumer, made, read] = column
+            found[0][made].append(column)
+            found[1][read].append(column)
+        for (name, _), table in zip(sides, found, strict=True):
+            for placement, flows in table.items():
+                place = columns.place(name, placement)
+                if len(flows) != 1 or flows[0] is not place:
+                    at_most(self.m.link_flows, sum(flows), place)
+                    at_most(self.m.link_flows, place, sum(flows))
+
+    def use_legs(self) -> None:
+        """A shared transfer runs if any of its consumers calls for it."""
+        m, columns = self.m, self.columns
+        m.use, m.use_legs = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        for task in self.transfers:
+            if not task.shared:
+                continue
+            calls: dict[Placement, dict[str, list[Any]]] = {}
+            for leg in task.legs:
+                readers = calls.setdefault(leg.combination[0], {})
+                readers.setdefault(leg.consumer, []).append(columns.flow(task, leg))
+            for made, readers in calls.items():
+                wanted = [sum(flows) for flows in readers.values()]
+                if any(isinstance(total, int) and total == 1 for total in wanted):
+                    columns.use[task.name, made] = 1
+                    continue
+                columns.use[task.name, made] = m.use[task.name, label(made)]
+                for total in wanted:
+                    at_most(m.use_legs, total, m.use[task.name, label(made)])
+
+    # -- time --------------------------------------------------------------------------------
+
+    def declare_times(self) -> None:
+        """Starts within windows from heads, tails and the horizon."""
+        sets, unit = self.sets, self.unit
+        self.earliest = dict(sets.heads)
+        self.latest_stop = {name: self.horizon - sets.tails[name] for name in sets.operators}
+        for task in self.transfers:
+            self.earliest[task.name] = sets.heads[task.producer] + sets.shortest[task.producer]
+            self.latest_stop[task.name] = self.horizon
+        self.latest = {n: self.latest_stop[n] - sets.shortest.get(n, 0) for n in self.names}
+        self.m.start = pyo.Var(
+            self.names,
+            bounds=lambda _, n: (self.earliest[n] / unit, self.latest[n] / unit),
+        )
+        low = max(0, self.guide.bound or 0) if self.by_time else 0
+        self.m.makespan = pyo.Var(bounds=(low / unit, self.horizon / unit))
+        self.lengths = {
+            name: pyo.quicksum(ticks / unit * c for ticks, c in self.columns.lengths(name) if ticks)
+            for name in self.names
+        }
+
+    def stop(self, name: str) -> Any:
+        return self.m.start[name] + self.lengths[name]
+
+    def precede(self) -> None:
+        """Producers before consumers, with the longest journey their placements call for."""
+        m, sets = self.m, self.sets
+        m.precede = pyo.ConstraintList()
+        for pair in sets.values_between:
+            wait: list[Any] = []
+            if pair not in sets.local_pairs:
+                for combination, needed in sets.combinations[pair].items():
+                    ticks = max((r.duration_ns for way in needed.values() for r in way), default=0)
+                    if ticks:
+                        wait.append(ticks / self.unit * self.columns.flows[(*pair, *combination)])
+            at_most(m.precede, self.stop(pair[0]) + pyo.quicksum(wait), m.start[pair[1]])
+
+    def travel(self) -> None:
+        """Transfers after their producer and before the consumers that need them."""
+        m = self.m
+        m.travel = pyo.ConstraintList()
+        for task in self.transfers:
+            at_most(m.travel, self.stop(task.producer), m.start[task.name])
+            at_most(m.travel, self.stop(task.name), self.latest_stop[task.name] / self.unit)
+            for consumer in task.consumers:
+                slack: Any = 0
+                if task.shared:
+                    legs = [leg for leg in task.legs if leg.consumer == consumer]
+                    big = (self.latest_stop[task.name] - self.earliest[consumer]) / self.unit
+                    slack = big * (1 - sum(self.columns.flow(task, leg) for leg in legs))
+                at_most(m.travel, self.stop(task.name) - slack, m.start[consumer])
+
+    def order_tasks(self) -> None:
+        """Order bits, for pairs that can meet on a resource and are not ordered already."""
+        m = self.m
+        self.sequence = Sequence(self.columns, self.names, self.guide.neighbourhood)
+        self.pairs = self.sequence.pairs()
+        directions = [
+            pair
+            for first, second in self.pairs
+            for pair in ((first, second), (second, first))
+            if self.may_precede(*pair)
+        ]
+        m.before = pyo.Var(directions, domain=pyo.Binary)
+        m.sequence, m.meet = pyo.ConstraintList(), pyo.ConstraintList()
+        for pair in directions:
+            self.after_if(m.sequence, *pair, m.before[pair])
+        held = self.sequence.held
+        for (first, second), common in self.pairs.items():
+            bits = [m.before[p] for p in ((first, second), (second, first)) if p in m.before]
+            if len(bits) == 2:
+                at_most(m.meet, sum(bits), 1)
+            for resource in common:
+                both = sum(held[first][resource]) + sum(held[second][resource])
+                at_most(m.meet, both - 1, sum(bits))
+
+    def may_precede(self, first: str, second: str) -> bool:
+        if self.sequence.decided(first, second) is not None:
+            return bool(self.sequence.decided(first, second))
+        shortest = self.sets.shortest.get(first, 0)
+        return self.earliest[first] + shortest <= self.latest[second]
+
+    def order(self, first: str, second: str) -> Any:
+        """Column or number: 1 where the first of two tasks that meet comes first."""
+        if (first, second) in self.m.before:
+            return self.m.before[first, second]
+        if (first, second) in self.pairs or (second, first) in self.pairs:
+            return 0
+        return int(bool(self.sequence.decided(first, second)))
+
+    def after_if(self, rows: Any, first: str, second: str, bit: Any) -> None:
+        """``bit`` = 1 -> the second task starts when the first has stopped, or later."""
+        big = max(0, self.latest_stop[first] - self.earliest[second]) / self.unit
+        at_most(rows, self.stop(first) - big * (1 - bit), self.m.start[second])
+
+    def span(self) -> None:
+        """The makespan is at least every stop and what must follow it."""
+        m, sets = self.m, self.sets
+        m.span = pyo.ConstraintList()
+        for name in sets.operators:
+            at_most(m.span, self.stop(name) + sets.tails[name] / self.unit, m.makespan)
+
+    def workload(self) -> None:
+        """Head + work + tail per device and channel, for several head and tail levels."""
+        m, heads, tails = self.m, self.sets.heads, self.sets.tails
+        m.workload = pyo.ConstraintList()
+        if not self.by_time:
+            return
+        seen = set()
+        for low in _levels(heads.values(), self.options.load_thresholds):
+            for high in _levels(tails.values(), self.options.load_thresholds):
+                names = [n for n in heads if heads[n] >= low and tails[n] >= high]
+                if frozenset(names) not in seen:
+                    seen.add(frozenset(names))
+                    self.workload_rows([(n, heads[n], tails[n]) for n in names])
+        journeys = []
+        for task in self.transfers:
+            tail = min(tails[c] + self.sets.shortest[c] for c in task.consumers)
+            journeys.append((task.name, self.earliest[task.name], tail))
+        self.workload_rows(journeys)
+
+    def workload_rows(self, tasks: list[tuple[str, int, int]]) -> None:
+        """One row per resource: earliest head + work on it + least tail of (name, head, tail)."""
+        work: dict[str, list[Any]] = {}
+        edges: dict[str, list[tuple[int, int]]] = {}
+        for name, head, tail in tasks:
+            for resource, parts in self.columns.work(name).items():
+                work.setdefault(resource, []).extend(t / self.unit * c for t, c in parts if t)
+                edges.setdefault(resource, []).append((head, tail))
+        for resource, terms in work.items():
+            if len(terms) > 1:
+                fixed = min(h for h, _ in edges[resource]) + min(t for _, t in edges[resource])
+                at_most(self.m.workload, pyo.quicksum(terms) + fixed / self.unit, self.m.makespan)
+
+    # -- memory ------------------------------------------------------------------------------
+
+    def memory(self) -> None:
+        """Memory over time, on the devices where it can bind."""
+        floor = 0 if self.by_time else max(0, self.guide.bound or 0)
+        self.m.peak = pyo.Var(bounds=(floor / self.memory_unit, None))
+        self.rows = MemoryRows(self)
+        for device in self.risky:
+            self.rows.write(device)
+
+    def fits(self, device: str, total: Any) -> None:
+        """``capacity``: bytes on a device, in memory units, at most its memory or the peak."""
+        limit = self.problem.cluster.device(device).memory_bytes
+        if limit is not None:
+            at_most(self.m.capacity, total, limit / self.memory_unit)
+        if not self.by_time:
+            at_most(self.m.capacity, total, self.m.peak)
+
+    # -- symmetry and start ------------------------------------------------------------------
+
+    def first_use(self) -> None:
+        """Interchangeable devices are first used in device order."""
+        m = self.m
+        m.first_use = pyo.ConstraintList()
+        for members in interchangeable_devices(self.problem):
+            for lower, upper in pairwise(members):
+                used: list[Any] = []
+                for name in self.columns.deciders:
+                    places = self.sets.placements[name]
+                    for placement in places:
+                        if upper in placement.devices and lower not in placement.devices:
+                            place = self.columns.place(name, placement)
+                            at_most(m.first_use, place, pyo.quicksum(used))
+                    used += self.columns.on(name, lower)
+
+    def encode(self, plan: Plan) -> Values:
+        """Values of every column under a valid plan."""
+        sets, m, columns = self.sets, self.m, self.columns
+        for column in m.component_data_objects(pyo.Var):
+            column.set_value(0, skip_validation=True)
+        placements = {run.operator: run.placement for run in plan.runs}
+        for name, placement in placements.items():
+            _choose(columns.place(name, placement))
+        for pair in sets.values_between:
+            if pair not in sets.local_pairs:
+                _choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
+        needed = needed_routes(sets, placements)
+        for task in self.transfers:
+            if task.shared and task.name in needed:
+                _choose(columns.use[task.name, placements[task.producer]])
+        times = intervals(sets, plan)
+        for name in self.names:
+            m.start[name].set_value(times[name].start_ns / self.unit)
+        self.encode_bits(times)
+        self.rows.encode()
+        m.makespan.set_value(plan.stop_ns / self.unit)
+        totals = [pyo.value(row.body) for row in m.capacity.values()]
+        m.peak.set_value(max([m.peak.lb, *totals]))
+        named: Values = {}
+        for column in m.component_data_objects(pyo.Var):
+            family = column.parent_component().local_name
+            named.setdefault(family, {})[column.index()] = column.value
+        return named
+
+    def encode_bits(self, times: dict[str, Interval]) -> None:
+        """Order and memory bits as the times say; of two that both hold, the first."""
+        m = self.m
+        for first, second in m.before:
+            if times[first].stop_ns <= times[second].start_ns:
+                reverse = (second, first) in m.before and m.before[second, first].value
+                m.before[first, second].set_value(0 if reverse else 1)
+        for reader, event in m.ended:
+            done = times[reader].stop_ns <= times[event].start_ns
+            m.ended[reader, event].set_value(int(done))
+        for event, maker in m.later:
+            apart = times[maker].start_ns >= times[event].start_ns + self.sets.tick
+            m.later[event, maker].set_value(int(apart))
+
+
+def _choose(column: Any) -> None:
+    if not isinstance(column, int):
+        column.set_value(1)
+
+
+def _levels(numbers: Iterable[int], count: int) -> list[int]:
+    """At most ``count`` distinct levels, spread over the sorted numbers, smallest first."""
+    distinct = sorted(set(numbers))
+    step = max(1, -(-len(distinct) // count))
+    return distinct[::step]
+
+
+FORMULATION = OperatorSchedule()
