@@ -37,7 +37,11 @@ class UselessOptions:
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
         """Drop the options; ``None`` if all are useful."""
-        operators = tuple(_slim(problem, operator) for operator in problem.graph.operators)
+        slim = {operator.name: _slim(problem, operator) for operator in problem.graph.operators}
+        for members in problem.graph.groups.values():
+            if not _common_sites(problem, [slim[name] for name in members]):
+                slim |= {name: problem.graph.operator(name) for name in members}
+        operators = tuple(slim.values())
         if operators == problem.graph.operators:
             return None
         graph = ComputationGraph(operators, problem.graph.values)
@@ -47,6 +51,18 @@ class UselessOptions:
             return replace(plan, fingerprint=None)
 
         return Reduction(self.name, self.exact, problem, after, undo)
+
+
+def _common_sites(
+    problem: PlanningProblem, operators: Sequence[Operator]
+) -> set[tuple[str, ...]]:
+    """Sites that admit all; none, and the problem is infeasible, which the planner shall say."""
+    found = []
+    for operator in operators:
+        kept = {option.name for option in operator.options}
+        ways = problem.placements(operator.name)
+        found.append({way.devices for way in ways if way.option in kept})
+    return set.intersection(*found)
 
 
 def _slim(problem: PlanningProblem, operator: Operator) -> Operator:
