@@ -1,0 +1,318 @@
+"""Exact optimum of tiny problems by enumeration: the witness every planner is held against.
+
+:func:`brute_force` goes through every joint placement and every choice of transfer sources
+(``workload.py``), cheapest lower bound first, and searches the schedules of each exactly.
+
+Why time-ordered schedules suffice for the makespan
+---------------------------------------------------
+Claim: some optimal plan starts every task at 0 or when a task that began earlier, or another one
+of no length, stops. Take an optimal plan with the smallest sum of starts, and let s > 0 be a start
+at which no task that began before s stops. Let e < s be the latest stop before s, or 0. Move all
+tasks that start at s to e. Nothing stops in (e, s), and only tasks that start at s themselves (and
+last no time) stop at s. So (1) their resources are idle during [e, s): a task in the way would
+have to stop in (e, s]; (2) their inputs were complete at e already; (3) memory is released only
+at stops, so usage does not fall during [e, s), and what the moved tasks add fits there because it
+fits right after s, on top of at least as much; and they release earlier than before. The sum of
+starts fell and the makespan did not grow: a contradiction. Hence it is enough to decide, at 0 and
+at each stop, which tasks start. Tasks of no length come first at each instant: none of them can
+depend on a task of positive length that starts at the same instant, and half-open intervals count
+memory only while time passes.
+
+Why serial orders suffice for memory
+------------------------------------
+Run the tasks of any valid plan one after the other in the order of their stops (at equal stops
+those of positive length first, then by supply). While task x runs alone, a device holds what x and
+the tasks before it have made, less what is read only by tasks before x. In the valid plan all of
+that is held just before x stops. So the serial plan is valid, and no device ever holds more than
+it did. Hence peak memory is a search over orders, and memory admits a placement exactly if it
+admits an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import accumulate
+
+from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
+
+from .workload import Expander, Workload, joint_placements
+
+Running = tuple[tuple[int, int], ...]
+"""(stop, task) of each task that runs."""
+
+
+def brute_force(problem: PlanningProblem) -> tuple[int, Plan] | None:
+    """Return the optimum and a plan that reaches it; ``None`` if there is no plan."""
+    found = []
+    for load in workloads(problem):
+        if problem.memory_law is MemoryLaw.STATIC and not load.fits(load.static_usage()):
+            continue
+        found.append((_lower_bound(load), len(found), load))
+    found.sort()
+    best: tuple[int, Plan] | None = None
+    for bound, _, load in found:
+        if best is not None and bound >= best[0]:
+            break
+        best = _solve(load, None if best is None else best[0]) or best
+    return best
+
+
+def workloads(problem: PlanningProblem) -> Iterator[Workload]:
+    """Yield every joint placement that values can be routed through, with every choice of ways."""
+    expand = Expander(problem)
+    for placement in joint_placements(problem):
+        yield from expand(placement)
+
+
+def _lower_bound(load: Workload) -> int:
+    if load.problem.objective is Objective.BOTTLENECK:
+        return load.busiest()
+    if load.problem.objective is Objective.MAKESPAN:
+        return Timetable(load).bound(0, 0, ())
+    if load.problem.memory_law is MemoryLaw.STATIC:
+        return max(load.static_usage())
+    alone = list(load.persistent), *(_beside(load, i) for i, t in enumerate(load.durations) if t)
+    return max(max(used) for used in alone)
+
+
+def _beside(load: Workload, task: int) -> list[int]:
+    """Bytes that a task makes, reads or works in: they are there while it runs."""
+    used = list(load.persistent)
+    for buffer in load.buffers:
+        if buffer.readers >> task & 1:
+            used[buffer.device] += buffer.bytes
+    return used
+
+
+def _solve(load: Workload, cutoff: int | None) -> tuple[int, Plan] | None:
+    """Return the best plan of one workload if its value is below the cutoff."""
+    objective, static = load.problem.objective, load.problem.memory_law is MemoryLaw.STATIC
+    if static:
+        load = load._replace(limits=(None,) * len(load.limits))
+    if not load.problem.needs_schedule:
+        return load.busiest(), load.plan([None] * len(load.durations))
+    if objective is Objective.MAKESPAN:
+        return _shortest(load, cutoff)
+    quiet = quietest_order(
+        load, cutoff if objective is Objective.PEAK_MEMORY and not static else None
+    )
+    if quiet is None:
+        return None
+    value = {
+        Objective.BOTTLENECK: load.busiest(),
+        Objective.PEAK_MEMORY: max(load.static_usage()) if static else quiet[0],
+    }[objective]
+    return value, load.plan(serial_starts(load, quiet[1]))
+
+
+def _shortest(load: Workload, cutoff: int | None) -> tuple[int, Plan] | None:
+    timetable = Timetable(load)
+    if timetable.tight and quietest_order(load) is None:
+        return None
+    found = timetable.search(cutoff)
+    return found and (found[0], load.plan(found[1]))
+
+
+def serial_starts(load: Workload, order: list[int]) -> list[int]:
+    """Start of each task when they run one after the other in this order."""
+    stops = accumulate((load.durations[task] for task in order), initial=0)
+    starts = dict(zip(order, stops, strict=False))
+    return [starts[task] for task in range(len(order))]
+
+
+def quietest_order(load: Workload, cutoff: int | None = None) -> tuple[int, list[int]] | None:
+    """Return the order of tasks with the smallest peak, if within memory and below the cutoff."""
+    heap = [(max(load.persistent), 0, 0)]
+    if not load.fits(load.persistent) or (cutoff is not None and heap[0][0] >= cutoff):
+        return None
+    last: dict[int, int] = {0: -1}
+    reached = {0: heap[0][0]}
+    while heap:
+        peak, missing, done = heappop(heap)
+        if done == load.everything:
+            return peak, _walk_back(last, done)
+        if peak > reached[done]:
+            continue
+        for task in startable(load, done, done):
+            after = done | 1 << task
+            used = load.usage(after, done) if load.durations[task] else load.persistent
+            higher = max(peak, *used)
+            late = cutoff is not None and higher >= cutoff
+            if late or not load.fits(used) or reached.get(after, higher + 1) <= higher:
+                continue
+            reached[after], last[after] = higher, task
+            heappush(heap, (higher, missing - 1, after))
+    return None
+
+
+def _walk_back(last: dict[int, int], done: int) -> list[int]:
+    order = []
+    while done:
+        order.append(last[done])
+        done ^= 1 << last[done]
+    return order[::-1]
+
+
+def startable(load: Workload, started: int, done: int) -> list[int]:
+    """List the tasks that are not started and whose predecessors are all done."""
+    return [
+        task
+        for task, before in enumerate(load.before)
+        if not started >> task & 1 and not before & ~done
+    ]
+
+
+class Timetable:
+    """Time-ordered depth-first search over the schedules of one workload."""
+
+    def __init__(self, load: Workload) -> None:
+        self.load = load
+        self.durations = load.durations
+        tasks = range(len(load.durations))
+        self._preds = [[p for p in tasks if load.before[i] >> p & 1] for i in tasks]
+        self._order = sorted(tasks, key=lambda i: _depth(load, i))
+        self._tails = list(load.durations)
+        for i in reversed(self._order):
+            for p in self._preds[i]:
+                self._tails[p] = max(self._tails[p], load.durations[p] + self._tails[i])
+        self._lanes = []
+        for bit in range(max(load.resources).bit_length()):
+            lane = [i for i in tasks if load.resources[i] >> bit & 1 and load.durations[i]]
+            if len(lane) > 1:
+                self._lanes.append(lane)
+        self._rivals = [
+            sum(1 << j for j in tasks if j != i and load.resources[i] & load.resources[j])
+            for i in tasks
+        ]
+        self.tight = _tight_part(load)
+
+    def bound(self, now: int, done: int, running: Running) -> int:
+        """Lower bound on the makespan: longest chains, and what each lane still has to carry."""
+        free = {task: stop for stop, task in running}
+        bound = max((stop + self._tails[i] - self.durations[i] for stop, i in running), default=now)
+        heads: dict[int, int] = {}
+        for i in self._order:
+            if done >> i & 1 or i in free:
+                continue
+            head = now
+            for p in self._preds[i]:
+                ready = free.get(p, now)
+                if p in heads:
+                    ready = heads[p] + self.durations[p]
+                head = max(head, ready)
+            heads[i] = head
+            bound = max(bound, head + self._tails[i])
+        for lane in self._lanes:
+            rest = [i for i in lane if i in heads]
+            if rest:
+                idle = max((free[i] for i in lane if i in free), default=now)
+                first = max(idle, min(heads[i] for i in rest))
+                after = min(self._tails[i] - self.durations[i] for i in rest)
+                bound = max(bound, first + sum(self.durations[i] for i in rest) + after)
+        return bound
+
+    def search(self, cutoff: int | None) -> tuple[int, list[int]] | None:
+        """Return the shortest makespan and the starts, if it is below the cutoff."""
+        self._best = float("inf") if cutoff is None else cutoff
+        self._starts = [0] * len(self.durations)
+        self._found: list[int] | None = None
+        self._earliest: dict[tuple[int, Running], int] = {}
+        self._instant(0, 0, ())
+        return None if self._found is None else (int(self._best), self._found)
+
+    def _instant(self, now: int, done: int, running: Running) -> None:
+        """Decide everything that starts now."""
+        busy = 0
+        for _, task in running:
+            busy |= self.load.resources[task]
+        for reached in self._pass_instantly(done, busy, running):
+            for task in range(len(self.durations)):
+                if (reached & ~done) >> task & 1:
+                    self._starts[task] = now
+            if reached == self.load.everything:
+                if now < self._best:
+                    self._best, self._found = now, list(self._starts)
+                return
+            started = reached
+            for _, task in running:
+                started |= 1 << task
+            ready = [i for i in startable(self.load, started, reached) if self.durations[i]]
+            self._choose(now, reached, running, started, busy, ready)
+
+    def _pass_instantly(self, done: int, busy: int, running: Running) -> list[int]:
+        """Masks of done tasks after any of the tasks without length ran now, largest first."""
+        begun = sum(1 << task for _, task in running)
+        seen = {done}
+        stack = [done]
+        while stack:
+            mask = stack.pop()
+            for task in startable(self.load, mask | begun, mask):
+                after = mask | 1 << task
+                free = not self.load.resources[task] & busy
+                if free and not self.durations[task] and after not in seen:
+                    seen.add(after)
+                    stack.append(after)
+        masks = sorted(seen, key=lambda mask: (-mask.bit_count(), mask))
+        return masks if self.tight else masks[:1]
+
+    def _choose(
+        self, now: int, done: int, running: Running, started: int, busy: int, ready: list[int]
+    ) -> None:
+        """Start the first ready task or leave it for later, then go on with the others."""
+        if not ready:
+            self._advance(done, running)
+            return
+        task, others = ready[0], ready[1:]
+        after = started | 1 << task
+        held = self.load.resources[task]
+        if not held & busy and self._fits(after, done):
+            self._starts[task] = now
+            longer = (*running, (now + self.durations[task], task))
+            self._choose(now, done, longer, after, busy | held, others)
+            if not self.tight and not self._rivals[task] & ~started:
+                return  # nobody else wants its resources, so waiting cannot help
+        self._choose(now, done, running, started, busy, others)
+
+    def _fits(self, started: int, done: int) -> bool:
+        for base, limit, buffers in self.tight:
+            used = base
+            for size, maker, readers in buffers:
+                if started >> maker & 1 and readers & ~done:
+                    used += size
+            if used > limit:
+                return False
+        return True
+
+    def _advance(self, done: int, running: Running) -> None:
+        """Go on to the next stop."""
+        if not running:
+            return  # nothing runs and nothing started: nothing will ever change
+        now = min(running)[0]
+        for stop, task in running:
+            if stop == now:
+                done |= 1 << task
+        rest = tuple(sorted(entry for entry in running if entry[0] > now))
+        state = (done, tuple((stop - now, task) for stop, task in rest))
+        if self._earliest.get(state, now + 1) <= now:
+            return  # the same future was explored from here or earlier
+        self._earliest[state] = now
+        if self.bound(now, done, rest) < self._best:
+            self._instant(now, done, rest)
+
+
+def _depth(load: Workload, task: int) -> int:
+    """Return the number of tasks on the longest chain before this one."""
+    mask = load.before[task]
+    return max((1 + _depth(load, p) for p in range(mask.bit_length()) if mask >> p & 1), default=0)
+
+
+def _tight_part(load: Workload) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
+    """(persistent bytes, limit, buffers) of each device whose memory could ever run out."""
+    tight = []
+    for device, limit in enumerate(load.limits):
+        buffers = [(b.bytes, b.maker, b.readers) for b in load.buffers if b.device == device]
+        base = load.persistent[device]
+        if limit is not None and base + sum(size for size, _, _ in buffers) > limit:
+            tight.append((base, limit, buffers))
+    return tight
