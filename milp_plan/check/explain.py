@@ -99,12 +99,13 @@ def _chain(links: tuple[Link, ...], makespan: int | None) -> Iterator[str]:
     for link in links:
         shares["+".join(link.resources) or "in flight"] += link.stop_ns - link.start_ns
         shares["waiting"] += link.waited_ns
-    yield f"critical chain: {len(links)} task{'' if len(links) == 1 else 's'}"
+    cut = f", the last {_LINKS}" if len(links) > _LINKS else ""
+    yield f"critical chain: {len(links)} task{'' if len(links) == 1 else 's'}{cut}"
     parts = [
         f"{name} {ticks}{_share(ticks, makespan)}" for name, ticks in shares.most_common() if ticks
     ]
     yield f"  time on it: {', '.join(parts)}"
     for link in links[-_LINKS:]:
-        place = "+".join(link.resources) or "in flight"
+        place = f"on {'+'.join(link.resources)}" if link.resources else "in flight"
         waited = f", after a wait of {link.waited_ns}" if link.waited_ns else ""
-        yield f"  {link.start_ns} to {link.stop_ns}: {link.name} on {place}{waited}"
+        yield f"  {link.start_ns} to {link.stop_ns}: {link.name} {place}{waited}"

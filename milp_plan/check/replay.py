@@ -82,6 +82,7 @@ class Replay:
             holding
             for holding in self.holdings
             if holding.device == device
+            and holding.num_bytes > 0
             and (
                 holding.start_ns is None
                 or holding.stop_ns is None

@@ -1,0 +1,116 @@
+from milp_plan.check import critical_chain, explain, verify
+from milp_plan.core import MemoryLaw, Objective
+
+from .cases import cluster, op, plan, problem, run, send, value
+
+P = problem(
+    [op("a"), op("b", 15), op("c", 4)],
+    [value("v", "a", "b", 8), value("u", "b", "c", 20)],
+    cluster(memory=28),
+)
+PLAN = plan(
+    run("a", "d0", 0),
+    send("v", "d0", "d1", 10),
+    run("b", "d1", 20, 35),
+    send("u", "d1", "d0", 35, 57),
+    run("c", "d0", 60, 64),  # it could start at 57
+)
+
+
+def test_a_valid_plan_in_words():
+    assert explain(P, PLAN).splitlines() == [
+        "valid: makespan 64",
+        "devices",
+        "  d0: busy 14 (21 %), peak memory 20 at 35 (limit 28)",
+        "  d1: busy 15 (23 %), peak memory 28 at 20 (limit 28)",
+        "busiest channels or ports",
+        "  d1->d0: busy 22 (34 %)",
+        "  d0->d1: busy 10 (15 %)",
+        "critical chain: 5 tasks",
+        "  time on it: d1->d0 22 (34 %), d1 15 (23 %), d0 14 (21 %), d0->d1 10 (15 %), "
+        "waiting 3 (4 %)",
+        "  0 to 10: a on d0",
+        "  10 to 20: v on d0->d1",
+        "  20 to 35: b on d1",
+        "  35 to 57: u on d1->d0",
+        "  60 to 64: c on d0, after a wait of 3",
+    ]
+
+
+def test_a_broken_plan_in_words():
+    bad = plan(run("a", "d0", 0), run("b", "d0", 9, 24), run("c", "d0", 24, 29))
+    lines = explain(P, bad).splitlines()
+    assert lines[0] == "not valid: 3 violations of assignment, exclusion, supply"
+    assert "assignment (1)" in lines
+    assert "  operator 'c' has the wrong duration on d0" in lines
+    assert "    needed 4, available 5, off by 1" in lines
+    missing = explain(P, plan(run("a", "d0", 0), run("b", "d0", 10, 25)))
+    assert missing.splitlines()[0] == "not valid: 1 violation of assignment"
+
+
+def test_a_verdict_at_hand_is_used():
+    assert explain(P, PLAN, verify(P, PLAN)) == explain(P, PLAN)
+    other = verify(P, plan())
+    assert explain(P, PLAN, other).startswith("not valid: 3 violations of assignment")
+
+
+def test_a_violation_without_amounts():
+    text = explain(P, plan(*PLAN.runs, *PLAN.transfers, fingerprint="x"))
+    assert "its contents have changed" in text
+    assert "needed" not in text
+
+
+def test_the_chain_goes_through_the_task_that_held_the_device():
+    """b waits for a though nothing flows between them."""
+    p = problem("a b c")
+    links = critical_chain(p, plan(run("a", "d0", 0), run("b", "d0", 10), run("c", "d1", 0)))
+    assert [(link.name, link.waited_ns) for link in links] == [("a", 0), ("b", 0)]
+
+
+def test_the_chain_passes_tasks_of_no_length_once():
+    p = problem([op("a", 0), op("b", 0), op("c")])
+    links = critical_chain(p, plan(run("a", "d0", 0, 0), run("b", "d0", 0, 0), run("c", "d0", 0)))
+    assert sorted(link.name for link in links) == ["a", "b", "c"]
+
+
+def test_a_transfer_in_flight_holds_nothing():
+    p = problem("a b", [value("v", "a", "b")], cluster(model="delay"))
+    moved = plan(run("a", "d0", 0), send("v", "d0", "d1", 10), run("b", "d1", 20))
+    text = explain(p, moved)
+    assert "  10 to 20: v in flight" in text
+    assert "time on it: d0 10 (33 %), in flight 10 (33 %), d1 10 (33 %)" in text
+    assert "channels" not in text
+
+
+def test_a_plan_without_schedule_has_no_chain():
+    p = problem(
+        "a b",
+        [value("v", "a", "b")],
+        objective=Objective.BOTTLENECK,
+        memory_law=MemoryLaw.STATIC,
+    )
+    text = explain(p, plan(run("a", "d0"), send("v", "d0", "d1"), run("b", "d1")))
+    assert text.splitlines() == [
+        "valid: bottleneck 10",
+        "devices",
+        "  d0: busy 10, peak memory 8 at 0 (no limit)",
+        "  d1: busy 10, peak memory 8 at 0 (no limit)",
+        "busiest channels or ports",
+        "  d0->d1: busy 10",
+    ]
+
+
+def test_a_chain_of_a_broken_plan_skips_what_has_no_times():
+    assert critical_chain(P, plan(run("a", "d0"), run("b", "d0", 10, 25))) != ()
+    partly = plan(run("a", "d0", 0), send("v", "d0", "d1"), run("b", "d1"), run("c", "d0"))
+    assert [link.name for link in critical_chain(P, partly)] == ["a"]
+    assert critical_chain(P, plan()) == ()
+
+
+def test_long_chains_show_their_end():
+    names = [f"op{i}" for i in range(30)]
+    p = problem(" ".join(names))
+    text = explain(p, plan(*(run(name, "d0", 10 * i) for i, name in enumerate(names))))
+    assert "critical chain: 30 tasks, the last 20" in text
+    assert "290 to 300: op29 on d0" in text
+    assert "90 to 100: op9 on d0" not in text
