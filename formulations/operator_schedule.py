@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import gcd
 from typing import Any
 
 import pyomo.environ as pyo
@@ -75,10 +76,6 @@ class Options:
     load_thresholds: int = field(
         default=5, metadata={"help": "head and tail levels per device for the load rows"}
     )
-    memory: bool = field(
-        default=True,
-        metadata={"help": "write the memory rows; without them the model is a relaxation"},
-    )
 
 
 class OperatorSchedule:
@@ -90,6 +87,7 @@ class OperatorSchedule:
         source="this project; laws in docs/laws.md",
         objectives=(Objective.MAKESPAN, Objective.PEAK_MEMORY),
         exact=True,
+        neighbourhoods=True,
     )
     Options = Options
 
@@ -109,6 +107,12 @@ class OperatorSchedule:
             return _memory_unit(problem)
         sets = _sets(problem, guide)
         return _time_unit(sets, _horizon(sets, guide))
+
+    def grain(self, problem: PlanningProblem, options: Options, guide: Guide) -> int:
+        """Every optimum is a sum of durations (of sizes, for peak memory)."""
+        if problem.objective is Objective.PEAK_MEMORY:
+            return max(1, gcd(*_sizes(problem)))
+        return _sets(problem, guide).tick
 
     def decode(
         self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
@@ -164,12 +168,15 @@ def _time_unit(sets: ScheduleSets, horizon: int) -> float:
     return float(unit)
 
 
+def _sizes(problem: PlanningProblem) -> list[int]:
+    sizes = [size for value in problem.graph.values for size in value.bytes.values()]
+    return sizes + [o.workspace_bytes for op in problem.graph.operators for o in op.options]
+
+
 def _memory_unit(problem: PlanningProblem) -> float:
     limits = [d.memory_bytes for d in problem.cluster.devices if d.memory_bytes is not None]
-    sizes = [size for value in problem.graph.values for size in value.bytes.values()]
-    sizes += [o.workspace_bytes for op in problem.graph.operators for o in op.options]
-    unit = 1
-    while max([*limits, *sizes, 1]) > 50_000 * unit:
+    unit = max(1, gcd(*_sizes(problem)))
+    while max([*limits, *_sizes(problem)], default=0) > 50_000 * unit:
         unit *= 2
     return float(unit)
 
@@ -187,7 +194,7 @@ class _Builder:
         self.memory_unit = _memory_unit(problem)
         self.devices = problem.cluster.device_names
         self.risky = list(self.devices) if not self.by_time else devices_at_risk(sets)
-        if not options.memory:
+        if not guide.memory:
             self.risky = []
         contended = problem.cluster.communication is not CommunicationModel.DELAY
         self.transfers: tuple[TransferTask, ...] = sets.transfers if contended or self.risky else ()

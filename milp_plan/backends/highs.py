@@ -192,6 +192,7 @@ def solve(
     model: CompiledModel,
     limits: Limits,
     start: NDArray[np.float64] | None = None,
+    *,
     on_progress: ProgressHook | None = None,
     options: dict[str, bool | int | float | str] | None = None,
     on_spawn: Callable[[int], None] | None = None,

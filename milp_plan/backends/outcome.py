@@ -36,6 +36,8 @@ class Limits:
         Branch-and-bound nodes; ``None`` means without limit.
     gap
         Relative gap at which the optimum counts as proved.
+    gap_abs
+        Absolute gap, in the model's unit, at which it does.
     seed, threads
         Passed to the solver and recorded.
     grace_s
@@ -45,6 +47,7 @@ class Limits:
     time_s: float = 60.0
     nodes: int | None = None
     gap: float = 1e-6
+    gap_abs: float = 1e-9
     seed: int = 0
     threads: int = 1
     grace_s: float = 5.0

@@ -102,7 +102,7 @@ def _configure(highs: Any, job: Job) -> None:
         "log_to_console": False,
         "time_limit": float(limits.time_s),
         "mip_rel_gap": float(limits.gap),
-        "mip_abs_gap": 1e-9,
+        "mip_abs_gap": float(limits.gap_abs),
         "random_seed": int(limits.seed),
         "threads": int(limits.threads),
         "parallel": "on" if limits.threads > 1 else "off",
@@ -139,7 +139,7 @@ def _stop(highs: Any, stream: _Stream) -> Stop:
         return Stop.TIME_LIMIT
     if status == kinds.kInterrupt or stream.interrupted:
         return Stop.INTERRUPTED
-    if status == kinds.kSolutionLimit or status == kinds.kIterationLimit:
+    if status in {kinds.kSolutionLimit, kinds.kIterationLimit}:
         return Stop.NODE_LIMIT
     if status == kinds.kMemoryLimit:
         return Stop.MEMORY_LIMIT

@@ -25,6 +25,8 @@ class Card:
         Objectives it can minimise.
     exact
         Whether its optimum is the problem's optimum; a relaxation or restriction says ``False``.
+    neighbourhoods
+        Whether it can search near a plan (:class:`Neighbourhood`).
     """
 
     name: str
@@ -32,6 +34,7 @@ class Card:
     source: str
     objectives: tuple[Objective, ...]
     exact: bool
+    neighbourhoods: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,15 @@ class Guide:
     bound
         Proven lower bound on the problem.
     neighbourhood
-        Look only near this plan. A formulation that cannot do so ignores it.
+        Look only near this plan; only for formulations whose card offers it.
+    memory
+        ``False`` leaves out rows about memory over time: the caller checks each plan itself.
     """
 
     cutoff: int | None = None
     bound: int | None = None
     neighbourhood: Neighbourhood | None = None
+    memory: bool = True
 
 
 @runtime_checkable

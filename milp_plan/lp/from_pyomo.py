@@ -39,17 +39,16 @@ def compile_pyomo(model: Any) -> CompiledModel:
         return _infeasible(model, str(error))
     kinds = np.fromiter((row.bound_type for row in form.rows), dtype=np.int8, count=len(form.rows))
     rhs = np.asarray(form.rhs, dtype=float)
-    bounds = [column.bounds for column in form.columns]
+    lowest = [-np.inf if column.lb is None else column.lb for column in form.columns]
+    highest = [np.inf if column.ub is None else column.ub for column in form.columns]
     return CompiledModel(
         cost=np.asarray(form.c.todense(), dtype=float).ravel(),
         offset=float(np.asarray(form.c_offset).ravel()[0]),
         matrix=csr_array(form.A.tocsr()),
         row_lower=np.where(kinds <= 0, rhs, -np.inf),
         row_upper=np.where(kinds >= 0, rhs, np.inf),
-        column_lower=np.array([-np.inf if low is None else low for low, _ in bounds], dtype=float),
-        column_upper=np.array(
-            [np.inf if high is None else high for _, high in bounds], dtype=float
-        ),
+        column_lower=np.array(lowest, dtype=float),
+        column_upper=np.array(highest, dtype=float),
         integrality=np.fromiter(
             (not column.is_continuous() for column in form.columns),
             dtype=np.uint8,

@@ -1,0 +1,190 @@
+"""One model, from formulation to checked plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from milp_plan.api import CompiledModel, Formulation, Guide, Plan, PlanningProblem
+from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
+from milp_plan.check import verify
+from milp_plan.core import FormulationError, Verdict
+
+from .settings import Clock
+
+RELATIVE_TOLERANCE = 1e-4
+"""How far a solver's floating-point value may lie from the exact one (feasibility tolerances of
+1e-6 times big-M constants of up to 2e4 units); a model in single ticks must agree exactly."""
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """What one solve gave.
+
+    Parameters
+    ----------
+    report
+        The solver's own answer.
+    plan, verdict
+        Decoded plan and what the checker says; ``None`` without a solution.
+    value
+        Exact value of a plan that passes.
+    bound
+        Proven bound on the model, rounded up to the grain, ticks or bytes.
+    disputed
+        Why the plan and the solver's claim do not agree; empty if they do.
+    model_hash, columns, rows
+        Of the compiled model.
+    """
+
+    report: SolverReport
+    plan: Plan | None
+    verdict: Verdict | None
+    value: int | None
+    bound: int | None
+    disputed: str
+    model_hash: str
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How models are solved: formulation, its options, and the backend."""
+
+    formulation: Formulation
+    options: Any
+    name: str = "highs"
+
+    def run(
+        self,
+        problem: PlanningProblem,
+        guide: Guide,
+        limits: Limits,
+        clock: Clock,
+        start: Plan | None = None,
+        on_progress: Callable[[TracePoint], None] | None = None,
+    ) -> ModelAnswer:
+        """Build, hand over, solve, decode, check.
+
+        Raises
+        ------
+        FormulationError
+            The formulation's answer cannot be read as a plan.
+        BackendUnavailableError
+            The solver is not installed.
+        """
+        formulation, options = self.formulation, self.options
+        with clock.phase("build"):
+            source = formulation.build(problem, options, guide)
+        with clock.phase("compile"):
+            model = _compile(source)
+            vector = None
+            if start is not None:
+                values = formulation.encode(problem, options, source, start)
+                vector = None if values is None else model.vector(values)
+        unit = formulation.unit(problem, options, guide)
+        grain = formulation.grain(problem, options, guide)
+        exact = Limits(
+            time_s=limits.time_s,
+            nodes=limits.nodes,
+            gap=limits.gap,
+            gap_abs=0.999 * grain / unit if grain >= unit else 1e-9,
+            seed=limits.seed,
+            threads=limits.threads,
+            grace_s=limits.grace_s,
+        )
+        with clock.phase("solve"):
+            report = _backend(self.name)(model, exact, vector, on_progress=on_progress)
+        clock.add("solve", -report.handover_s)
+        clock.add("hand over", report.handover_s)
+        return self._read(problem, guide, model, report, (unit, grain), clock)
+
+    def _read(
+        self,
+        problem: PlanningProblem,
+        guide: Guide,
+        model: CompiledModel,
+        report: SolverReport,
+        scale: tuple[float, int],
+        clock: Clock,
+    ) -> ModelAnswer:
+        unit, grain = scale
+        plan, verdict, value, disputed = None, None, None, ""
+        if report.solution is not None:
+            with clock.phase("decode"):
+                values = model.name_values(report.solution)
+                try:
+                    plan = self.formulation.decode(problem, self.options, guide, values)
+                except FormulationError as error:
+                    disputed = str(error)
+            if plan is not None:
+                with clock.phase("check"):
+                    verdict = verify(problem, plan)
+                value = verdict.value if verdict.ok else None
+                disputed = _dispute(verdict, report, unit, grain)
+        return ModelAnswer(
+            report=report,
+            plan=plan,
+            verdict=verdict,
+            value=value,
+            bound=_round_up(report.bound, unit, grain),
+            disputed=disputed,
+            model_hash=model.content_hash,
+            columns=model.num_columns,
+            rows=model.num_rows,
+        )
+
+
+def _compile(source: Any) -> CompiledModel:
+    if isinstance(source, CompiledModel):
+        return source
+    from milp_plan.lp.from_pyomo import compile_pyomo
+
+    return compile_pyomo(source)
+
+
+def _backend(name: str) -> Callable[..., SolverReport]:
+    if name == "highs":
+        from milp_plan.backends import highs
+
+        return highs.solve
+    from milp_plan.backends.pyomo_solver import solve_with
+
+    return solve_with(name)
+
+
+def _tolerance(amount: float, unit: float, grain: int) -> float:
+    """In the model's unit; half a grain where the model counts in grains."""
+    return 0.5 if unit <= grain else RELATIVE_TOLERANCE * max(1.0, abs(amount))
+
+
+def _dispute(verdict: Verdict, report: SolverReport, unit: float, grain: int) -> str:
+    """Why the checker does not accept what the solver claims; empty if it does."""
+    if not verdict.ok:
+        return "; ".join(str(violation) for violation in verdict.violations[:3])
+    assert verdict.value is not None
+    assert report.objective is not None
+    value, claim = verdict.value / unit, report.objective
+    slack = _tolerance(claim, unit, grain)
+    if value > claim + slack:
+        return f"the plan's value is {value:.6g} units, the solver claims {claim:.6g}"
+    if report.bound is not None and value < report.bound - slack:
+        return f"the plan's value {value:.6g} is below the solver's bound {report.bound:.6g}"
+    return ""
+
+
+def _round_up(bound: float | None, unit: float, grain: int) -> int | None:
+    """Bound in ticks or bytes: made safe against the solver's tolerances, up to the grain."""
+    if bound is None or not math.isfinite(bound):
+        return None
+    slack = 1e-6 * max(1.0, abs(bound))
+    units_per_grain = grain / unit
+    return max(0, math.ceil((bound - slack) / units_per_grain) * grain)
+
+
+def usable(stop: Stop) -> bool:
+    """Whether the solver ended in a way that leaves its bound valid."""
+    return stop not in {Stop.ERROR, Stop.INFEASIBLE}

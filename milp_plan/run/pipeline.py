@@ -1,0 +1,370 @@
+"""The two stages put together: heuristics, coarsening, the exact model, polish, bounds, check."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from milp_plan.api import Guide, MemoryLaw, Objective, Plan, PlanningProblem
+from milp_plan.backends import Limits, Stop, TracePoint
+from milp_plan.bounds import Bound, all_bounds, infeasibility
+from milp_plan.check import verify
+from milp_plan.coarsen import Coarsening, coarsen
+from milp_plan.core import Finding, InputError, UnsupportedProblemError, Verdict
+from milp_plan.formulation.registry import Found, get
+from milp_plan.planners import best_plan, compact
+
+from .model import ModelAnswer, Solver
+from .polish import Search
+from .record import make_record
+from .settings import Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
+
+BOUND_SHARE, BASELINE_SHARE, MODEL_SHARE = 0.1, 0.2, 0.4
+"""Parts of the time limit that bounds, baselines and a heuristically coarsened model may take."""
+
+
+def solve(
+    problem: PlanningProblem, settings: Settings, on_progress: ProgressHook | None = None
+) -> Outcome:
+    """Plan a problem with both stages.
+
+    Ctrl-C at any time ends the run with the best plan so far (``stop`` is ``interrupted``).
+
+    Parameters
+    ----------
+    problem
+        What to plan.
+    settings
+        How, and for how long.
+    on_progress
+        Called whenever something is known that was not before.
+
+    Returns
+    -------
+    Outcome
+        With the plan checked on ``problem``, and the best bound on ``problem``.
+
+    Raises
+    ------
+    FormulationError
+        There is no such formulation, or it does not load.
+    UnsupportedProblemError
+        The formulation is not for this problem; says why.
+    InputError
+        ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+    """
+    found = get(settings.formulation)
+    assert found.formulation is not None
+    options = make_options(found, settings.options)
+    reason = found.formulation.unsupported(problem, options)
+    if reason is not None:
+        raise UnsupportedProblemError(f"{problem.name}: {found.name} does not apply: {reason}")
+    run = _Run(problem, settings, found, Solver(found.formulation, options, settings.solver))
+    run.report = on_progress
+    try:
+        run.stages()
+    except KeyboardInterrupt:
+        run.stop = Stop.INTERRUPTED
+    return run.outcome()
+
+
+def make_options(found: Found, given: Any) -> Any:
+    """Build a formulation's options.
+
+    Raises
+    ------
+    InputError
+        A name that is not one of its switches.
+    """
+    assert found.formulation is not None
+    kind = found.formulation.Options
+    known = [entry.name for entry in dataclasses.fields(kind)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InputError(
+            Finding(f"option {n!r}", "no such switch", f"one of {known}", f"see {found.name}'s page")
+            for n in unknown
+        )
+    return kind(**given)
+
+
+@dataclass
+class _Run:
+    """State of one run; each stage may improve the plan or the bound."""
+
+    problem: PlanningProblem
+    settings: Settings
+    found: Found
+    solver: Solver
+    report: ProgressHook | None = None
+    plan: Plan | None = None
+    verdict: Verdict | None = None
+    value: int | None = None
+    planner: str = ""
+    bound: Bound | None = None
+    stop: Stop = Stop.TIME_LIMIT
+    disputed: str = ""
+    infeasible_because: str | None = None
+    baselines: dict[str, int | None] = field(default_factory=dict)
+    bounds: tuple[Bound, ...] = ()
+    coarsening: Coarsening | None = None
+    answer: ModelAnswer | None = None
+    search: Search | None = None
+    trace: list[Progress] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(self.settings.time_limit_s)
+        self.repeatable = self.settings.node_limit is not None
+
+    def stages(self) -> None:
+        """All stages in order, until nothing is left to do or no time is left."""
+        self.find_bounds()
+        if self.infeasible_because is not None:
+            self.stop = Stop.INFEASIBLE
+            return
+        self.find_baselines()
+        if not self.proved:
+            self.exact_stage()
+        if not self.proved and self.stop is not Stop.INFEASIBLE:
+            self.polish()
+        if self.proved:
+            self.stop = Stop.PROVED
+
+    # -- what is known -----------------------------------------------------------------------
+
+    @property
+    def gap(self) -> float | None:
+        return relative_gap(self.value, self.bound.value if self.bound else None)
+
+    @property
+    def proved(self) -> bool:
+        return self.gap is not None and self.gap <= self.settings.gap
+
+    def say(self, phase: str, note: str = "") -> None:
+        """Record progress, and show it."""
+        bound = self.bound.value if self.bound else None
+        point = Progress(phase, self.value, bound, self.gap, self.clock.elapsed_s, note)
+        self.trace.append(point)
+        if self.report is not None:
+            self.report(point)
+
+    def offer(self, plan: Plan | None, planner: str, phase: str) -> bool:
+        """Take a plan of the original problem if the checker accepts it and it is better."""
+        if plan is None:
+            return False
+        with self.clock.phase("check"):
+            verdict = verify(self.problem, plan)
+        if not verdict.ok or verdict.value is None:
+            return False
+        if self.value is not None and verdict.value >= self.value:
+            return False
+        self.plan, self.verdict, self.value = plan, verdict, verdict.value
+        self.planner = planner
+        self.say(phase, planner)
+        return True
+
+    def limit(self, share: float) -> float | None:
+        """Seconds a stage may take; none where the run must be repeatable."""
+        return None if self.repeatable else share * self.settings.time_limit_s
+
+    # -- stages ------------------------------------------------------------------------------
+
+    def find_bounds(self) -> None:
+        """Bounds on the original problem, or the proof that there is no plan."""
+        self.say("bounds")
+        with self.clock.phase("bounds"):
+            proof = infeasibility(self.problem, self.limit(BOUND_SHARE))
+            if proof is not None:
+                self.infeasible_because = proof.reason
+                return
+            self.bounds = all_bounds(self.problem, self.limit(BOUND_SHARE))
+        self.bound = max(self.bounds, key=lambda bound: bound.value)
+        self.say("bounds", self.bound.name)
+
+    def find_baselines(self) -> None:
+        """Every heuristic, and the user's start."""
+        if self.settings.start is not None:
+            self.check_start(self.settings.start)
+        deadline = self.limit(BASELINE_SHARE)
+        with self.clock.phase("baselines"):
+            plan, self.baselines = best_plan(
+                self.problem, seed=self.settings.seed, time_limit_s=deadline
+            )
+        name = min(
+            (n for n, value in self.baselines.items() if value is not None),
+            key=lambda n: self.baselines[n] or 0,
+            default="",
+        )
+        self.offer(plan, name, "baselines")
+
+    def check_start(self, start: Plan) -> None:
+        verdict = verify(self.problem, start)
+        if not verdict.ok:
+            raise InputError(
+                Finding(f"start plan, {v.rule}", v.message, "a valid plan", "run check on it")
+                for v in verdict.violations
+            )
+        self.offer(start, start.planner or "start", "start")
+
+    def exact_stage(self) -> None:
+        """Coarsen, plan the coarse problem by the model, expand."""
+        schedules = self.problem.objective is not Objective.BOTTLENECK
+        with self.clock.phase("coarsen"):
+            self.coarsening = (
+                coarsen(self.problem, self.settings.target)
+                if schedules and self.problem.memory_law is MemoryLaw.INSTANT
+                else Coarsening(self.problem)
+            )
+        coarse = self.coarsening.problem
+        self.say("model", f"{len(coarse.graph.operators)} operators")
+        start = self.coarse_start(coarse)
+        cutoff = None if start is None else start[1]
+        guide = Guide(cutoff, self.bound.value if self.bound else None)
+        answer = self.solver.run(
+            coarse,
+            guide,
+            self.model_limits(),
+            self.clock,
+            start=None if start is None else start[0],
+            on_progress=self.model_progress(guide),
+        )
+        self.answer = answer
+        if answer.disputed:
+            self.disputed = answer.disputed
+        self.use_bound(answer, coarse)
+        if answer.value is not None and answer.plan is not None:
+            with self.clock.phase("expand"):
+                plan = self.coarsening.undo(answer.plan)
+            name = self.found.name if self.coarsening.exact else f"{self.found.name} + coarsening"
+            self.offer(plan, name, "expand")
+            self.offer_compact(plan, name)
+        self.stop = answer.report.stop
+
+    def offer_compact(self, plan: Plan, name: str) -> None:
+        """The expanded plan with every task as early as its order allows."""
+        if self.problem.needs_schedule:
+            with self.clock.phase("expand"):
+                tight = compact(self.problem, plan)
+            self.offer(tight, name, "compact")
+
+    def coarse_start(self, coarse: PlanningProblem) -> tuple[Plan, int] | None:
+        """Best heuristic plan of the coarse problem, offered to the original as well."""
+        if coarse is self.problem:
+            return None if self.plan is None or self.value is None else (self.plan, self.value)
+        assert self.coarsening is not None
+        with self.clock.phase("baselines"):
+            plan, values = best_plan(
+                coarse, seed=self.settings.seed, time_limit_s=self.limit(BASELINE_SHARE)
+            )
+        if plan is None:
+            return None
+        expanded = self.coarsening.undo(plan)
+        self.offer(expanded, "coarse heuristics", "baselines")
+        self.offer_compact(expanded, "coarse heuristics")
+        return plan, min(value for value in values.values() if value is not None)
+
+    def model_limits(self) -> Limits:
+        assert self.coarsening is not None
+        left = self.clock.left_s
+        last = self.coarsening.exact or not self.solver.formulation.card.neighbourhoods
+        share = left if self.repeatable or last else MODEL_SHARE * left
+        if last and self.solver.formulation.card.neighbourhoods and not self.repeatable:
+            share = 0.8 * left
+        settings = self.settings
+        return Limits(
+            time_s=max(1.0, share),
+            nodes=settings.node_limit,
+            gap=min(settings.gap, 1e-6),
+            seed=settings.seed,
+            threads=settings.threads,
+        )
+
+    def model_progress(self, guide: Guide) -> Callable[[TracePoint], None]:
+        assert self.coarsening is not None
+        coarse = self.coarsening.problem
+        unit = self.solver.formulation.unit(coarse, self.solver.options, guide)
+
+        def show(point: TracePoint) -> None:
+            incumbent = "none" if point.incumbent is None else f"{point.incumbent * unit:.6g}"
+            bound = "none" if point.bound is None else f"{point.bound * unit:.6g}"
+            self.say("model", f"model {incumbent}, its bound {bound}, nodes {point.nodes}")
+
+        return show
+
+    def use_bound(self, answer: ModelAnswer, coarse: PlanningProblem) -> None:
+        """The model's bound counts when the formulation and stage one are both exact."""
+        assert self.coarsening is not None
+        card = self.solver.formulation.card
+        if not (card.exact and self.coarsening.exact) or self.disputed:
+            return
+        if answer.report.stop is Stop.INFEASIBLE and self.value is None:
+            self.infeasible_because = f"{card.name} has no solution: proved by the solver"
+            return
+        bound = answer.bound
+        if answer.report.stop is Stop.PROVED and answer.value is not None:
+            closed = relative_gap(answer.value, bound)
+            if closed is not None and closed <= 1e-6 and bound is not None:
+                bound = min(answer.value, bound)
+        if bound is not None and (self.bound is None or bound > self.bound.value):
+            self.bound = Bound(card.name, bound, f"solver's bound on {coarse.name}")
+            self.say("model", card.name)
+
+    def polish(self) -> None:
+        """Neighbourhood search on the original problem."""
+        card = self.solver.formulation.card
+        if self.plan is None or self.value is None or not card.neighbourhoods:
+            return
+        if self.stop is Stop.INTERRUPTED or self.clock.left_s < 1.0:
+            return
+        bound = self.bound.value if self.bound else None
+        search = Search(
+            self.problem, self.solver, self.settings, self.plan, self.value, bound
+        )
+        self.search = search
+        try:
+            search.run(self.clock, lambda value, kind: self.improved(search, kind))
+        finally:
+            if search.interrupted:
+                self.stop = Stop.INTERRUPTED
+        if not search.interrupted:
+            self.stop = Stop.NODE_LIMIT if self.repeatable else Stop.TIME_LIMIT
+
+    def improved(self, search: Search, kind: str) -> None:
+        self.offer(search.plan, "neighbourhood search", f"polish: {kind}")
+
+    # -- answer ------------------------------------------------------------------------------
+
+    def outcome(self) -> Outcome:
+        """Everything that was found, with its record."""
+        plan = self.plan
+        if plan is not None and self.value is not None:
+            plan = plan.claimed(str(self.problem.objective), self.value, self.planner)
+        done = Outcome(
+            problem=self.problem,
+            plan=plan,
+            verdict=self.verdict,
+            value=self.value,
+            bound=self.bound.value if self.bound else None,
+            bound_name=self.bound.name if self.bound else None,
+            gap=self.gap,
+            stop=self.stop,
+            disputed=bool(self.disputed),
+            proved=self.proved,
+            infeasible_because=self.infeasible_because,
+            baselines=self.baselines,
+            planner=self.planner,
+            seconds=self.clock.elapsed_s,
+            record={},
+        )
+        details = {
+            "coarsening": self.coarsening,
+            "answer": self.answer,
+            "search": self.search,
+            "bounds": self.bounds,
+            "trace": self.trace,
+            "disputed_because": self.disputed,
+        }
+        record = make_record(done, self.settings, self.found, self.clock, details)
+        return dataclasses.replace(done, record=record)
