@@ -9,7 +9,6 @@ from milp_plan.core import Plan, PlanningProblem
 
 from .facts import Facts
 from .reading import Reading
-from .resources import held_by_transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,6 @@ class _Tasks:
         return len(self.names) - 1
 
     def _link(self, reading: Reading, runs: dict[str, int]) -> None:
-        model = reading.facts.cluster.communication
         for entry in reading.distributions:
             if entry.producer.times is None:
                 continue
@@ -72,7 +70,7 @@ class _Tasks:
                     self.inputs[runs[run.operator]].append(producer)
             for journey in reading.journeys_of.get(entry.value.name, ()):
                 if journey.times is not None:
-                    held = held_by_transfer(model, journey.source, journey.target)
+                    held = reading.facts.held(journey.source, journey.target)
                     task = self._add(entry.value.name, held, journey.times)
                     self.inputs[task].append(producer)
                     for run in entry.deliveries.get((journey.target, journey.layout), ()):

@@ -7,7 +7,6 @@ from milp_plan.core import Objective
 from .lengths import transfer_ns
 from .reading import Distribution, Journey, Reading, Run
 from .replay import DeviceMemory
-from .resources import held_by_transfer
 
 MAKESPAN = "makespan"
 """Latest stop of an operator, in ticks; absent without a schedule."""
@@ -61,10 +60,9 @@ def _busy(reading: Reading) -> tuple[dict[str, int], bool]:
             continue
         for device in run.site:
             busy[device] += length
-    model = reading.facts.cluster.communication
     made = {entry.value.name: entry for entry in reading.distributions}
     for journey in reading.journeys:
-        held = held_by_transfer(model, journey.source, journey.target)
+        held = reading.facts.held(journey.source, journey.target)
         length = _journey_length(reading, journey, made.get(journey.transfer.value))
         if length is None:
             known = False

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from milp_plan.core import Violation
 
 from .reading import Reading
-from .resources import held_by_transfer
 
 RULE = "exclusion"
 
@@ -27,11 +26,10 @@ def check(reading: Reading) -> Iterator[Violation]:
             for device in run.site:
                 entry = (*run.times, position, run.operator)
                 held.setdefault(f"device {device}", []).append(entry)
-    model = reading.facts.cluster.communication
     for journey in reading.journeys:
         if journey.times is not None:
             position += 1
-            for name in held_by_transfer(model, journey.source, journey.target):
+            for name in reading.facts.held(journey.source, journey.target):
                 entry = (*journey.times, position, journey.transfer.value)
                 held.setdefault(name, []).append(entry)
     for resource, entries in held.items():

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from milp_plan.core import Operator, Option, PlanningProblem, Value
 
-Site = tuple[str, ...]
+from .resources import Site, held_by_transfer
 
 
 class Facts:
@@ -24,6 +24,8 @@ class Facts:
         self.device_class: dict[str, str] = {d.name: d.device_class for d in self.cluster.devices}
         self.limits: dict[str, int | None] = {d.name: d.memory_bytes for d in self.cluster.devices}
         self._durations: dict[tuple[str, str, Site], int | None] = {}
+        self._different: dict[Site, bool] = {}
+        self._held: dict[tuple[Site, Site], tuple[str, ...]] = {}
 
     @cached_property
     def made(self) -> tuple[Value, ...]:
@@ -38,6 +40,21 @@ class Facts:
     @cached_property
     def _sites(self) -> frozenset[Site]:
         return frozenset((*((name,) for name in self.device_class), *self.cluster.groups))
+
+    def are_devices(self, names: Site) -> bool:
+        """Whether these are one or more different devices of the cluster."""
+        if names not in self._different:
+            known = all(name in self.device_class for name in names)
+            self._different[names] = known and 0 < len(names) == len(set(names))
+        return self._different[names]
+
+    def held(self, source: Site, target: Site) -> tuple[str, ...]:
+        """Names of what a transfer between these devices holds while it runs."""
+        ends = (source, target)
+        if ends not in self._held:
+            model = self.cluster.communication
+            self._held[ends] = held_by_transfer(model, source, target)
+        return self._held[ends]
 
     def is_site(self, devices: Site) -> bool:
         """Whether these devices, in this order, are one device or a process group."""

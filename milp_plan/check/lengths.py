@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milp_plan.core import FULL, Cluster, Value
 
-from .facts import Site
+from .resources import Site
 
 
 def transfer_ns(

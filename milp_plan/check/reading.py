@@ -12,7 +12,8 @@ from functools import cached_property
 
 from milp_plan.core import FULL, OperatorRun, Option, Plan, Transfer, Value
 
-from .facts import Facts, Site
+from .facts import Facts
+from .resources import Site
 
 Times = tuple[int, int]
 
@@ -112,7 +113,7 @@ class Reading:
 
     def _run(self, entry: OperatorRun) -> Run | None:
         option = self.facts.options.get(entry.operator, {}).get(entry.option)
-        if option is None or not self._different_devices(entry.devices):
+        if option is None or not self.facts.are_devices(entry.devices):
             return None
         return Run(entry.operator, option, entry.devices, exact_times(entry))
 
@@ -121,16 +122,8 @@ class Reading:
         return (
             value is not None
             and transfer.layout in value.bytes
-            and self._different_devices(transfer.source)
-            and self._different_devices(transfer.target)
-        )
-
-    def _different_devices(self, names: Site) -> bool:
-        known = self.facts.device_class
-        return (
-            len(names) > 0
-            and all(name in known for name in names)
-            and len(set(names)) == len(names)
+            and self.facts.are_devices(transfer.source)
+            and self.facts.are_devices(transfer.target)
         )
 
     @cached_property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from milp_plan.core import CommunicationModel
 
-from .facts import Site
+Site = tuple[str, ...]
+"""Devices in the order of the process group they form."""
 
 
 def held_by_transfer(model: CommunicationModel, source: Site, target: Site) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from milp_plan.core import FULL, Transfer, Violation
 
-from .facts import Site
 from .lengths import transfer_ns
 from .reading import Distribution, Journey, Reading, exact_times
+from .resources import Site
 
 RULE = "supply"
 
