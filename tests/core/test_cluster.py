@@ -1,0 +1,46 @@
+import pytest
+
+from milp_plan.core import CommunicationModel, Device, Option, PlanningProblem
+
+from .builders import cluster, graph, operator
+
+
+def test_devices_and_channels_by_name():
+    c = cluster()
+    assert c.device_names == ("d0", "d1")
+    assert c.device("d1").memory_bytes is None
+    with pytest.raises(KeyError):
+        c.device("d9")
+    assert c.channel("d0", "d1").latency_ns == 2
+    assert c.channel("d0", "d0") is None
+    assert c.communication is CommunicationModel.CHANNEL
+
+
+def test_sites_are_devices_or_groups_of_the_size():
+    c = cluster(groups=(("d0", "d1"), ("d1", "d0")))
+    assert c.sites(1) == (("d0",), ("d1",))
+    assert c.sites(2) == (("d0", "d1"), ("d1", "d0"))
+    assert c.sites(3) == ()
+
+
+def test_memory_can_be_set_and_lifted():
+    c = cluster().with_memory({"d0": None, "d1": 7})
+    assert [d.memory_bytes for d in c.devices] == [None, 7]
+    assert cluster().with_memory({}) == cluster()
+
+
+def test_memory_scale_rounds_down_and_leaves_no_limit_alone():
+    p = PlanningProblem("p", graph("a"), cluster())
+    assert [d.memory_bytes for d in p.with_memory_scale(1, 3).cluster.devices] == [33, None]
+
+
+def test_placements_and_durations():
+    devices = (Device("d0", "c", None), Device("d1", "k", None))
+    classes = (*cluster().device_classes, type(cluster().device_classes[0])("k", None))
+    options = (Option("one", {"c": 3}), Option("two", {"c": 3, "k": 9}, gang=2))
+    p = PlanningProblem(
+        "p", graph([operator("a", *options)]), cluster(devices=devices, device_classes=classes)
+    )
+    first, second = p.placements("a")
+    assert (tuple(first), tuple(second)) == (("one", ("d0",)), ("two", ("d0", "d1")))
+    assert (p.duration_ns("a", first), p.duration_ns("a", second)) == (3, 9)
