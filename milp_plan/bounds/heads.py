@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from .bound import Deadline
 from .frame import Frame, State
-from .view import FAR, Array, Separations, View, scale_for
+from .segments import LARGEST, segment_times
+from .view import FAR, Array, Separations, View, scale_for, tick_of
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,29 @@ def tight_windows(frame: Frame, deadline: Deadline) -> Windows:
         The deadline passed.
     """
     sides = []
-    for backward in (False, True):
-        view = View(frame, backward)
-        heads = HeadPass(view, Separations(view, deadline), deadline).run()
-        sides.append(heads[::-1] if backward else heads)
-    return Windows(frame, sides[0], sides[1], view.tick)
+    for separations in both_separations(frame, deadline):
+        heads = HeadPass(separations.view, separations, deadline).run()
+        sides.append(heads[::-1] if separations.view.backward else heads)
+    return Windows(frame, sides[0], sides[1], tick_of(frame))
+
+
+def both_separations(frame: Frame, deadline: Deadline) -> list[Separations]:
+    """Separations forward and backward, raised by the work of segments.
+
+    Raises
+    ------
+    OutOfTime
+        The deadline passed.
+    """
+    views = [View(frame, False), View(frame, True)]
+    plain = [Separations(view, deadline) for view in views]
+    if len(frame.names) > LARGEST:
+        return plain
+    times = segment_times(plain[0], plain[1], deadline)
+    return [
+        Separations(views[0], deadline, segments=times),
+        Separations(views[1], deadline, segments=np.ascontiguousarray(times[::-1, ::-1].T)),
+    ]
 
 
 class HeadPass:
@@ -147,12 +166,21 @@ class HeadPass:
         """Heads of all operators, in view order."""
         for v in range(self.view.size):
             self.deadline.check()
-            heads = edge_heads(self.view, v, self.heads)
+            least = self._by_separation(v)
+            heads = [max(least, head) for head in edge_heads(self.view, v, self.heads)]
             for key in {self.view.key(state) for state in self.view.states(v)}:
                 self._raise(v, key, heads)
             self.heads.append(heads)
             self._remember(v, heads)
         return self.heads
+
+    def _by_separation(self, v: int) -> int:
+        """Head from the stops of all ancestors and the separations from them."""
+        before = np.flatnonzero(self.separations.through[:v, v] >= 0)
+        if len(before) == 0:
+            return 0
+        waits = self.separations.through[before, v] - self.view.durations[before]
+        return int((self.stops[before] + waits).max())
 
     def _raise(self, v: int, key: int, heads: list[int]) -> None:
         mine = [j for j, state in enumerate(self.view.states(v)) if self.view.key(state) == key]

@@ -25,6 +25,7 @@ Array = NDArray[np.int64]
 FAR = 2**61
 """More than any sum of times: stands for 'impossible'."""
 ROOM = 2**58
+_CONTINUED = 24
 
 
 def scale_for(total: int) -> int:
@@ -166,16 +167,24 @@ class Separations:
         Any.
     deadline
         Gives up with :class:`OutOfTime`.
+    segments
+        Least time from stop to start of pairs, in the view's order, from another argument
+        (:mod:`.segments`).
     together
         Edges (by identity) whose ends are known to be on one site: they never cross.
     """
 
     def __init__(
-        self, view: View, deadline: Deadline, together: frozenset[int] = frozenset()
+        self,
+        view: View,
+        deadline: Deadline,
+        together: frozenset[int] = frozenset(),
+        segments: Array | None = None,
     ) -> None:
         self.view = view
         self.deadline = deadline
         self.together = together
+        self.segments = segments
         self._around: dict[int, Array] = {}
 
     @cached_property
@@ -188,9 +197,23 @@ class Separations:
             row = found[a]
             for b, edge in view.after[a]:
                 np.maximum(row, found[b] + view.least_link(edge), out=row)
+            if self.segments is not None:
+                self._use_segments(a, row, found)
             row += view.durations[a]
             row[a] = 0
         return found
+
+    def _use_segments(self, a: int, row: Array, found: Array) -> None:
+        """Raise times from the stop of ``a`` by segments that begin with it.
+
+        Continuing behind the first few segments that raise something is enough in practice.
+        """
+        assert self.segments is not None
+        segments = self.segments[a]
+        better = np.flatnonzero(segments > row)
+        np.maximum(row, segments, out=row)
+        for v in better[:_CONTINUED]:
+            np.maximum(row, row[v] + found[v], out=row)
 
     def around(self, key: int) -> Array:
         """Start-to-start separations of operators that share no device."""
@@ -211,6 +234,7 @@ class Separations:
                     np.minimum(apart, through[b] + crossing, out=apart)
                 np.maximum(row, apart, out=row)
             row += view.durations[a]
+            np.maximum(row, through[a], out=row)
             np.minimum(row, FAR, out=row)
             row[a] = FAR
         return found
