@@ -1,0 +1,343 @@
+"""A problem with integers for names: the tables that every scheduling loop looks things up in."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from milp_plan.core import CommunicationModel, Option, Placement, PlanningProblem
+from milp_plan.core.schedule import transfer_resources
+from milp_plan.cost import route_between
+
+_CACHE_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A transfer between two placements, compiled.
+
+    ``copy`` numbers the copy it makes; ``target_site`` is the site it goes to (a device's own
+    number for a single device); ``resources`` are numbers of channels or ports.
+    """
+
+    copy: int
+    value: int
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+    target_site: int
+    layout: str
+    bytes: int
+    duration: int
+    resources: tuple[int, ...]
+
+
+class Spot:
+    """One admissible placement of one operator, compiled.
+
+    ``reads`` are (value, layout) of inputs that have a producer; ``persists`` are (value, layout,
+    bytes) of persistent inputs; ``writes`` are (value, layout, bytes) of outputs. ``kept_bytes``
+    are outputs that somebody reads, ``passing_bytes`` the workspace and all other outputs;
+    ``working_bytes`` is what a device holds while the operator runs, persistent values apart.
+    """
+
+    __slots__ = (
+        "devices",
+        "duration",
+        "kept_bytes",
+        "operator",
+        "order",
+        "passing_bytes",
+        "persists",
+        "placement",
+        "reads",
+        "site",
+        "working_bytes",
+        "workspace",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        number: tuple[int, int],
+        placement: Placement,
+        site: tuple[int, tuple[int, ...]],
+        duration: int,
+        tables: _OptionTables,
+    ) -> None:
+        self.operator, self.order = number
+        self.placement = placement
+        self.site, self.devices = site
+        self.duration = duration
+        self.reads = tables.reads
+        self.persists = tables.persists
+        self.writes = tables.writes
+        self.workspace = tables.workspace
+        self.kept_bytes = tables.kept_bytes
+        held = duration > 0
+        self.passing_bytes = tables.passing_bytes if held else 0
+        self.working_bytes = tables.working_bytes if held else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _OptionTables:
+    """What all spots of one option share."""
+
+    reads: tuple[tuple[int, str], ...]
+    persists: tuple[tuple[int, str, int], ...]
+    writes: tuple[tuple[int, str, int], ...]
+    workspace: int
+    kept_bytes: int
+    passing_bytes: int
+    working_bytes: int
+
+
+class Indexed:
+    """Integer view of a problem.
+
+    Operators, values and devices are numbered in file order. Sites are numbered with the single
+    devices first, so that a device and the site that consists of it share a number.
+    """
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self.problem = problem
+        graph, cluster = problem.graph, problem.cluster
+        self.names = [operator.name for operator in graph.operators]
+        self.index = {name: number for number, name in enumerate(self.names)}
+        self.num_operators = len(self.names)
+        self.num_devices = len(cluster.devices)
+        self._index_sites()
+        self._index_resources()
+        self._index_values()
+        self.topological = [self.index[name] for name in graph.topological_order]
+        self.position = [0] * self.num_operators
+        for position, operator in enumerate(self.topological):
+            self.position[operator] = position
+        self.predecessors = [
+            [self.index[other] for other in graph.predecessors[name]] for name in self.names
+        ]
+        self.successors = [
+            [self.index[other] for other in graph.successors[name]] for name in self.names
+        ]
+        self.spots = [self._spots(number) for number in range(self.num_operators)]
+        self._index_groups()
+        self.memory = [device.memory_bytes for device in cluster.devices]
+        widest = max(spot.workspace for spots in self.spots for spot in spots)
+        self.largest_sum = widest + sum(sum(value.bytes.values()) for value in self.values)
+        """No device can ever hold more bytes than this."""
+        self._copies: dict[tuple[int, tuple[int, ...], str], int] = {}
+        self._legs: dict[tuple[int, int, str, int, str], tuple[Leg, ...] | None] = {}
+        self._unit_spots: dict[tuple[int, int], tuple[Spot, ...]] = {}
+        self._unit_persists: dict[tuple[int, int], tuple[tuple[int, str, int], ...]] = {}
+        self._spot_by_placement: list[dict[Placement, Spot] | None] = [None] * self.num_operators
+
+    def _index_sites(self) -> None:
+        cluster = self.problem.cluster
+        device_index = {name: number for number, name in enumerate(cluster.device_names)}
+        names = [(name,) for name in cluster.device_names] + list(cluster.groups)
+        self.site_names: list[tuple[str, ...]] = list(dict.fromkeys(names))
+        self.site_index = {site: number for number, site in enumerate(self.site_names)}
+        self.sites = [tuple(device_index[name] for name in site) for site in self.site_names]
+        self.device_index = device_index
+
+    def _index_resources(self) -> None:
+        """Number devices first, then every channel or port a transfer can hold."""
+        cluster = self.problem.cluster
+        self.resource_index = dict(self.device_index)
+        if cluster.communication is not CommunicationModel.DELAY:
+            everyone = cluster.device_names
+            for name in transfer_resources(cluster, everyone, everyone):
+                # A device may be called like a channel; the prefix keeps the two apart.
+                self.resource_index.setdefault(f"transfer {name}", len(self.resource_index))
+        self.num_resources = len(self.resource_index)
+
+    def _index_values(self) -> None:
+        self.values = self.problem.graph.values
+        self.value_index = {value.name: number for number, value in enumerate(self.values)}
+        self.producer = [
+            -1 if value.producer is None else self.index[value.producer] for value in self.values
+        ]
+        self.consumers = [[self.index[name] for name in value.consumers] for value in self.values]
+        wide = {
+            operator.name
+            for operator in self.problem.graph.operators
+            if any(option.gang > 1 for option in operator.options)
+        }
+        # One layout and single devices only: a copy on a device then serves every reader there.
+        self.simple = [
+            len(value.bytes) == 1 and wide.isdisjoint((*value.consumers, value.producer or ""))
+            for value in self.values
+        ]
+
+    def _spots(self, number: int) -> list[Spot]:
+        operator = self.problem.graph.operators[number]
+        tables = {option.name: self._tables(operator.name, option) for option in operator.options}
+        durations = {option.name: option.duration_ns for option in operator.options}
+        classes = [device.device_class for device in self.problem.cluster.devices]
+        found = []
+        for order, placement in enumerate(self.problem.placements(operator.name)):
+            site = self.site_index[placement.devices]
+            devices = self.sites[site]
+            by_class = durations[placement.option]
+            duration = max(by_class[classes[device]] for device in devices)
+            found.append(
+                Spot(
+                    (number, order), placement, (site, devices), duration, tables[placement.option]
+                )
+            )
+        return found
+
+    def _tables(self, operator: str, option: Option) -> _OptionTables:
+        inputs = self.problem.graph.inputs[operator]
+        outputs = self.problem.graph.outputs[operator]
+        reads = [(v, option.layout_read(v.name)) for v in inputs if not v.persistent]
+        persists = [(v, option.layout_read(v.name)) for v in inputs if v.persistent]
+        writes = [(v, option.layout_written(v.name)) for v in outputs]
+        kept = sum(v.bytes[layout] for v, layout in writes if v.consumers)
+        passing = sum(v.bytes[layout] for v, layout in writes if not v.consumers)
+        passing += option.workspace_bytes
+        number = self.value_index
+        return _OptionTables(
+            reads=tuple((number[v.name], layout) for v, layout in reads),
+            persists=tuple((number[v.name], layout, v.bytes[layout]) for v, layout in persists),
+            writes=tuple((number[v.name], layout, v.bytes[layout]) for v, layout in writes),
+            workspace=option.workspace_bytes,
+            kept_bytes=kept,
+            passing_bytes=passing,
+            working_bytes=kept + passing + sum(v.bytes[layout] for v, layout in reads),
+        )
+
+    def _index_groups(self) -> None:
+        """Number the units: colocation groups, and every operator without one by itself."""
+        graph = self.problem.graph
+        self.unit = [-1] * self.num_operators
+        self.units: list[list[int]] = []
+        numbers: dict[str, int] = {}
+        for operator in self.topological:
+            group = graph.operators[operator].group
+            unit = numbers.get(group, -1) if group is not None else -1
+            if unit < 0:
+                unit = len(self.units)
+                self.units.append([])
+                if group is not None:
+                    numbers[group] = unit
+            self.units[unit].append(operator)
+            self.unit[operator] = unit
+        self.unit_sites = [
+            sorted(set.intersection(*({spot.site for spot in self.spots[op]} for op in members)))
+            for members in self.units
+        ]
+
+    def unit_spots(self, unit: int, site: int) -> tuple[Spot, ...]:
+        """Cheapest spot on that site of every member of a unit (fewest ticks, then first)."""
+        key = (unit, site)
+        found = self._unit_spots.get(key)
+        if found is None:
+            here = [[s for s in self.spots[op] if s.site == site] for op in self.units[unit]]
+            found = tuple(min(spots, key=lambda spot: spot.duration) for spots in here)
+            self._unit_spots[key] = found
+        return found
+
+    def unit_persists(self, unit: int, site: int) -> tuple[tuple[int, str, int], ...]:
+        """Persistent values, each once, that a unit needs on a site."""
+        key = (unit, site)
+        found = self._unit_persists.get(key)
+        if found is None:
+            every = (entry for spot in self.unit_spots(unit, site) for entry in spot.persists)
+            found = tuple(dict.fromkeys(every))
+            self._unit_persists[key] = found
+        return found
+
+    def unit_working(self, unit: int, site: int) -> int:
+        """Largest working set of a unit's operators on a site, in bytes."""
+        if len(self.units[unit]) == 1:
+            return min(s.working_bytes for s in self.spots[self.units[unit][0]] if s.site == site)
+        return max(spot.working_bytes for spot in self.unit_spots(unit, site))
+
+    def spot(self, operator: int, placement: Placement) -> Spot:
+        """Return the compiled placement; ``KeyError`` if it is not admissible."""
+        table = self._spot_by_placement[operator]
+        if table is None:
+            table = {spot.placement: spot for spot in self.spots[operator]}
+            self._spot_by_placement[operator] = table
+        return table[placement]
+
+    def spots_of(self, placements: Mapping[str, Placement]) -> list[Spot | None]:
+        """Compile a partial placement of names; ``None`` for operators it does not place."""
+        found: list[Spot | None] = [None] * self.num_operators
+        for name, placement in placements.items():
+            operator = self.index[name]
+            found[operator] = self.spot(operator, placement)
+        return found
+
+    def legs(
+        self, value: int, made: tuple[int, str], read: tuple[int, str]
+    ) -> tuple[Leg, ...] | None:
+        """Transfers from (site, layout) to (site, layout); ``None`` if the law allows no way."""
+        key = (value, *made, *read)
+        try:
+            return self._legs[key]
+        except KeyError:
+            found = self._compile(value, made, read)
+            self._legs[key] = found
+            return found
+
+    def legs_between(self, value: int, producer: Spot, reader: Spot) -> tuple[Leg, ...] | None:
+        """Transfers that serve one reader of a value, as :meth:`legs`."""
+        native = next(layout for number, layout, _ in producer.writes if number == value)
+        wanted = next(layout for number, layout in reader.reads if number == value)
+        if producer.site == reader.site and native == wanted:
+            return ()
+        return self.legs(value, (producer.site, native), (reader.site, wanted))
+
+    def _compile(
+        self, value: int, made: tuple[int, str], read: tuple[int, str]
+    ) -> tuple[Leg, ...] | None:
+        routes = route_between(
+            self.problem,
+            self.values[value],
+            (self.site_names[made[0]], made[1]),
+            (self.site_names[read[0]], read[1]),
+        )
+        if routes is None:
+            return None
+        devices = self.device_index
+        found = []
+        for route in routes:
+            target = tuple(devices[name] for name in route.target)
+            copy = self._copies.setdefault((value, target, route.layout), len(self._copies))
+            held = tuple(self.resource_index[f"transfer {name}"] for name in route.resources)
+            found.append(
+                Leg(
+                    copy=copy,
+                    value=value,
+                    source=tuple(devices[name] for name in route.source),
+                    target=target,
+                    target_site=self.site_index[route.target],
+                    layout=route.layout,
+                    bytes=self.values[value].bytes[route.layout],
+                    duration=route.duration_ns,
+                    resources=held,
+                )
+            )
+        return tuple(found)
+
+    def numbers(self, names: Iterable[str]) -> list[int]:
+        """Operator numbers of names."""
+        return [self.index[name] for name in names]
+
+
+_cache: OrderedDict[int, Indexed] = OrderedDict()
+
+
+def indexed(problem: PlanningProblem) -> Indexed:
+    """Return the integer view of a problem, built once for each of the last few problems."""
+    view = _cache.get(id(problem))
+    if view is None or view.problem is not problem:
+        view = Indexed(problem)
+        _cache[id(problem)] = view
+        if len(_cache) > _CACHE_SIZE:
+            _cache.popitem(last=False)
+    else:
+        _cache.move_to_end(id(problem))
+    return view
