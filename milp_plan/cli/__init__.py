@@ -1,1 +1,1 @@
-"""The milp-plan command."""
+"""The command ``milp-plan``, one module per group of verbs."""

@@ -1,0 +1,128 @@
+"""``check`` and ``explain``: a plan against the laws, without any solver."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from milp_plan.core import Plan, PlanningProblem, Verdict
+
+from .exits import Exit
+from .inputs import PATH, Variation, plan_of, problem, varied
+from .output import say, say_json
+from .quantities import value_text
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.argument("plan_file", metavar="PLAN", type=PATH)
+@varied
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    /,
+    *,
+    file: Path,
+    plan_file: Path,
+    memory_scale: Fraction | None,
+    objective: str | None,
+    as_json: bool,
+) -> None:
+    """Hold a plan against every law and recompute its value.
+
+    Exits with 7 when a rule is broken.
+    """
+    from milp_plan.check import verify
+
+    instance = problem(file, Variation(memory_scale, objective))
+    verdict = verify(instance, plan_of(instance, plan_file))
+    if as_json:
+        say_json(verdict_json(instance, verdict))
+    elif verdict.ok:
+        value = f"{verdict.objective} {value_text(instance, verdict.value)}"
+        say(f"{instance.name}: valid, {value} ({_exact(verdict)})")
+    else:
+        count = len(verdict.violations)
+        say(f"{instance.name}: not valid, {count} violation{'' if count == 1 else 's'}")
+        for violation in verdict.violations:
+            say(f"  {violation}")
+    ctx.exit(Exit.DONE if verdict.ok else Exit.NOT_VALID)
+
+
+def _exact(verdict: Verdict) -> str:
+    unit = "bytes" if verdict.objective == "peak_memory" else "ticks"
+    return f"{verdict.value} {unit}"
+
+
+def verdict_json(instance: PlanningProblem, verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as plain data."""
+    return {
+        "instance": instance.name,
+        "verdict": "valid" if verdict.ok else "not valid",
+        "objective": verdict.objective,
+        "value": verdict.value,
+        "violations": [asdict(violation) for violation in verdict.violations],
+        "components": dict(verdict.components),
+    }
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.argument("plan_file", metavar="PLAN", type=PATH)
+@varied
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_context
+def explain(
+    ctx: click.Context,
+    /,
+    *,
+    file: Path,
+    plan_file: Path,
+    memory_scale: Fraction | None,
+    objective: str | None,
+    as_json: bool,
+) -> None:
+    """Say what a valid plan's value hangs on, or what breaks and by how much.
+
+    Exits with 7 when a rule is broken.
+    """
+    from milp_plan.check import explain as in_words
+    from milp_plan.check import verify
+
+    instance = problem(file, Variation(memory_scale, objective))
+    plan = plan_of(instance, plan_file)
+    verdict = verify(instance, plan)
+    if as_json:
+        say_json(verdict_json(instance, verdict) | _details(instance, plan, verdict))
+    else:
+        say(in_words(instance, plan, verdict))
+    ctx.exit(Exit.DONE if verdict.ok else Exit.NOT_VALID)
+
+
+def _details(instance: PlanningProblem, plan: Plan, verdict: Verdict) -> dict[str, Any]:
+    """Memory of the devices and the critical chain; of a broken plan neither means much."""
+    if not verdict.ok:
+        return {"memory": [], "critical_chain": []}
+    from milp_plan.check import critical_chain, replay
+
+    memories = replay(instance, plan).devices.values()
+    return {
+        "memory": [
+            {
+                "device": entry.device,
+                "limit_bytes": entry.limit_bytes,
+                "persistent_bytes": entry.persistent_bytes,
+                "peak_bytes": entry.peak_bytes,
+                "peak_ns": entry.peak_ns,
+            }
+            for entry in memories
+        ],
+        "critical_chain": [asdict(link) for link in critical_chain(instance, plan)],
+    }

@@ -1,0 +1,185 @@
+"""``plot`` and ``export``: a plan as a picture or a trace, a model as a file."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from milp_plan.core import Plan, PlanningProblem, UnsupportedProblemError
+
+from .formulations import chosen_switches
+from .inputs import PATH, Variation, drawable, plan_of, problem, varied
+from .output import note, say
+
+PICTURES = (".png", ".svg")
+
+
+def refuse_suffix(path: Path, option: str) -> None:
+    """Refuse a picture that is neither PNG nor SVG.
+
+    Raises
+    ------
+    click.BadParameter
+        The suffix is another one.
+    """
+    if path.suffix.lower() not in PICTURES:
+        raise click.BadParameter(
+            f"{path}: expected a name that ends in .png or .svg", param_hint=f"'{option}'"
+        )
+
+
+def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
+    """Write the timeline of a plan.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    MissingFacetError
+        The plan has no schedule.
+    """
+    from milp_plan import report
+
+    report.write_figure(report.timeline(instance, plan), path)
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.argument("plan_file", metavar="PLAN", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="Picture to write, .png or .svg.")
+@varied
+def plot(
+    file: Path,
+    plan_file: Path,
+    output: Path,
+    memory_scale: Fraction | None,
+    objective: str | None,
+) -> None:
+    """Draw a plan: devices, channels, and memory against its limits. Valid or not."""
+    refuse_suffix(output, "--output")
+    instance = problem(file, Variation(memory_scale, objective))
+    draw(instance, _plan(instance, plan_file), output)
+    say(str(output))
+
+
+def _plan(instance: PlanningProblem, plan_file: Path) -> Plan:
+    """Read a plan to be drawn; say so when it breaks rules."""
+    from milp_plan.check import verify
+
+    plan = plan_of(instance, plan_file)
+    drawable(instance, plan, plan_file)
+    broken = len(verify(instance, plan).violations)
+    if broken:
+        plural = "" if broken == 1 else "s"
+        note(
+            f"{plan_file}: the plan is not valid ({broken} violation{plural}), see milp-plan check"
+        )
+    return plan
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["lp", "mps", "perfetto"]),
+    required=True,
+    help="A model for other solvers, or the trace of a plan for ui.perfetto.dev.",
+)
+@click.option("-o", "--output", type=PATH, required=True, help="File to write (.gz: compressed).")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=PATH,
+    help="The plan to trace; for a model, one whose value is its cutoff.",
+)
+@click.option(
+    "--target",
+    type=click.IntRange(min=1),
+    help="Make the problem smaller first, to about this many operators, as solve does.",
+)
+@click.option(
+    "--formulation", default="operator_schedule", show_default=True, help="Name, or a .py file."
+)
+@click.option("--option", "switches", multiple=True, metavar="KEY=VALUE", help="Switch of it.")
+@varied
+def export(
+    *,
+    file: Path,
+    format_name: str,
+    output: Path,
+    plan_file: Path | None,
+    target: int | None,
+    formulation: str,
+    switches: tuple[str, ...],
+    memory_scale: Fraction | None,
+    objective: str | None,
+) -> None:
+    """Write the model of an instance (lp, mps), or the trace of a plan (perfetto)."""
+    variation = Variation(memory_scale, objective)
+    if format_name == "perfetto":
+        if plan_file is None:
+            raise click.UsageError("--format perfetto needs --plan")
+        _write_trace(problem(file, variation), plan_file, output)
+    else:
+        options = chosen_switches(formulation, switches)
+        instance = problem(file, variation)
+        cutoff = None if plan_file is None else _value(instance, plan_file)
+        if target is not None:
+            from milp_plan.coarsen import coarsen
+
+            instance = coarsen(instance, target).problem
+        _write_model(instance, (formulation, options), cutoff, format_name, output)
+    say(str(output))
+
+
+def _write_trace(instance: PlanningProblem, plan_file: Path, output: Path) -> None:
+    from milp_plan.check import replay
+    from milp_plan.io import write_trace
+
+    plan = _plan(instance, plan_file)
+    memory = {name: entry.steps for name, entry in replay(instance, plan).devices.items()}
+    write_trace(instance, plan, output, memory)
+
+
+def _value(instance: PlanningProblem, plan_file: Path) -> int | None:
+    """Value of a valid plan."""
+    from milp_plan.check import verify
+
+    verdict = verify(instance, plan_of(instance, plan_file))
+    if not verdict.ok:
+        raise UnsupportedProblemError(
+            f"{plan_file}: the plan is not valid, so its value is no cutoff; see milp-plan check"
+        )
+    return verdict.value
+
+
+def _write_model(
+    instance: PlanningProblem,
+    formulation: tuple[str, dict[str, object]],
+    cutoff: int | None,
+    format_name: str,
+    output: Path,
+) -> None:
+    from milp_plan.api import CompiledModel, Guide
+    from milp_plan.backends.export import write_model
+    from milp_plan.formulation import registry
+    from milp_plan.lp.from_pyomo import compile_pyomo
+
+    name, switches = formulation
+    chosen = registry.get(name).formulation
+    assert chosen is not None
+    options = chosen.Options(**switches)
+    reason = chosen.unsupported(instance, options)
+    if reason is not None:
+        raise UnsupportedProblemError(f"{instance.name}: {chosen.card.name}: {reason}")
+    source = chosen.build(instance, options, Guide(cutoff=cutoff))
+    model = source if isinstance(source, CompiledModel) else compile_pyomo(source)
+    write_model(model, output, "lp" if format_name == "lp" else "mps")
+    unit = chosen.unit(instance, options, Guide(cutoff=cutoff))
+    note(
+        f"{instance.name}: {model.num_columns:,} columns, {model.num_rows:,} rows; "
+        f"one unit of the objective is {unit:g} ticks or bytes"
+    )

@@ -1,0 +1,60 @@
+"""Exit codes, and which of several counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from milp_plan.core import (
+    BackendFailureError,
+    BackendUnavailableError,
+    MilpPlanError,
+)
+
+
+class Exit(IntEnum):
+    """What the exit code of a command says."""
+
+    DONE = 0
+    """Done as asked."""
+    USAGE = 2
+    """The command line is wrong, or an output cannot be written where it says."""
+    BAD_INPUT = 3
+    """A file is not what its format says, or not for this command."""
+    INFEASIBLE = 4
+    """It is proved that no plan exists."""
+    NO_PLAN = 5
+    """A limit was reached, or Ctrl-C was pressed, before there was a plan."""
+    SOLVER_FAILURE = 6
+    """The solver failed, or is not installed."""
+    NOT_VALID = 7
+    """A plan fails the check, or the checker disputes the solver."""
+    INTERRUPTED = 130
+    """Ctrl-C in a command that has nothing to keep."""
+
+
+SERIOUSNESS = (
+    Exit.DONE,
+    Exit.INFEASIBLE,
+    Exit.NO_PLAN,
+    Exit.BAD_INPUT,
+    Exit.SOLVER_FAILURE,
+    Exit.NOT_VALID,
+)
+"""Codes a file can end with, the least serious first.
+
+A proof that no plan exists is an answer; no plan within the limit is none; a bad file was not even
+tried; a failed solver, and above all a plan that breaks a law, are defects of ours.
+"""
+
+
+def most_serious(codes: Iterable[Exit]) -> Exit:
+    """Return the code of a command that handled several files."""
+    return max(codes, key=SERIOUSNESS.index, default=Exit.DONE)
+
+
+def code_of(error: MilpPlanError) -> Exit:
+    """Return the code of an error that ends a command, or the work on one file."""
+    if isinstance(error, BackendUnavailableError | BackendFailureError):
+        return Exit.SOLVER_FAILURE
+    return Exit.BAD_INPUT

@@ -1,0 +1,121 @@
+"""``list``: what there is to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from .output import say_json, say_table
+from .quantities import DASH
+
+Row = dict[str, Any]
+
+
+def formulations() -> list[Row]:
+    """Return formulations by name, with the error of those that do not load."""
+    from milp_plan.formulation.registry import discover
+
+    rows = []
+    for name, found in sorted(discover().items()):
+        card = None if found.formulation is None else found.formulation.card
+        rows.append(
+            {
+                "name": name,
+                "title": None if card is None else card.title,
+                "objectives": [] if card is None else [entry.value for entry in card.objectives],
+                "exact": None if card is None else card.exact,
+                "source": None if card is None else card.source,
+                "file": found.reference,
+                "error": found.error,
+            }
+        )
+    return rows
+
+
+def planners() -> list[Row]:
+    """Return heuristics by name."""
+    from milp_plan.planners import PLANNERS
+
+    return [{"name": name, "title": _first_line(planner)} for name, planner in PLANNERS.items()]
+
+
+def _first_line(item: Any) -> str:
+    title = getattr(item, "title", None) or (item.__doc__ or "").strip().split("\n")[0]
+    return str(title).rstrip(".")
+
+
+def formats() -> list[Row]:
+    """Return instance formats, in the order they are tried."""
+    from milp_plan.io import formats as known
+
+    return [
+        {"name": entry.name, "title": entry.title, "written": entry.write is not None}
+        for entry in known()
+    ]
+
+
+def architectures() -> list[Row]:
+    """Return architectures that ``generate`` knows."""
+    from milp_plan.zoo import ARCHITECTURES
+
+    return [
+        {"name": name, "family": entry.family, "granularities": list(entry.granularities)}
+        for name, entry in ARCHITECTURES.items()
+    ]
+
+
+def clusters() -> list[Row]:
+    """Return device classes of which ``generate`` builds clusters, such as 2xH100+2xA100."""
+    from milp_plan.cost import DEVICES
+
+    return [
+        {
+            "name": spec.name,
+            "peak_flops_per_s": spec.peak_flops_per_s,
+            "memory_bytes": spec.memory_bytes,
+            "memory_bytes_per_s": spec.memory_bytes_per_s,
+            "link": spec.link,
+            "network": spec.network,
+        }
+        for spec in DEVICES.values()
+    ]
+
+
+KINDS: dict[str, Callable[[], list[Row]]] = {
+    "formulations": formulations,
+    "planners": planners,
+    "formats": formats,
+    "architectures": architectures,
+    "clusters": clusters,
+}
+"""What can be listed."""
+
+
+@click.command("list")
+@click.argument("what", type=click.Choice(list(KINDS)), required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def list_(what: str | None, as_json: bool) -> None:
+    """List formulations, planners, formats, architectures or clusters; all unless one is named."""
+    chosen = {name: make() for name, make in KINDS.items() if what in (None, name)}
+    if as_json:
+        say_json(chosen, pretty=True)
+        return
+    for name, rows in chosen.items():
+        shown = [key for key in (rows[0] if rows else {}) if any(_known(row[key]) for row in rows)]
+        say_table(shown, [[_text(row[key]) for key in shown] for row in rows], title=name)
+
+
+def _known(entry: Any) -> bool:
+    return entry is not None and entry != []
+
+
+def _text(entry: Any) -> str:
+    if isinstance(entry, bool):
+        return "yes" if entry else "no"
+    if isinstance(entry, int):
+        return f"{entry:,}"
+    if isinstance(entry, list):
+        return ", ".join(entry) or DASH
+    return DASH if entry is None else str(entry)

@@ -1,0 +1,64 @@
+"""The command ``milp-plan``: its verbs, and what its errors look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from milp_plan import __version__
+from milp_plan.core import MilpPlanError
+
+from . import bound, check, draw, info, listing, make, new, solve, table, versions
+from .exits import Exit, code_of
+from .output import complain, note
+
+EPILOG = """\b
+Exit codes: 0 done as asked, 2 usage, 3 bad input, 4 proved infeasible,
+5 limit reached without a plan, 6 solver failure, 7 a plan fails the check or
+disputes the solver. Of several files the most serious counts: 7, 6, 3, 5, 4, 0.
+Results go to standard output, everything else to standard error."""
+
+
+class Commands(click.Group):
+    """A group whose errors are one clear message and the exit code that belongs to them."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; expected errors end it with a message instead of a traceback."""
+        try:
+            return super().invoke(ctx)
+        except MilpPlanError as error:
+            complain(error)
+            ctx.exit(code_of(error))
+        except BrokenPipeError:
+            raise  # the reader of our output has gone; click ends quietly
+        except OSError as error:
+            note(f"error: {error}")
+            ctx.exit(Exit.USAGE)
+        except KeyboardInterrupt:
+            note("interrupted")
+            ctx.exit(Exit.INTERRUPTED)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@click.version_option(__version__, prog_name="milp-plan")
+def main() -> None:
+    """Plan how a deep-learning computation graph runs on a cluster: exact, checked, bounded."""
+
+
+for command in (
+    solve.solve,
+    check.check,
+    check.explain,
+    bound.bound,
+    info.info,
+    listing.list_,
+    make.generate,
+    make.convert,
+    draw.plot,
+    draw.export,
+    new.new,
+    table.table,
+    versions.show_versions,
+):
+    main.add_command(command)

@@ -1,0 +1,142 @@
+"""``generate`` and ``convert``: instance files from architectures and from other formats."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from milp_plan.core import CommunicationModel, Objective
+
+from .inputs import PATH, Variation, positive_fraction, problem, varied
+from .output import say
+
+
+@click.command()
+@click.argument("architecture")
+@click.argument("cluster")
+@click.option(
+    "--mode",
+    type=click.Choice(["training", "inference"]),
+    default="training",
+    show_default=True,
+    help="A training step, or one forward pass.",
+)
+@click.option(
+    "--batch", type=click.IntRange(min=1), default=8, show_default=True, help="Samples of the step."
+)
+@click.option(
+    "--micro-batches",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Parts the batch is cut into.",
+)
+@click.option(
+    "--granularity",
+    default="fine",
+    show_default=True,
+    help="'fine' (one operator per layer) or, for transformers, 'block'.",
+)
+@click.option(
+    "--split",
+    "splits",
+    multiple=True,
+    metavar="WAY",
+    help="A way to split layers over devices, such as column2 or all4. Repeatable.",
+)
+@click.option("--optimizer", default="adam", show_default=True, help="'adam' or 'sgd'.")
+@click.option(
+    "--memory-scale",
+    type=positive_fraction,
+    metavar="FRACTION",
+    default="1",
+    help="Factor on the memory of every device, exact: 0.8 or 4/5.",
+)
+@click.option(
+    "--communication",
+    type=click.Choice([model.value for model in CommunicationModel]),
+    default=CommunicationModel.CHANNEL.value,
+    show_default=True,
+    help="What a transfer holds while it runs.",
+)
+@click.option("--link", help="Link inside nodes, if not the devices' own, such as PCIe4.")
+@click.option(
+    "--objective",
+    type=click.Choice([entry.value for entry in Objective]),
+    default=Objective.MAKESPAN.value,
+    show_default=True,
+)
+@click.option("--name", help="Name of the instance; made from the arguments unless given.")
+@click.option(
+    "-o", "--output", type=PATH, help="File to write (.gz: compressed); NAME.json unless given."
+)
+def generate(
+    *,
+    architecture: str,
+    cluster: str,
+    mode: str,
+    batch: int,
+    micro_batches: int,
+    granularity: str,
+    splits: tuple[str, ...],
+    optimizer: str,
+    memory_scale: Fraction,
+    communication: str,
+    link: str | None,
+    objective: str,
+    name: str | None,
+    output: Path | None,
+) -> None:
+    """Build an instance from an ARCHITECTURE and a CLUSTER such as 4xH100 or 2xH100+2xA100.
+
+    `milp-plan list architectures` and `milp-plan list clusters` say what there is.
+    """
+    from milp_plan import zoo
+    from milp_plan.io import write
+
+    made = zoo.generate(
+        architecture,
+        cluster,
+        mode=mode,
+        batch=batch,
+        micro_batches=micro_batches,
+        granularity=granularity,
+        memory_scale=memory_scale,
+        options=splits,
+        optimizer=optimizer,
+        communication=communication,
+        link=link,
+        objective=objective,
+        name=name,
+    )
+    path = output or Path(f"{made.name}.json")
+    write(made, path)
+    say(f"{path}: {made.name}, {len(made.graph.operators):,} operators")
+
+
+@click.command()
+@click.argument("file", metavar="IN", type=PATH)
+@click.argument("output", metavar="OUT", type=PATH)
+@click.option("--format", "format_name", default="native", show_default=True, help="Format of OUT.")
+@varied
+def convert(
+    file: Path,
+    output: Path,
+    format_name: str,
+    memory_scale: Fraction | None,
+    objective: str | None,
+) -> None:
+    """Read an instance of any format and write it again (.gz: compressed)."""
+    from milp_plan.io import formats, write
+
+    writable = [entry.name for entry in formats() if entry.write is not None]
+    if format_name not in writable:
+        raise click.BadParameter(
+            f"{format_name!r} cannot be written; formats that can be: {', '.join(writable)}",
+            param_hint="'--format'",
+        )
+    read = problem(file, Variation(memory_scale, objective))
+    write(read, output, format_name)
+    say(f"{output}: {read.name}, {len(read.graph.operators):,} operators")

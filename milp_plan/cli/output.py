@@ -1,0 +1,113 @@
+"""Where words go: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any, Literal
+
+import click
+
+from milp_plan.core import InputError, MilpPlanError
+
+_WIDTH = 120
+"""Of tables that do not go to a terminal."""
+
+
+def say(text: str = "") -> None:
+    """Write a line of the result."""
+    click.echo(text)
+
+
+def note(text: str) -> None:
+    """Write a line that is no result."""
+    click.echo(text, err=True)
+
+
+def complain(error: MilpPlanError, file: Path | None = None) -> None:
+    """Write an error, one line per finding; ``file`` names it where the error does not."""
+    if isinstance(error, InputError):
+        for finding in error.findings:
+            click.echo(f"error: {finding}", err=True)
+    else:
+        place = "" if file is None else f"{file}: "
+        click.echo(f"error: {place}{error}", err=True)
+
+
+def say_json(content: Any, *, pretty: bool = False) -> None:
+    """Write one JSON document: a line, or indented. Integers stay exact, no figure is null."""
+    text = json.dumps(
+        _plain(content), indent=2 if pretty else None, ensure_ascii=False, allow_nan=False
+    )
+    click.echo(text)
+    sys.stdout.flush()
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, float):
+        return item if math.isfinite(item) else None
+    if isinstance(item, Mapping):
+        return {str(key): _plain(value) for key, value in item.items()}
+    if isinstance(item, list | tuple):
+        return [_plain(entry) for entry in item]
+    return item if item is None or isinstance(item, str | int | bool) else str(item)
+
+
+def table_text(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str | None = None,
+    numeric: Iterable[int] = (),
+) -> str:
+    """Return a table of texts as lines that fit the terminal.
+
+    Parameters
+    ----------
+    headings
+        One per column; all empty for a table without a head.
+    rows, title
+        What it shows, and a line above it.
+    numeric
+        Places of columns that are set to the right.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    right = set(numeric)
+    table = Table(
+        title=None if title is None else Text(title),
+        title_justify="left",
+        show_header=any(headings),
+        box=box.SIMPLE_HEAD if any(headings) else None,
+        padding=(0, 1, 0, 0) if any(headings) else (0, 1, 0, 1),
+    )
+    for place, heading in enumerate(headings):
+        side: Literal["left", "right"] = "right" if place in right else "left"
+        table.add_column(heading, justify=side, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(table)
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    return "\n".join(line for line in lines if line)
+
+
+def say_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str | None = None,
+    numeric: Iterable[int] = (),
+) -> None:
+    """Write a table of texts; see :func:`table_text`."""
+    say(table_text(headings, rows, title=title, numeric=numeric))

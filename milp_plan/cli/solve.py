@@ -1,0 +1,227 @@
+"""``solve``: plan instances with both stages, one file after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from milp_plan.core import InputError, MilpPlanError, PlanningProblem
+
+from . import answers
+from .exits import Exit, code_of, most_serious
+from .formulations import chosen_switches
+from .inputs import PATH, Variation, plan_of, problems, varied
+from .output import complain, note, say_json
+from .progress import display
+
+if TYPE_CHECKING:
+    from milp_plan.run import Outcome
+
+RECORDS = Path("results/runs")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is done with each problem, and where its results go."""
+
+    settings: dict[str, Any]
+    start_file: Path | None
+    plan_output: Path | None
+    plot_file: Path | None
+    record_folder: Path
+    as_json: bool
+    quiet: bool
+
+
+def _limits(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options on when a run ends; the defaults are those of ``milp_plan.run.Settings``."""
+    for option in (
+        click.option(
+            "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of HiGHS."
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            help="Of HiGHS and of the neighbourhood search.",
+        ),
+        click.option(
+            "--gap",
+            type=click.FloatRange(min=0),
+            default=1e-4,
+            show_default=True,
+            help="Relative gap at which a plan counts as proved optimal.",
+        ),
+        click.option(
+            "--rounds",
+            type=click.IntRange(min=0),
+            help="Rounds of neighbourhood search; until the time limit unless given.",
+        ),
+        click.option(
+            "--node-limit",
+            type=click.IntRange(min=1),
+            help="Branch-and-bound nodes per model; makes runs repeatable.",
+        ),
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(min=0, min_open=True),
+            default=60.0,
+            show_default=True,
+            help="Seconds per file.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@_limits
+@varied
+@click.option(
+    "--target",
+    type=click.IntRange(min=1),
+    default=25,
+    show_default=True,
+    help="Operators that stage one aims at.",
+)
+@click.option(
+    "--formulation",
+    default="operator_schedule",
+    show_default=True,
+    help="Name, or path to a .py file; `milp-plan list formulations` says what there is.",
+)
+@click.option(
+    "--option",
+    "switches",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Switch of the formulation. Repeatable.",
+)
+@click.option("--solver", default="highs", show_default=True, help="'highs', or one Pyomo knows.")
+@click.option("--start", type=PATH, help="Plan to start from (one FILE).")
+@click.option("--plan-output", type=PATH, help="Write the plan here as well (one FILE).")
+@click.option("--plot", type=PATH, help="Draw the timeline, .png or .svg (one FILE).")
+@click.option(
+    "--record-folder",
+    type=PATH,
+    default=RECORDS,
+    show_default=True,
+    help="Where a record and a plan per run are written.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line and file.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.pass_context
+def solve(
+    ctx: click.Context,
+    /,
+    *,
+    files: tuple[Path, ...],
+    memory_scale: Fraction | None,
+    objective: str | None,
+    start: Path | None,
+    plan_output: Path | None,
+    plot: Path | None,
+    record_folder: Path,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """Plan each FILE: heuristics, coarsening, the exact model, neighbourhood search, bounds.
+
+    Ctrl-C keeps the best plan so far and leaves out the files that remain.
+    """
+    _refuse_conflicts(files, start, plan_output, plot)
+    record_folder.mkdir(parents=True, exist_ok=True)  # say so now rather than after the solve
+    asked["options"] = chosen_switches(asked["formulation"], asked.pop("switches"))
+    asked["time_limit_s"] = asked.pop("time_limit")
+    request = Request(asked, start, plan_output, plot, record_folder, as_json, quiet)
+    codes = []
+    for number, (path, item) in enumerate(problems(files, Variation(memory_scale, objective)), 1):
+        code, interrupted = _handle(path, item, request)
+        codes.append(code)
+        if interrupted:
+            for skipped in files[number:]:
+                note(f"{skipped}: skipped after the interruption")
+            break
+    ctx.exit(most_serious(codes))
+
+
+def _refuse_conflicts(
+    files: tuple[Path, ...], start: Path | None, plan_output: Path | None, plot: Path | None
+) -> None:
+    options = {"--start": start, "--plan-output": plan_output, "--plot": plot}
+    for name, given in options.items():
+        if given is not None and len(files) > 1:
+            raise click.UsageError(f"{name} is for one FILE, found {len(files)}")
+    if plan_output is not None and not plan_output.absolute().parent.is_dir():
+        raise click.BadParameter(
+            f"there is no folder {plan_output.parent}", param_hint="'--plan-output'"
+        )
+    if plot is not None:
+        from .draw import refuse_suffix
+
+        refuse_suffix(plot, "--plot")
+
+
+def _handle(path: Path, item: PlanningProblem | InputError, request: Request) -> tuple[Exit, bool]:
+    """Do all there is to do for one file; say how it ended, and whether by Ctrl-C."""
+    try:
+        if isinstance(item, InputError):
+            raise item
+        return _solve_one(path, item, request)
+    except MilpPlanError as error:
+        complain(error, path)
+        if request.as_json:
+            say_json(answers.failure(path, item, error, code_of(error)))
+        return code_of(error), False
+    except KeyboardInterrupt:
+        note(f"{path}: interrupted before there was a plan")
+        return Exit.NO_PLAN, True
+
+
+def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[Exit, bool]:
+    from milp_plan import run
+    from milp_plan.backends import Stop
+
+    start = None if request.start_file is None else plan_of(problem, request.start_file)
+    settings = run.Settings(start=start, **request.settings)
+    with display(problem, quiet=request.quiet) as show:
+        outcome = run.solve(problem, settings, show)
+    files = _write(outcome, request)
+    code = answers.code_of_outcome(outcome)
+    if request.as_json:
+        say_json(answers.summary(path, outcome, files, code))
+    else:
+        answers.show(outcome, files)
+    for warning in answers.warnings(outcome):
+        note(f"{problem.name}: {warning}")
+    return code, outcome.stop is Stop.INTERRUPTED
+
+
+def _write(outcome: Outcome, request: Request) -> dict[str, str]:
+    """Write record, plan and picture; return what was written."""
+    from milp_plan import run
+    from milp_plan.io import write_plan
+
+    record = run.write_record(outcome, request.record_folder)
+    written = {"record_file": str(record)}
+    if outcome.plan is None:
+        return written
+    plan_file = record.with_suffix(".plan.json")
+    if request.plan_output is not None:
+        plan_file = request.plan_output
+        write_plan(outcome.plan, plan_file)
+    written["plan_file"] = str(plan_file)
+    if request.plot_file is not None:
+        from .draw import draw
+
+        draw(outcome.problem, outcome.plan, request.plot_file)
+        written["plot_file"] = str(request.plot_file)
+    return written

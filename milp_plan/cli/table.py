@@ -1,0 +1,88 @@
+"""``table``: the overview of many runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from milp_plan.core import Finding, InputError
+
+from .exits import Exit
+from .inputs import PATH
+from .output import complain, say
+
+_NEEDED = ("instance", "fingerprint", "value", "stop")
+"""Members that tell a record from other JSON files."""
+
+
+@click.command()
+@click.option(
+    "--record-folder",
+    type=PATH,
+    default=Path("results/runs"),
+    show_default=True,
+    help="Where `milp-plan solve` wrote its records.",
+)
+@click.option("--all", "every", is_flag=True, help="Every run, not the latest of each problem.")
+@click.option("-o", "--output", type=PATH, help="File to write instead of standard output.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of Markdown.")
+@click.pass_context
+def table(
+    ctx: click.Context, /, *, record_folder: Path, every: bool, output: Path | None, as_json: bool
+) -> None:
+    """Write the overview of runs: value, best baseline, bound, gap, phase times.
+
+    Exits with 3 when there is no record, or one that cannot be read.
+    """
+    from milp_plan.io import write_atomic
+    from milp_plan.report import to_json, to_markdown
+
+    records: list[dict[str, Any]] = []
+    code = Exit.DONE
+    for item in _records(record_folder):
+        if isinstance(item, InputError):
+            complain(item)
+            code = Exit.BAD_INPUT
+        else:
+            records.append(item)
+    if not every:
+        records = list({record["fingerprint"]: record for record in records}.values())
+    records.sort(key=lambda record: (record.get("operators") or 0, record["instance"]))
+    if not records:
+        remedy = "run milp-plan solve, or name another folder"
+        raise InputError(
+            [Finding("records", "none", "at least one run", remedy, str(record_folder))]
+        )
+    text = (to_json if as_json else to_markdown)(records)
+    if output is None:
+        say(text.rstrip("\n"))
+    else:
+        write_atomic(output, text.encode())
+        say(f"{output}: {len(records)} run{'' if len(records) == 1 else 's'}")
+    ctx.exit(code)
+
+
+def _records(folder: Path) -> Iterator[dict[str, Any] | InputError]:
+    """Read every record of a folder, the oldest first."""
+    from milp_plan.io import read_document
+
+    files = [path for path in folder.glob("*.json") if not path.name.endswith(".plan.json")]
+    for path in sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name)):
+        try:
+            record = json.loads(read_document(path, "a record of a run").data)
+        except InputError as error:
+            yield error
+            continue
+        except ValueError as error:
+            record, found = None, f"no JSON ({error})"
+        else:
+            found = "other JSON"
+        if isinstance(record, dict) and all(key in record for key in _NEEDED):
+            yield record
+        else:
+            remedy = "remove the file, or solve again"
+            yield InputError([Finding("file", found, "a record of a run", remedy, str(path))])

@@ -1,0 +1,54 @@
+"""``show-versions``: what a report of a defect should say."""
+
+from __future__ import annotations
+
+import click
+
+from .output import say_json, say_table
+
+PACKAGES = (
+    "highspy",
+    "pyomo",
+    "numpy",
+    "scipy",
+    "pandas",
+    "networkx",
+    "msgspec",
+    "jsonschema",
+    "click",
+    "rich",
+    "matplotlib",
+)
+"""What results can depend on."""
+
+
+def installed() -> dict[str, str | None]:
+    """Return versions by name; ``None`` for what is not installed. Imports none of it."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from milp_plan import __version__
+
+    found: dict[str, str | None] = {
+        "milp_plan": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+@click.command("show-versions")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show_versions(as_json: bool) -> None:
+    """Say which versions are installed."""
+    versions = installed()
+    if as_json:
+        say_json(versions, pretty=True)
+    else:
+        rows = [[name, version or "not installed"] for name, version in versions.items()]
+        say_table(["package", "version"], rows)
