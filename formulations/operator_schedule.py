@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import gcd
+from math import ceil, gcd
 from typing import Any
 
 import pyomo.environ as pyo
@@ -49,6 +49,7 @@ from milp_plan.api import (
     Placement,
     Plan,
     PlanningProblem,
+    Scale,
     ScheduleSets,
     Sequence,
     TransferTask,
@@ -64,6 +65,10 @@ from milp_plan.api import (
     retime,
     schedule_sets,
 )
+
+
+MARGIN = 0.02
+"""Units of time by which a strict order is kept, where a tick is less than that."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +106,12 @@ class OperatorSchedule:
         """Write the model."""
         return _Builder(problem, options, guide).build()
 
-    def unit(self, problem: PlanningProblem, options: Options, guide: Guide) -> float:
-        """Ticks (bytes for peak memory) per unit of the objective."""
-        if problem.objective is Objective.PEAK_MEMORY:
-            return _memory_unit(problem)
-        sets = _sets(problem, guide)
-        return _time_unit(sets, _horizon(sets, guide))
-
-    def grain(self, problem: PlanningProblem, options: Options, guide: Guide) -> int:
+    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
         """Every optimum is a sum of durations (of sizes, for peak memory)."""
+        builder = _Builder(problem, options, guide)
         if problem.objective is Objective.PEAK_MEMORY:
-            return max(1, gcd(*_sizes(problem)))
-        return _sets(problem, guide).tick
+            return Scale(builder.memory_unit, max(1, gcd(*_sizes(problem))))
+        return Scale(builder.unit, builder.sets.tick, builder.spread * len(builder.names))
 
     def decode(
         self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
@@ -137,7 +136,7 @@ class OperatorSchedule:
         arcs = [Arc(first, second) for first, second in bits("before")]
         arcs += [Arc(reader, event) for reader, event in bits("ended")]
         arcs += [Arc(e, m, from_stop=False, lag_ns=sets.tick) for e, m in bits("later")]
-        return retime(sets, placements, arcs)
+        return retime(sets, placements, arcs, values["start"])
 
     def encode(
         self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
@@ -161,9 +160,13 @@ def _horizon(sets: ScheduleSets, guide: Guide) -> int:
 
 
 def _time_unit(sets: ScheduleSets, horizon: int) -> float:
-    """Largest convenient unit: the common tick, doubled until the horizon is below 20,000."""
+    """Ticks per unit of time: the common tick, doubled until the horizon is below 5,000 units.
+
+    A solver's integrality tolerance of 1e-6 times a big-M of the horizon must stay far below the
+    margin that strict orders keep (:data:`MARGIN`).
+    """
     unit = sets.tick
-    while horizon > 20_000 * unit:
+    while horizon > 5_000 * unit:
         unit *= 2
     return float(unit)
 
@@ -200,6 +203,10 @@ class _Builder:
         self.transfers: tuple[TransferTask, ...] = sets.transfers if contended or self.risky else ()
         self.columns = Columns(sets, self.transfers)
         self.names = [*sets.operators, *(task.name for task in self.transfers)]
+        # any plan can be spread out so that different starts differ by the margin
+        self.strict = max(sets.tick / self.unit, MARGIN)
+        self.spread = self.strict if self.risky and self.strict * self.unit > sets.tick else 0.0
+        self.horizon += ceil(self.spread * self.unit * len(self.names))
 
     def build(self) -> pyo.ConcreteModel:
         self.m = m = pyo.ConcreteModel("operator_schedule")
@@ -487,11 +494,14 @@ class _Builder:
             if task.shared and task.name in needed:
                 _choose(columns.use[task.name, placements[task.producer]])
         times = intervals(sets, plan)
+        moments = sorted({interval.start_ns for interval in times.values()})
+        later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}
         for name in self.names:
-            m.start[name].set_value(times[name].start_ns / self.unit)
+            begin = times[name].start_ns
+            m.start[name].set_value(begin / self.unit + later_by[begin])
         self.encode_bits(times)
         self.rows.encode()
-        m.makespan.set_value(plan.stop_ns / self.unit)
+        m.makespan.set_value(plan.stop_ns / self.unit + later_by[moments[-1]])
         totals = [pyo.value(row.body) for row in m.capacity.values()]
         m.peak.set_value(max([m.peak.lb, *totals]))
         named: Values = {}

@@ -21,7 +21,7 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
-from milp_plan.cost import Route, routes
+from milp_plan.cost import Route, route_between, routes
 from milp_plan.formulation.columns import Columns, label
 from milp_plan.formulation.memory_rows import MemoryRows, at_most
 from milp_plan.formulation.protocol import (
@@ -30,6 +30,7 @@ from milp_plan.formulation.protocol import (
     Formulation,
     Guide,
     Neighbourhood,
+    Scale,
     Values,
 )
 from milp_plan.formulation.retention import (
@@ -82,6 +83,7 @@ __all__ = [
     "Plan",
     "PlanningProblem",
     "Route",
+    "Scale",
     "ScheduleSets",
     "Sequence",
     "Transfer",
@@ -99,6 +101,7 @@ __all__ = [
     "needed_routes",
     "persistent",
     "retime",
+    "route_between",
     "routes",
     "schedule_sets",
 ]

@@ -26,7 +26,8 @@ class Model(Protocol):
     """What the rows need of the scheduling model they are added to.
 
     ``m`` is the Pyomo model, with ``start`` columns; times are in units of ``unit`` ticks, bytes
-    in units of ``memory_unit``; ``earliest`` and ``latest`` bound starts.
+    in units of ``memory_unit``; ``earliest`` and ``latest`` bound starts. Different starts differ
+    by at least ``strict`` units.
     """
 
     m: Any
@@ -34,6 +35,7 @@ class Model(Protocol):
     sequence: Sequence
     unit: float
     memory_unit: float
+    strict: float
     earliest: dict[str, int]
     latest: dict[str, int]
 
@@ -143,7 +145,10 @@ class MemoryRows:
                 ended = self.ended(holder.task, event, device)
                 if isinstance(ended, int) and ended == 1:
                     continue
-                columns = [self.columns.column(r) for r, _ in holder.references]
+                makes = holder.task == item.maker  # a maker that takes no time keeps nothing
+                columns = [
+                    self.columns.column(r) for r, ticks in holder.references if ticks or not makes
+                ]
                 meets = pyo.quicksum(columns) + pyo.quicksum(present) - 1
                 reached = meets - later - ended
             if columns:
@@ -163,11 +168,11 @@ class MemoryRows:
         columns = self.columns
         if columns.surely_before(reader, event):
             return 1
-        if columns.surely_before(event, reader):
-            if columns.short(event) + columns.short(reader) > 0:
+        if columns.short(event) + columns.short(reader) > 0:  # else both may stop where they start
+            if columns.surely_before(event, reader):
                 return 0
-        elif self.share_device(reader, event, device):
-            return self.model.order(reader, event)
+            if self.share_device(reader, event, device):
+                return self.model.order(reader, event)
         if self.model.earliest[reader] + columns.short(reader) > self.model.latest[event]:
             return 0
         if (reader, event) not in self.m.ended:
@@ -187,11 +192,10 @@ class MemoryRows:
             if self.share_device(event, maker, device):
                 return model.order(event, maker)
         if (event, maker) not in self.m.later:
-            latest = model.latest[event] + self.sets.tick
-            big = max(0, latest - model.earliest[maker]) / model.unit
+            big = max(0, model.latest[event] - model.earliest[maker]) / model.unit + model.strict
             bit = self.m.later[event, maker]
-            start, tick = self.m.start, self.sets.tick / model.unit
-            at_most(self.m.started, start[event] + tick - big * (1 - bit), start[maker])
+            start = self.m.start
+            at_most(self.m.started, start[event] + model.strict - big * (1 - bit), start[maker])
             self.keep_known(bit, event, maker, stopped=False)
         return self.m.later[event, maker]
 

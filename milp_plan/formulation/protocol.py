@@ -78,6 +78,26 @@ class Guide:
     memory: bool = True
 
 
+@dataclass(frozen=True)
+class Scale:
+    """How numbers of a model become ticks or bytes.
+
+    Parameters
+    ----------
+    unit
+        Ticks or bytes per unit of the model's objective.
+    grain
+        Ticks or bytes of which every optimal value is a multiple; 1 if nothing is known.
+    slack
+        Units by which the model's optimum may lie above the problem's, because of margins that
+        keep it numerically sound; bounds are lowered by it.
+    """
+
+    unit: float
+    grain: int = 1
+    slack: float = 0.0
+
+
 @runtime_checkable
 class Formulation(Protocol):
     """One mixed-integer formulation of a planning problem.
@@ -96,11 +116,11 @@ class Formulation(Protocol):
     def build(
         self, problem: PlanningProblem, options: Any, guide: Guide
     ) -> Any:  # ConcreteModel or CompiledModel
-        """Write the model. Its objective, times :meth:`unit`, is in ticks or bytes."""
+        """Write the model; :meth:`scale` says what its objective counts."""
         ...
 
-    def unit(self, problem: PlanningProblem, options: Any, guide: Guide) -> float:
-        """Ticks or bytes per unit of the model's objective."""
+    def scale(self, problem: PlanningProblem, options: Any, guide: Guide) -> Scale:
+        """Say how the model's objective translates into ticks or bytes."""
         ...
 
     def decode(self, problem: PlanningProblem, options: Any, guide: Guide, values: Values) -> Plan:
@@ -114,4 +134,4 @@ class Formulation(Protocol):
         ...
 
 
-__all__ = ["Card", "CompiledModel", "Formulation", "Guide", "Neighbourhood", "Values"]
+__all__ = ["Card", "CompiledModel", "Formulation", "Guide", "Neighbourhood", "Scale", "Values"]

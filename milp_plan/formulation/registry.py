@@ -94,7 +94,7 @@ def load_file(path: Path) -> Found:
 
 def _checked(name: str, reference: str, candidate: Any) -> Found:
     if not isinstance(candidate, Formulation):
-        parts = ("card", "Options", "unsupported", "build", "unit", "grain", "decode", "encode")
+        parts = ("card", "Options", "unsupported", "build", "scale", "decode", "encode")
         missing = [part for part in parts if not hasattr(candidate, part)]
         return Found(name, reference, error=f"{ATTRIBUTE} lacks {', '.join(missing)}")
     return Found(candidate.card.name, reference, formulation=candidate)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Any
 
-from milp_plan.core import FormulationError, OperatorRun, Placement, Plan, PlanningProblem, Transfer
+from milp_plan.core import OperatorRun, Placement, Plan, PlanningProblem, Transfer
 from milp_plan.cost import Route
 
 from .sets import ScheduleSets, needed_routes
+
+
+Network = Mapping[str, list[tuple[str, int]]]
+"""Task -> (task that follows, least time between their starts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +31,19 @@ def retime(
     sets: ScheduleSets,
     placements: Mapping[str, Placement],
     arcs: Iterable[Arc],
+    hint: Mapping[Any, float],
 ) -> Plan:
     """Give every task its earliest start that respects precedence and the decided arcs.
 
-    Arcs that name a transfer these placements do not call for are ignored.
-
-    Raises
-    ------
-    FormulationError
-        The arcs contradict each other.
+    Parameters
+    ----------
+    sets, placements
+        Of the problem; transfers follow from the placements.
+    arcs
+        Decided order. Arcs that name a transfer the placements do not call for are ignored.
+    hint
+        Start of each task as the solver has it, in any unit. Where arcs contradict each other
+        (tasks closer together than the solver's tolerances), those against it are dropped.
     """
     transfers = needed_routes(sets, placements)
     length = {name: sets.duration[name, placements[name]] for name in sets.operators}
@@ -48,35 +57,41 @@ def retime(
         network[producer].append((name, length[producer]))
         for reader in readers:
             network[name].append((reader, route.duration_ns))
+    rank = _ranks(network, hint)
     for arc in arcs:
-        if arc.before in length and arc.after in length:
+        if arc.before in rank and arc.after in rank and rank[arc.before] < rank[arc.after]:
             lag = arc.lag_ns + (length[arc.before] if arc.from_stop else 0)
             network[arc.before].append((arc.after, lag))
-    start = _longest_paths(network)
+    start = _longest_paths(network, rank)
     return _plan(sets.problem, placements, transfers, start, length)
 
 
-def _longest_paths(network: Mapping[str, list[tuple[str, int]]]) -> dict[str, int]:
-    """Label-correcting, since arcs of length zero may form harmless cycles."""
+def _ranks(network: Network, hint: Mapping[Any, float]) -> dict[str, int]:
+    """Order of all tasks by their start in the hint, precedence first."""
+    missing = dict.fromkeys(network, 0)
+    for follows in network.values():
+        for after, _ in follows:
+            missing[after] += 1
+    position = {name: number for number, name in enumerate(network)}
+    ready = [(hint.get(name, 0.0), position[name], name) for name in network if not missing[name]]
+    heapify(ready)
+    rank: dict[str, int] = {}
+    while ready:
+        _, _, name = heappop(ready)
+        rank[name] = len(rank)
+        for after, _ in network[name]:
+            missing[after] -= 1
+            if not missing[after]:
+                heappush(ready, (hint.get(after, 0.0), position[after], after))
+    return rank
+
+
+def _longest_paths(network: Network, rank: Mapping[str, int]) -> dict[str, int]:
+    """Earliest starts; every arc goes up in rank."""
     start = dict.fromkeys(network, 0)
-    queue = deque(network)
-    waiting = set(network)
-    rounds = dict.fromkeys(network, 0)
-    while queue:
-        name = queue.popleft()
-        waiting.discard(name)
-        rounds[name] += 1
-        if rounds[name] > len(network) + 1:
-            raise FormulationError(
-                f"decided order of {name!r}: found a cycle, expected an order; the solver's "
-                "answer is outside its tolerances"
-            )
+    for name in sorted(rank, key=rank.__getitem__):
         for after, lag in network[name]:
-            if start[name] + lag > start[after]:
-                start[after] = start[name] + lag
-                if after not in waiting:
-                    waiting.add(after)
-                    queue.append(after)
+            start[after] = max(start[after], start[name] + lag)
     return start
 
 

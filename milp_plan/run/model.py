@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from milp_plan.api import CompiledModel, Formulation, Guide, Plan, PlanningProblem
-from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
+from milp_plan.api import CompiledModel, Formulation, Guide, Plan, PlanningProblem, Scale
+from milp_plan.backends import Limits, SolverReport, TracePoint
 from milp_plan.check import verify
 from milp_plan.core import FormulationError, Verdict
 
@@ -85,13 +85,12 @@ class Solver:
             if start is not None:
                 values = formulation.encode(problem, options, source, start)
                 vector = None if values is None else model.vector(values)
-        unit = formulation.unit(problem, options, guide)
-        grain = formulation.grain(problem, options, guide)
+        scale = formulation.scale(problem, options, guide)
         exact = Limits(
             time_s=limits.time_s,
             nodes=limits.nodes,
             gap=limits.gap,
-            gap_abs=0.999 * grain / unit if grain >= unit else 1e-9,
+            gap_abs=0.999 * scale.grain / scale.unit if scale.grain >= scale.unit else 1e-9,
             seed=limits.seed,
             threads=limits.threads,
             grace_s=limits.grace_s,
@@ -100,7 +99,7 @@ class Solver:
             report = _backend(self.name)(model, exact, vector, on_progress=on_progress)
         clock.add("solve", -report.handover_s)
         clock.add("hand over", report.handover_s)
-        return self._read(problem, guide, model, report, (unit, grain), clock)
+        return self._read(problem, guide, model, report, scale, clock)
 
     def _read(
         self,
@@ -108,10 +107,9 @@ class Solver:
         guide: Guide,
         model: CompiledModel,
         report: SolverReport,
-        scale: tuple[float, int],
+        scale: Scale,
         clock: Clock,
     ) -> ModelAnswer:
-        unit, grain = scale
         plan, verdict, value, disputed = None, None, None, ""
         if report.solution is not None:
             with clock.phase("decode"):
@@ -124,13 +122,13 @@ class Solver:
                 with clock.phase("check"):
                     verdict = verify(problem, plan)
                 value = verdict.value if verdict.ok else None
-                disputed = _dispute(verdict, report, unit, grain)
+                disputed = _dispute(verdict, report, scale)
         return ModelAnswer(
             report=report,
             plan=plan,
             verdict=verdict,
             value=value,
-            bound=_round_up(report.bound, unit, grain),
+            bound=_round_up(report.bound, scale),
             disputed=disputed,
             model_hash=model.content_hash,
             columns=model.num_columns,
@@ -156,35 +154,25 @@ def _backend(name: str) -> Callable[..., SolverReport]:
     return solve_with(name)
 
 
-def _tolerance(amount: float, unit: float, grain: int) -> float:
-    """In the model's unit; half a grain where the model counts in grains."""
-    return 0.5 if unit <= grain else RELATIVE_TOLERANCE * max(1.0, abs(amount))
-
-
-def _dispute(verdict: Verdict, report: SolverReport, unit: float, grain: int) -> str:
+def _dispute(verdict: Verdict, report: SolverReport, scale: Scale) -> str:
     """Why the checker does not accept what the solver claims; empty if it does."""
     if not verdict.ok:
         return "; ".join(str(violation) for violation in verdict.violations[:3])
     assert verdict.value is not None
     assert report.objective is not None
-    value, claim = verdict.value / unit, report.objective
-    slack = _tolerance(claim, unit, grain)
-    if value > claim + slack:
+    value, claim = verdict.value / scale.unit, report.objective
+    counts = scale.unit <= scale.grain  # whole grains: exact up to rounding
+    tolerance = 0.5 if counts else RELATIVE_TOLERANCE * max(1.0, abs(claim))
+    if value > claim + tolerance:
         return f"the plan's value is {value:.6g} units, the solver claims {claim:.6g}"
-    if report.bound is not None and value < report.bound - slack:
+    if report.bound is not None and value < report.bound - scale.slack - tolerance:
         return f"the plan's value {value:.6g} is below the solver's bound {report.bound:.6g}"
     return ""
 
 
-def _round_up(bound: float | None, unit: float, grain: int) -> int | None:
-    """Bound in ticks or bytes: made safe against the solver's tolerances, up to the grain."""
+def _round_up(bound: float | None, scale: Scale) -> int | None:
+    """Bound in ticks or bytes: made safe against tolerances and margins, up to the grain."""
     if bound is None or not math.isfinite(bound):
         return None
-    slack = 1e-6 * max(1.0, abs(bound))
-    units_per_grain = grain / unit
-    return max(0, math.ceil((bound - slack) / units_per_grain) * grain)
-
-
-def usable(stop: Stop) -> bool:
-    """Whether the solver ended in a way that leaves its bound valid."""
-    return stop not in {Stop.ERROR, Stop.INFEASIBLE}
+    safe = bound - scale.slack - 1e-6 * max(1.0, abs(bound))
+    return max(0, math.ceil(safe * scale.unit / scale.grain) * scale.grain)

@@ -84,7 +84,9 @@ def make_options(found: Found, given: Any) -> Any:
     unknown = [name for name in given if name not in known]
     if unknown:
         raise InputError(
-            Finding(f"option {n!r}", "no such switch", f"one of {known}", f"see {found.name}'s page")
+            Finding(
+                f"option {n!r}", "no such switch", f"one of {known}", f"see {found.name}'s page"
+            )
             for n in unknown
         )
     return kind(**given)
@@ -284,7 +286,7 @@ class _Run:
     def model_progress(self, guide: Guide) -> Callable[[TracePoint], None]:
         assert self.coarsening is not None
         coarse = self.coarsening.problem
-        unit = self.solver.formulation.unit(coarse, self.solver.options, guide)
+        unit = self.solver.formulation.scale(coarse, self.solver.options, guide).unit
 
         def show(point: TracePoint) -> None:
             incumbent = "none" if point.incumbent is None else f"{point.incumbent * unit:.6g}"
@@ -319,9 +321,7 @@ class _Run:
         if self.stop is Stop.INTERRUPTED or self.clock.left_s < 1.0:
             return
         bound = self.bound.value if self.bound else None
-        search = Search(
-            self.problem, self.solver, self.settings, self.plan, self.value, bound
-        )
+        search = Search(self.problem, self.solver, self.settings, self.plan, self.value, bound)
         self.search = search
         try:
             search.run(self.clock, lambda value, kind: self.improved(search, kind))
