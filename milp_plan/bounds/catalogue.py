@@ -129,12 +129,11 @@ class _Catalogue:
         self.add("windows", self._windows)
         return tuple(self.found)
 
-    def _windows(self) -> Bound | None:
+    def _windows(self) -> None:
         windows = tight_windows(self.frame, self.deadline)
-        if windows.dead is not None:
-            return None
-        self.add("head + work + tail", lambda: stagger_bound(windows, self.deadline))
-        return window_bound(windows)
+        if windows.dead is None:
+            self.found.append(window_bound(windows))
+            self.add("head + work + tail", lambda: stagger_bound(windows, self.deadline))
 
 
 def critical_path(windows: Windows) -> Bound:
