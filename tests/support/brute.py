@@ -72,8 +72,18 @@ def _lower_bound(load: Workload) -> int:
         return Timetable(load).bound(0, 0, ())
     if load.problem.memory_law is MemoryLaw.STATIC:
         return max(load.static_usage())
-    alone = list(load.persistent), *(_beside(load, i) for i, t in enumerate(load.durations) if t)
-    return max(max(used) for used in alone)
+    return _quietest_bound(load)
+
+
+def _quietest_bound(load: Workload) -> int:
+    """Lower bound on the peak: what each task that takes time needs beside it."""
+    return max(map(max, _besides(load)))
+
+
+def _besides(load: Workload) -> list[list[int]]:
+    """Bytes that must be there at some instant: while nothing runs, and beside each task."""
+    timed = [task for task, ticks in enumerate(load.durations) if ticks]
+    return [list(load.persistent), *(_beside(load, task) for task in timed)]
 
 
 def _beside(load: Workload, task: int) -> list[int]:
@@ -122,28 +132,47 @@ def serial_starts(load: Workload, order: list[int]) -> list[int]:
 
 
 def quietest_order(load: Workload, cutoff: int | None = None) -> tuple[int, list[int]] | None:
-    """Return the order of tasks with the smallest peak, if within memory and below the cutoff."""
-    heap = [(max(load.persistent), 0, 0)]
-    if not load.fits(load.persistent) or (cutoff is not None and heap[0][0] >= cutoff):
+    """Return the order of tasks with the smallest peak, if within memory and below the cutoff.
+
+    A step that stays below the peak and leaves no device fuller is taken at once: moved to the
+    front of any order, its outputs take no more and what it releases no less than now.
+    """
+    besides = _besides(load)
+    floor = max(map(max, besides))
+    if not all(map(load.fits, besides)) or (cutoff is not None and floor >= cutoff):
         return None
+    heap = [(floor, 0, 0)]
     last: dict[int, int] = {0: -1}
-    reached = {0: heap[0][0]}
+    reached = {0: floor}
     while heap:
         peak, missing, done = heappop(heap)
         if done == load.everything:
             return peak, _walk_back(last, done)
         if peak > reached[done]:
             continue
-        for task in startable(load, done, done):
+        for task, higher in _steps(load, done, peak):
             after = done | 1 << task
-            used = load.usage(after, done) if load.durations[task] else load.persistent
-            higher = max(peak, *used)
-            late = cutoff is not None and higher >= cutoff
-            if late or not load.fits(used) or reached.get(after, higher + 1) <= higher:
-                continue
-            reached[after], last[after] = higher, task
-            heappush(heap, (higher, missing - 1, after))
+            if (cutoff is None or higher < cutoff) and reached.get(after, higher + 1) > higher:
+                reached[after], last[after] = higher, task
+                heappush(heap, (higher, missing - 1, after))
     return None
+
+
+def _steps(load: Workload, done: int, peak: int) -> list[tuple[int, int]]:
+    """Tasks worth running next, each with the peak after it."""
+    resting = load.usage(done, done)
+    steps = []
+    for task in startable(load, done, done):
+        after = done | 1 << task
+        used = load.usage(after, done) if load.durations[task] else load.persistent
+        if not load.fits(used):
+            continue
+        higher = max(peak, *used)
+        left = load.usage(after, after)
+        if higher == peak and all(a <= b for a, b in zip(left, resting, strict=True)):
+            return [(task, peak)]
+        steps.append((task, higher))
+    return steps
 
 
 def _walk_back(last: dict[int, int], done: int) -> list[int]:

@@ -106,12 +106,12 @@ class _Draft:
 
     def __init__(self, rng: Random, max_operators: int) -> None:
         self.rng = rng
-        self.names = [f"o{i}" for i in range(rng.randint(2, max_operators))]
+        self.names = [f"o{i}" for i in range(max(rng.randint(2, max_operators) for _ in range(2)))]
         self.classes = ["A", "B"] if rng.random() < 0.4 else ["A"]
         self.devices = [f"d{i}" for i in range(rng.choice([2, 2, 3]))]
         self.gangs = rng.random() < 0.4
         self.packs = rng.random() < 0.15
-        self.longest = rng.choice([3, 6, 9])
+        self.longest = rng.choice([3, 6, 10])
         self.anchor = rng.choice(self.names)
 
     def graph(self) -> ComputationGraph:
@@ -130,7 +130,7 @@ class _Draft:
         for i, name in enumerate(self.names):
             later = self.names[i + 1 :]
             for k in range(rng.choice([1, 1, 1, 2]) if later else rng.choice([0, 1])):
-                readers = rng.sample(later, min(len(later), rng.choice([0, 1, 1, 1, 2, 3])))
+                readers = rng.sample(later, min(len(later), rng.choice([0, 1, 1, 2, 2, 3])))
                 values.append(self._value(f"v{i}.{k}", name, readers))
         for k in range(rng.choice([0, 0, 1, 2])):
             readers = rng.sample(self.names, min(len(self.names), rng.choice([1, 1, 2])))
@@ -167,7 +167,7 @@ class _Draft:
         return dict.fromkeys(rng.sample(self.names, rng.choice([2, 2, 3])), "g")
 
     def _classes_of(self, group: str | None) -> list[str]:
-        if group is None and len(self.classes) > 1 and self.rng.random() < 0.25:
+        if group is None and len(self.classes) > 1 and self.rng.random() < 0.35:
             return [self.rng.choice(self.classes)]
         return self.classes
 
@@ -280,7 +280,7 @@ def _with_memory(
     order, peaks = _random_order(rng, load)
     if problem.memory_law is MemoryLaw.STATIC:
         peaks = load.static_usage()
-    tightness = rng.choice(["none", "loose", "tight", "tight", "tight", "mixed"])
+    tightness = rng.choice(["none", "loose", "tight", "tight", "tight", "tight", "mixed"])
     memory: dict[str, int | None] = {}
     for device, peak, whole in zip(
         problem.cluster.device_names, peaks, load.static_usage(), strict=True
