@@ -91,6 +91,8 @@ def _run(
         best = best_probe(table, operator, fixed[operator], rule)
         if best is None:
             waiting.append(entry)
+            if not ready and _unblock(table, waiting, fixed):
+                ready, waiting = waiting, []
             continue
         table.commit(best)
         for successor in view.successors[operator]:
@@ -103,6 +105,18 @@ def _run(
                 heapq.heappush(ready, entry)
             waiting.clear()
     return None if waiting else table.plan()
+
+
+def _unblock(
+    table: Timetable, waiting: list[tuple[float, int, int]], fixed: Sequence[Spot | None]
+) -> bool:
+    """Make room for one of the operators that fit nowhere; leave them as a heap."""
+    heapq.heapify(waiting)
+    for _, _, operator in sorted(waiting):
+        spot = fixed[operator]
+        if spot is not None and table.push(spot.devices) and table.probe(spot) is not None:
+            return True
+    return False
 
 
 def _ranks(view: Indexed, priority: Sequence[str] | Mapping[str, float]) -> list[float]:
@@ -182,6 +196,8 @@ def dispatch_order(
         spot = fixed[operator]
         assert spot is not None, f"{view.names[operator]} has no placement"
         probe = table.probe(spot)
+        if probe is None and table.push(spot.devices):
+            probe = table.probe(spot)
         if probe is None:
             return None
         table.commit(probe)

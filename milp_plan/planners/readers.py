@@ -36,6 +36,16 @@ class Readers(Protocol):
         """Whether somebody is known to read the copy later."""
         ...
 
+    def last(
+        self, value: int, spot: Spot, legs: tuple[Leg, ...]
+    ) -> tuple[Devices, tuple[Leg, ...]]:
+        """Devices whose native copy, and transfers whose copy, this reader is the last to use."""
+        ...
+
+    def unsent(self, value: int) -> tuple[Leg, ...]:
+        """Transfers of a value that are known to be needed, those already made included."""
+        ...
+
 
 class KnownReaders:
     """Every operator's spot is known."""
@@ -81,6 +91,24 @@ class KnownReaders:
     def awaited(self, leg: Leg) -> bool:
         """Whether readers of the copy are left."""
         return self._of_copy[leg.copy] > 0
+
+    def last(
+        self, value: int, spot: Spot, legs: tuple[Leg, ...]
+    ) -> tuple[Devices, tuple[Leg, ...]]:
+        """What this reader frees: whatever has one duty or reader left, namely this one."""
+        producer = self._spots[self._view.producer[value]]
+        native = self._of_native[value]
+        devices = _native_devices(producer, spot, legs)
+        copies = tuple(leg for leg in legs if self._of_copy[leg.copy] == 1)
+        return tuple(device for device in devices if native[device] == 1), copies
+
+    def unsent(self, value: int) -> tuple[Leg, ...]:
+        """Transfers to every reader."""
+        view = self._view
+        producer = self._spots[view.producer[value]]
+        readers = view.consumers[value] if any(self._of_native[value].values()) else ()
+        found = (view.legs_between(value, producer, self._spots[op]) or () for op in readers)
+        return tuple({leg.copy: leg for legs in found for leg in legs}.values())
 
     def _relieve(self, value: int, devices: Devices) -> Devices:
         native = self._of_native[value]
@@ -136,6 +164,18 @@ class GuessedReaders:
     def awaited(self, leg: Leg) -> bool:
         """Whether an operator whose site is known to be there is still to come."""
         return self._waiting.get((leg.value, leg.target_site), 0) > 0
+
+    def last(
+        self, value: int, spot: Spot, legs: tuple[Leg, ...]
+    ) -> tuple[Devices, tuple[Leg, ...]]:
+        """Native copies only; a copy made just for this reader is not worth the guess."""
+        if legs or self._needing[value] > 1:
+            return NOBODY, ()
+        return tuple(d for d in self._native[value] if d in spot.devices), ()
+
+    def unsent(self, value: int) -> tuple[Leg, ...]:  # noqa: ARG002 (nothing is known)
+        """Nothing that is certain."""
+        return ()
 
     def _need(self, value: int, fewer: int) -> bool:
         """Take readers off the native copy; whether the last one went."""

@@ -8,51 +8,13 @@ operator is in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from milp_plan.core import MemoryLaw, OperatorRun, Plan, Transfer
 
 from .indexed import Indexed, Leg, Spot
 from .profile import Busy, Profile
 from .readers import GuessedReaders, KnownReaders, Readers
-
-
-@dataclass(slots=True)
-class Probe:
-    """Where an operator could go: its start and stop, and when the transfers it needs start."""
-
-    spot: Spot
-    start: int
-    stop: int
-    transfers: list[tuple[Leg, int]]
-
-
-@dataclass(slots=True)
-class _Copy:
-    """A copy that a transfer makes. ``until`` is the last stop of a reader placed so far."""
-
-    leg: Leg
-    stop: int
-    until: int
-    open: bool = True
-
-
-class _Supply:
-    """What one probe needs besides the operator itself."""
-
-    __slots__ = ("arriving", "extended", "missing", "ready")
-
-    def __init__(self) -> None:
-        self.ready = 0
-        self.missing: list[tuple[int, int, Leg]] = []
-        self.extended: list[_Copy] = []
-        self.arriving: dict[int, int] = {}
-
-    def extended_bytes(self, device: int) -> int:
-        """Bytes of copies that were closed and must be kept for longer."""
-        if not self.extended:
-            return 0
-        return sum(copy.leg.bytes for copy in self.extended if device in copy.leg.target)
+from .supply import Copy, Probe, Supply, share_resource
 
 
 class Timetable:
@@ -97,8 +59,8 @@ class Timetable:
         self._native_bytes = [0] * num_values
         self._native_until: list[dict[int, int]] = [{} for _ in range(num_values)]
         self._made = [0] * num_values
-        self._copies: dict[int, _Copy] = {}
-        self._copies_of: list[list[_Copy]] = [[] for _ in range(num_values)]
+        self._copies: dict[int, Copy] = {}
+        self._copies_of: list[list[Copy]] = [[] for _ in range(num_values)]
         caps = view.memory if memory is None else memory
         self.static = view.problem.memory_law is MemoryLaw.STATIC
         self._held: list[set[tuple[int, str]]] = [set() for _ in range(view.num_devices)]
@@ -169,7 +131,9 @@ class Timetable:
         transfers = self._place_transfers(supply, added)
         if transfers is None:
             return None
-        start = self._place_operator(spot, supply, added)
+        start = self._place_operator(spot, supply.ready, self._demand(spot, supply, added))
+        if spot.duration == 0 and spot.kept_bytes:
+            start = self._at_once(spot, supply, added, start)
         if start is None:
             return None
         stop = start + spot.duration
@@ -178,9 +142,9 @@ class Timetable:
                 return None
         return Probe(spot, start, stop, transfers)
 
-    def _supply(self, spot: Spot) -> _Supply | None:
+    def _supply(self, spot: Spot) -> Supply | None:
         """Collect the inputs: when they are ready, which copies are still to be made."""
-        supply = _Supply()
+        supply = Supply()
         view, site = self.view, spot.site
         ready = 0
         for value, wanted in spot.reads:
@@ -242,7 +206,7 @@ class Timetable:
                 return False
         return True
 
-    def _static_fits(self, spot: Spot, supply: _Supply) -> bool:
+    def _static_fits(self, spot: Spot, supply: Supply) -> bool:
         """Whether everything the devices then ever hold fits (memory law ``static``)."""
         arriving: dict[int, int] = {}
         for _, _, leg in supply.missing:
@@ -259,7 +223,7 @@ class Timetable:
         return True
 
     def _place_transfers(
-        self, supply: _Supply, added: dict[int, int]
+        self, supply: Supply, added: dict[int, int]
     ) -> list[tuple[Leg, int]] | None:
         """Find the earliest start of each missing transfer, first come first served."""
         missing = supply.missing
@@ -296,7 +260,7 @@ class Timetable:
                 time = self.busy[resource].earliest(time, leg.duration)
             for other, start in placed:
                 stop = start + other.duration
-                if start < time + leg.duration and time < stop and _share(leg, other):
+                if start < time + leg.duration and time < stop and share_resource(leg, other):
                     time = stop
             for profile, amount in watched:
                 found = profile.earliest_open(time, amount)
@@ -308,8 +272,11 @@ class Timetable:
                 arriving[device] = arriving.get(device, 0) + leg.bytes
         return time
 
-    def _place_operator(self, spot: Spot, supply: _Supply, added: dict[int, int]) -> int | None:
-        watched = [
+    def _demand(
+        self, spot: Spot, supply: Supply, added: dict[int, int]
+    ) -> list[tuple[Profile, int, int]]:
+        """Bytes that come to stay with an operator, and those it needs besides, per profile."""
+        return [
             (
                 profile,
                 supply.arriving.get(device, 0) + added.get(device, 0) + spot.kept_bytes,
@@ -318,8 +285,44 @@ class Timetable:
             for device in spot.devices
             if (profile := self.profiles[device]) is not None
         ]
+
+    def _at_once(
+        self, spot: Spot, supply: Supply, added: dict[int, int], start: int | None
+    ) -> int | None:
+        """Improve the start of an operator without length: what it reads last, it frees at once."""
+        ready = supply.ready
+        freed = dict.fromkeys(spot.devices, 0)
+        for value, _ in spot.reads:
+            producer = self.runs[self.view.producer[value]]
+            assert producer is not None
+            legs = self.view.legs_between(value, producer.spot, spot) or ()
+            native, copies = self._readers.last(value, spot, legs)
+            until = [self._native_until[value][device] for device in native]
+            for device in native:
+                freed[device] += self._native_bytes[value]
+            for leg in copies:
+                copy = self._copies.get(leg.copy)
+                if copy is None or copy.open:
+                    until += [] if copy is None else [copy.until]
+                    for device in leg.target:
+                        freed[device] += leg.bytes
+            ready = max(ready, *until) if until else ready
+        demand = [
+            (profile, kept - freed[device], passing)
+            for device, (profile, kept, passing) in zip(
+                (device for device in spot.devices if self.profiles[device] is not None),
+                self._demand(spot, supply, added),
+                strict=True,
+            )
+        ]
+        found = self._place_operator(spot, ready, demand)
+        return found if start is None or (found is not None and found < start) else start
+
+    def _place_operator(
+        self, spot: Spot, ready: int, watched: list[tuple[Profile, int, int]]
+    ) -> int | None:
         duration = spot.duration
-        time, before = supply.ready, -1
+        time, before = ready, -1
         while time != before:
             before = time
             for device in spot.devices:
@@ -334,7 +337,7 @@ class Timetable:
                 time = found
         return time
 
-    def _can_extend(self, copy: _Copy, stop: int, supply: _Supply, added: dict[int, int]) -> bool:
+    def _can_extend(self, copy: Copy, stop: int, supply: Supply, added: dict[int, int]) -> bool:
         """Whether a closed copy can be kept until ``stop``, together with all else that is new."""
         for device in copy.leg.target:
             profile = self.profiles[device]
@@ -406,11 +409,29 @@ class Timetable:
                 profile.add(start, None, leg.bytes)
             elif room is not None:
                 self.room[device] = room - leg.bytes
-        copy = _Copy(leg, stop, read_stop)
+        copy = Copy(leg, stop, read_stop)
         self._copies[leg.copy] = copy
         self._copies_of[leg.value].append(copy)
         self._extend_native(leg.value, leg.source, stop)
         self._release_native(leg.value, self._readers.sent(leg))
+
+    def push(self, devices: Sequence[int]) -> bool:
+        """Send native copies that rest on these devices to where they are known to be read.
+
+        Returns whether anything was sent. It frees memory before the readers themselves can run.
+        """
+        pushed = False
+        for value, held in enumerate(self._native_until):
+            if held.keys().isdisjoint(devices):
+                continue
+            for leg in self._readers.unsent(value):
+                if leg.copy in self._copies:
+                    continue
+                start = self._transfer_start(leg, self._made[value], [], {}, {})
+                if start is not None:
+                    self._enter_transfer(leg, start, start + leg.duration)
+                    pushed = True
+        return pushed
 
     def _read(self, value: int, spot: Spot, stop: int) -> None:
         view = self.view
@@ -478,7 +499,3 @@ class Timetable:
             for leg, start in self.transfers
         )
         return Plan(problem.name, tuple(runs), transfers)
-
-
-def _share(one: Leg, other: Leg) -> bool:
-    return any(resource in other.resources for resource in one.resources)
