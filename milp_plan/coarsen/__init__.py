@@ -3,14 +3,17 @@
 from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from .composite import Choice
 from .contraction import contract
+from .folding import BlockFolding, repeated_blocks
 from .options import UselessOptions
 from .reduction import Coarsening, Reduction, Row, Step
 from .stage import DEFAULT_TARGET, coarsen, exact_steps, heuristic_steps
+from .symmetry import interchangeable_devices, interchangeable_operators
 from .zero_length import ZeroLengthAbsorption
 
 __all__ = [
     "DEFAULT_TARGET",
     "AcyclicClustering",
+    "BlockFolding",
     "ChainContraction",
     "Choice",
     "Coarsening",
@@ -24,4 +27,7 @@ __all__ = [
     "contract",
     "exact_steps",
     "heuristic_steps",
+    "interchangeable_devices",
+    "interchangeable_operators",
+    "repeated_blocks",
 ]

@@ -2,100 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
-from milp_plan.core import PlanningProblem
+from milp_plan.core import OperatorRun, PlanningProblem
 
+from .caps import (
+    RUNGS,
+    WEIGHT_OF_STRETCH,
+    WEIGHT_OF_WORK,
+    Scale,
+    caps_of,
+    cost_of,
+    path_through,
+    scale,
+)
 from .contraction import contract
 from .quotient import Caps, Quotient
 from .reduction import Reduction
 
-SHARE_OF_PATH = 1.5
-"""Weight of a longer critical path against time saved on channels."""
-SHARE_OF_WORK = 0.5
-"""Weight of a cluster's size against time saved on channels: small clusters merge first."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What is large and small in a problem.
-
-    Parameters
-    ----------
-    total
-        Device time of all operators with their best options, in ticks.
-    devices
-        Devices, counted by their speed relative to the fastest class.
-    limit
-        Time no plan can beat by much: the longest path, or the work spread over the devices.
-    room
-        Memory of the smallest limited device; ``None`` if none is limited.
-    """
-
-    total: float
-    devices: float
-    limit: float
-    room: int | None
-
-
-def scale(quotient: Quotient) -> Scale:
-    """Measure a problem."""
-    problem = quotient.problem
-    total = sum(node.work for node in quotient.nodes.values())
-    devices = 0.0
-    for device in problem.cluster.devices:
-        fastest = own = 0.0
-        for operator in problem.graph.operators:
-            able = [o for o in operator.options if device.device_class in o.duration_ns]
-            if able:
-                own += min(o.gang * o.duration_ns[device.device_class] for o in able)
-                fastest += min(o.gang * min(o.duration_ns.values()) for o in operator.options)
-        devices += fastest / own if own else 0.0
-    devices = max(devices, 1.0)
-    heads, _ = quotient.paths()
-    path = max(heads[i] + node.work for i, node in quotient.nodes.items())
-    limits = [device.memory_bytes for device in problem.cluster.devices]
-    room = min((number for number in limits if number is not None), default=None)
-    return Scale(total, devices, max(path, total / devices), room)
-
-
-class Rung(NamedTuple):
-    """Caps in relative terms.
-
-    ``work`` is a multiple of the mean cluster at the target, ``tied`` a share of the work a
-    device gets, ``path`` a multiple of the limit, ``memory`` a share of the smallest device.
-    """
-
-    work: float
-    tied: float
-    path: float
-    memory: float
-    keep_gangs: bool
-
-
-RUNGS = (
-    Rung(1.5, 0.25, 1.0, 0.25, True),
-    Rung(2.0, 0.34, 1.02, 0.34, True),
-    Rung(3.0, 0.5, 1.1, 0.5, True),
-    Rung(4.0, 0.7, 1.3, 0.5, False),
-    Rung(8.0, 1.1, 2.0, 0.75, False),
-    Rung(float("inf"), float("inf"), float("inf"), 1.0, False),
-)
-"""From strict to loose; the next rung is for when the target is not reached yet."""
-
-
-def caps_of(rung: Rung, size: Scale, target: int) -> Caps:
-    """Turn relative caps into amounts."""
-    return Caps(
-        work=size.total / target * rung.work,
-        component_work=size.total / size.devices * rung.tied,
-        path=size.limit * rung.path,
-        memory_bytes=None if size.room is None else int(size.room * rung.memory),
-        keep_gangs=rung.keep_gangs,
-    )
+Key = str | int
+"""What names a component of a quotient."""
 
 
 def _reduction(name: str, quotient: Quotient) -> Reduction | None:
@@ -128,13 +57,22 @@ class ChainContraction:
         caps = caps_of(RUNGS[0], scale(quotient), self.target)
         for i in quotient.order():
             while len(quotient) > self.target and i in quotient.nodes:
-                (j, *others) = [*quotient.nodes[i].after, -1, -1][:2]
-                if j < 0 or others != [-1] or len(quotient.nodes[j].before) > 1:
+                readers = list(quotient.nodes[i].after)
+                if len(readers) != 1 or len(quotient.nodes[readers[0]].before) > 1:
                     break
-                if not quotient.may_merge([i, j], caps):
+                pair = [i, readers[0]]
+                if _too_much(quotient, pair, caps) or not quotient.may_merge(pair, caps):
                     break
-                quotient.merge([i, j])
+                quotient.merge(pair)
         return _reduction(self.name, quotient)
+
+
+def _too_much(quotient: Quotient, nodes: list[int], caps: Caps) -> bool:
+    """Whether the merged cluster, or what it ties to one site, exceeds its cap on work."""
+    keys = dict.fromkeys(map(quotient.key, nodes))
+    tied = sum(quotient.component(i).work for i in dict(zip(keys, nodes, strict=False)).values())
+    work = sum(quotient.nodes[i].work for i in nodes)
+    return work > caps.work or (len(keys) > 1 and tied > caps.component_work)
 
 
 @dataclass(frozen=True)
@@ -160,14 +98,18 @@ class ColocationMerging:
         caps = caps_of(RUNGS[0], scale(quotient), self.target)
         place = {name: i for i, name in enumerate(quotient.names)}
         groups = [[place[m] for m in group] for group in problem.graph.groups.values()]
+        groups = [nodes for nodes in groups if len(nodes) > 1 and quotient.convex(nodes)]
         groups.sort(key=lambda nodes: sum(quotient.nodes[i].work for i in nodes))
+        heads, tails = quotient.paths()
         for nodes in groups:
             if len(quotient) <= self.target:
                 break
-            if len(nodes) > 1 and quotient.may_merge(nodes, caps):
+            work = sum(quotient.nodes[i].work for i in nodes)
+            if work > caps.work or path_through(quotient, nodes, heads, tails) > caps.path:
+                continue
+            if quotient.may_merge(nodes, caps):
+                quotient.merge(nodes)
                 heads, tails = quotient.paths()
-                if path_through(quotient, nodes, heads, tails) <= caps.path:
-                    quotient.merge(nodes)
         return _reduction(self.name, quotient)
 
 
@@ -176,108 +118,214 @@ class AcyclicClustering:
     """Merge clusters pairwise, keeping the graph acyclic, until the target is met. Heuristic.
 
     A round scores the pairs that share an edge, a supplier or a reader: time saved on channels,
-    against the stretch of the longest path and the size. The best disjoint pairs merge; caps on
-    work, tied work, path and memory start strict and are loosened when a round finds nothing
-    (:data:`RUNGS`). Acyclic in the manner of multilevel DAG partitioning (Herrmann, Ozkaya,
-    Ucar, Kaya, Catalyurek, SIAM J. Sci. Comput. 41(4), 2019), with exact reachability by bit
-    sets in place of levels.
+    against the stretch of the longest path and the size. Pairs on one site merge first. When
+    none is left, the best disjoint pairs of components (what colocation ties to one site) merge,
+    each with all edges between the two: the backward half of a layer follows its forward half.
+    Caps on work, tied work, path and memory start strict and are loosened when a round finds
+    nothing (:data:`milp_plan.coarsen.caps.RUNGS`). What costs more to keep apart, in travel,
+    than it can gain, in work done elsewhere, merges whatever the caps on work say. Acyclic in
+    the manner of multilevel DAG partitioning (Herrmann, Ozkaya, Ucar, Kaya, Catalyurek, SIAM J.
+    Sci. Comput. 41(4), 2019), with exact reachability by bit sets in place of levels.
 
     Parameters
     ----------
     target
-        Operators wanted; more remain only where memory or sites forbid every merge.
+        Operators wanted.
+    rungs
+        How many sets of caps to go through; all of them reach the target wherever memory, sites
+        and layouts allow it, fewer keep the parallelism.
+    guide
+        A run of each operator in some plan, with times. Then only neighbours on one of its
+        devices merge, the pairs first that lengthen it least, so that the result has a plan
+        nearly as good.
     """
 
     target: int
+    rungs: int = len(RUNGS)
+    guide: Mapping[str, OperatorRun] | None = None
     name = "clustering"
     exact = False
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
         """Merge down to the target."""
-        quotient = Quotient(problem)
+        quotient = Quotient(problem, self.guide)
         size = scale(quotient)
-        for rung in RUNGS:
+        for rung in RUNGS[: self.rungs]:
             caps = caps_of(rung, size, self.target)
-            while len(quotient) > self.target and self._round(quotient, caps, size):
-                pass
+            merged = 1
+            while len(quotient) > self.target and merged:
+                search = _Round(quotient, caps, size, self.target)
+                merged = search.merge_on_site()
+                if not merged and self.guide is None:
+                    merged = search.merge_components()
         return _reduction(self.name, quotient)
 
-    def _round(self, quotient: Quotient, caps: Caps, size: Scale) -> int:
-        """Merge the best disjoint pairs; returns how many."""
-        heads, tails = quotient.paths()
+
+class _Round:
+    """One look at all pairs."""
+
+    def __init__(self, quotient: Quotient, caps: Caps, size: Scale, target: int) -> None:
+        self.quotient = quotient
+        self.caps = caps
+        self.size = size
+        self.target = target
+        self.heads, self.tails = quotient.paths()
+        self.pairs = list(_pairs(quotient, self.heads))
+
+    def merge_on_site(self) -> int:
+        """Merge the best disjoint pairs that are on one site anyway; returns how many."""
+        quotient = self.quotient
         scored = []
-        for i, j in _pairs(quotient, heads):
-            work = quotient.nodes[i].work + quotient.nodes[j].work
-            if work > caps.work:
-                continue
-            path = path_through(quotient, [i, j], heads, tails)
-            if path <= caps.path:
-                stretch = max(0.0, path - size.limit)
-                score = SHARE_OF_PATH * stretch + SHARE_OF_WORK * work - saved_ns(quotient, i, j)
-                scored.append((score, i, j))
-        scored.sort()
-        room = min(len(quotient) - self.target, max(1, len(quotient) // 4))
+        for i, j in self.pairs:
+            if quotient.together(i, j):
+                score = self._score(i, j)
+                if score is not None:
+                    scored.append((score, i, j))
+        return self._take(sorted(scored))
+
+    def _take(self, scored: list[tuple[float, int, int]]) -> int:
+        quotient = self.quotient
         used: set[int] = set()
-        merged = 0
+        room = max(1, len(quotient) // 4)
         for _, i, j in scored:
-            if merged == room:
+            if len(quotient) <= self.target or len(used) >= 2 * room:
                 break
-            if i in used or j in used or not quotient.may_merge([i, j], caps):
+            if i in used or j in used or self._merge(i, j) is None:
                 continue
-            quotient.merge([i, j])
             used |= {i, j}
-            merged += 1
-        return merged
+        return len(used) // 2
+
+    def _merge(self, i: int, j: int) -> int | None:
+        """Merge two clusters if, after the merges of this round, they still may."""
+        quotient = self.quotient
+        if self._score(i, j) is None or not quotient.may_merge([i, j], self.caps):
+            return None
+        kept = quotient.merge([i, j])
+        self._lengthen(kept, self.heads, self.tails)
+        return kept
+
+    def _lengthen(self, kept: int, heads: dict[int, float], tails: dict[int, float]) -> None:
+        """Carry longer paths through a merged cluster on to everything after and before it."""
+        quotient = self.quotient
+        queue = deque([kept])
+        heads[kept] = max(
+            (heads[j] + quotient.way_ns(j, kept) for j in quotient.nodes[kept].before), default=0.0
+        )
+        while queue:
+            i = queue.popleft()
+            for j in quotient.nodes[i].after:
+                if heads[i] + quotient.way_ns(i, j) > heads[j]:
+                    heads[j] = heads[i] + quotient.way_ns(i, j)
+                    queue.append(j)
+        queue = deque([kept])
+        tails[kept] = max(
+            (quotient.back_ns(kept, j) + tails[j] for j in quotient.nodes[kept].after), default=0.0
+        )
+        while queue:
+            i = queue.popleft()
+            for j in quotient.nodes[i].before:
+                if quotient.back_ns(j, i) + tails[i] > tails[j]:
+                    tails[j] = quotient.back_ns(j, i) + tails[i]
+                    queue.append(j)
+
+    def _score(self, i: int, j: int) -> float | None:
+        """Cost of merging two clusters, in ticks; ``None`` when beyond the caps."""
+        return cost_of(self.quotient, self.caps, self.size, (i, j), (self.heads, self.tails))
+
+    def merge_components(self) -> int:
+        """Merge the best disjoint pairs of components; returns how many clusters went."""
+        quotient = self.quotient
+        before = len(quotient)
+        used: set[Key] = set()
+        ties = self._ties()
+        room = max(1, len({quotient.key(i) for i in quotient.nodes}) // 4)
+        for _, i, j in sorted(self._component_scores(ties)):
+            keys = (
+                {quotient.key(i), quotient.key(j)} if i in ties.alive and j in ties.alive else used
+            )
+            if len(quotient) <= self.target or len(used) >= 2 * room:
+                break
+            if not keys.isdisjoint(used):
+                continue
+            kept = self._merge(i, j)
+            if kept is None:
+                continue
+            used |= keys
+            ties.alive.discard(max(i, j))
+            used.add(quotient.key(kept))
+            self._follow(kept, ties)
+        return before - len(quotient)
+
+    def _follow(self, kept: int, ties: _Ties) -> None:
+        """Merge further along the edges inside a component that has just been tied together."""
+        quotient = self.quotient
+        key = quotient.key(kept)
+        todo = [i for i in sorted(quotient.nodes) if quotient.key(i) == key]
+        for i in todo:
+            if i not in quotient.nodes:
+                continue
+            for j in sorted(quotient.nodes[i].after):
+                if len(quotient) <= self.target:
+                    return
+                if j in quotient.nodes and quotient.key(j) == key and i in quotient.nodes:
+                    merged = self._merge(i, j)
+                    if merged is not None:
+                        ties.alive.discard(i + j - merged)
+                        if merged != i:
+                            break
+
+    def _ties(self) -> _Ties:
+        quotient = self.quotient
+        heads: dict[Key, float] = {}
+        tails: dict[Key, float] = {}
+        travel: dict[tuple[Key, Key], set[str]] = {}
+        for i, node in quotient.nodes.items():
+            key = quotient.key(i)
+            heads[key] = min(heads.get(key, self.heads[i]), self.heads[i])
+            tails[key] = min(tails.get(key, self.tails[i]), self.tails[i])
+            for j, values in node.after.items():
+                other = quotient.key(j)
+                if other != key:
+                    travel.setdefault((key, other), set()).update(values)
+        return _Ties(heads, tails, travel, set(quotient.nodes))
+
+    def _component_scores(self, ties: _Ties) -> Iterator[tuple[float, int, int]]:
+        quotient, caps = self.quotient, self.caps
+        for i, j in self.pairs:
+            a, b = quotient.key(i), quotient.key(j)
+            if a == b:
+                continue
+            works = (quotient.component(i).work, quotient.component(j).work)
+            between = ties.travel.get((a, b), set()) | ties.travel.get((b, a), set())
+            saved = quotient.travel_ns(between)
+            head = min(ties.heads[a], ties.heads[b])
+            path = head + sum(works) + min(ties.tails[a], ties.tails[b])
+            glued = saved >= min(works)
+            if not glued and (sum(works) > caps.component_work or path > caps.path):
+                continue
+            score = self._score(i, j)
+            if score is not None:
+                stretch = max(0.0, path - self.size.limit)
+                tied = WEIGHT_OF_STRETCH * stretch + WEIGHT_OF_WORK * sum(works) - saved
+                yield score + tied, i, j
+
+
+@dataclass(frozen=True)
+class _Ties:
+    """Components: shortest paths before and after, values between, clusters still alive."""
+
+    heads: dict[Key, float]
+    tails: dict[Key, float]
+    travel: dict[tuple[Key, Key], set[str]]
+    alive: set[int]
 
 
 def _pairs(quotient: Quotient, heads: dict[int, float]) -> Iterator[tuple[int, int]]:
     """Pairs worth a look: both ends of an edge, and neighbours among siblings by their head."""
-    seen: set[tuple[int, int]] = set()
     rank = {i: (heads[i], i) for i in quotient.nodes}
+    found = list(pairwise(sorted(quotient.nodes, key=rank.__getitem__)))
     for i, node in quotient.nodes.items():
-        found = [(i, j) for j in node.after]
+        found += [(i, j) for j in node.after]
         for family in (node.after, node.before):
-            row = sorted(family, key=rank.__getitem__)
-            found += pairwise(row)
-        for a, b in found:
-            pair = (min(a, b), max(a, b))
-            if pair not in seen:
-                seen.add(pair)
-                yield pair
-    row = sorted(quotient.nodes, key=rank.__getitem__)
-    for a, b in pairwise(row):
-        pair = (min(a, b), max(a, b))
-        if pair not in seen:
-            seen.add(pair)
-            yield pair
-
-
-def path_through(
-    quotient: Quotient, nodes: list[int], heads: dict[int, float], tails: dict[int, float]
-) -> float:
-    """Longest path of work through the clusters once they are merged, in ticks."""
-    inside = set(nodes)
-    head = tail = 0.0
-    for i in nodes:
-        node = quotient.nodes[i]
-        if inside.isdisjoint(node.before):
-            head = max(head, heads[i])
-        else:
-            others = (heads[j] + quotient.nodes[j].work for j in node.before if j not in inside)
-            head = max(head, max(others, default=0.0))
-        if inside.isdisjoint(node.after):
-            tail = max(tail, tails[i])
-        else:
-            others = (tails[j] + quotient.nodes[j].work for j in node.after if j not in inside)
-            tail = max(tail, max(others, default=0.0))
-    return head + sum(quotient.nodes[i].work for i in nodes) + tail
-
-
-def saved_ns(quotient: Quotient, i: int, j: int) -> float:
-    """Travel that two clusters save by being one: their edge, and one copy of shared inputs."""
-    first, second = quotient.nodes[i], quotient.nodes[j]
-    between = first.after.get(j, set()) | first.before.get(j, set())
-    shared: set[str] = set()
-    for k in first.before.keys() & second.before.keys():
-        shared |= first.before[k] & second.before[k]
-    return quotient.travel_ns(between) + quotient.travel_ns(shared - between) / 2
+            found += pairwise(sorted(family, key=rank.__getitem__))
+    return iter(dict.fromkeys((min(pair), max(pair)) for pair in found))

@@ -108,7 +108,7 @@ def contract(
     members = {part.name: part.members for part in parts}
     travels = {b.name: tuple(value.name for value in b.parts) for b in bundles}
     expansion = Expansion(problem, members, chosen, travels)
-    return Reduction(name, exact, problem, after, expansion.undo)
+    return Reduction(name, exact, problem, after, expansion.undo, members)
 
 
 def _parts(

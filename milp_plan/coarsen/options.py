@@ -50,12 +50,12 @@ class UselessOptions:
         def undo(plan: Plan) -> Plan:
             return replace(plan, fingerprint=None)
 
-        return Reduction(self.name, self.exact, problem, after, undo)
+        return Reduction(
+            self.name, self.exact, problem, after, undo, {name: (name,) for name in slim}
+        )
 
 
-def _common_sites(
-    problem: PlanningProblem, operators: Sequence[Operator]
-) -> set[tuple[str, ...]]:
+def _common_sites(problem: PlanningProblem, operators: Sequence[Operator]) -> set[tuple[str, ...]]:
     """Sites that admit all; none, and the problem is infeasible, which the planner shall say."""
     found = []
     for operator in operators:

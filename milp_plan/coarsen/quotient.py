@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from milp_plan.core import FULL, Option, PlanningProblem, Value
+from milp_plan.core import FULL, OperatorRun, Option, PlanningProblem, Value
 
 from .composite import usable, workspace_bytes
 
@@ -23,6 +23,8 @@ class Node:
         Bit sets over operators: its members, everything before them, everything after.
     work
         Device time of its members with their best options, in ticks.
+    span
+        Time its members take one after the other, in ticks: in the guide, or at best.
     before, after
         Neighbour -> values that flow from or to it.
     sites
@@ -33,6 +35,10 @@ class Node:
         At most this lies on its device because of it, besides persistent values.
     group
         One of the colocation groups of its members, all of which are joined.
+    batches
+        Micro-batches of its members.
+    site
+        Where the guide runs it; ``None`` without a guide.
     """
 
     members: list[int]
@@ -40,12 +46,15 @@ class Node:
     above: int
     below: int
     work: float
+    span: float
     before: dict[int, set[str]]
     after: dict[int, set[str]]
     sites: int
     gangs: frozenset[int]
     held_bytes: int
     group: str | None
+    batches: frozenset[int]
+    site: tuple[str, ...] | None
 
 
 @dataclass
@@ -69,15 +78,16 @@ class Caps:
         Longest path through the merged cluster, in ticks.
     memory_bytes
         Largest need of a cluster with all that is tied to its site; ``None`` for no limit.
-    keep_gangs
-        Whether every gang that one of the clusters offers must still be offered.
+    strict
+        Whether every gang that one of the clusters offers must still be offered, and
+        micro-batches stay apart.
     """
 
     work: float
     component_work: float
     path: float
     memory_bytes: int | None
-    keep_gangs: bool
+    strict: bool
 
 
 class Quotient:
@@ -87,11 +97,22 @@ class Quotient:
     ----------
     problem
         The problem to cluster.
+    guide
+        A run of each operator in some plan, with times. Its order on each device then counts as
+        precedence, travel counts between its sites, and only clusters of one site belong
+        together; so what is left of the guide after merging is a plan of known length.
     """
 
-    def __init__(self, problem: PlanningProblem) -> None:
+    def __init__(
+        self, problem: PlanningProblem, guide: Mapping[str, OperatorRun] | None = None
+    ) -> None:
         self.problem = problem
-        self.names = problem.graph.topological_order
+        self.guide = guide
+        order = problem.graph.topological_order
+        if guide is not None:
+            place = {name: i for i, name in enumerate(order)}
+            order = tuple(sorted(order, key=lambda name: (*_times(guide[name]), place[name])))
+        self.names = order
         self._site_bits = {
             site: 1 << i
             for i, site in enumerate(
@@ -104,7 +125,6 @@ class Quotient:
         self._simple = all(_is_simple(o) for op in problem.graph.operators for o in op.options)
         self.nodes: dict[int, Node] = {}
         self._add_nodes()
-        self.home = list(range(len(self.names)))
         self._leader: dict[str, str] = {}
         self._components: dict[str, Component] = {}
         self._lone: dict[int, Component] = {}
@@ -134,22 +154,55 @@ class Quotient:
             held += sum(_size(v) for v in graph.inputs[name] if not v.persistent)
             work = min(float(o.gang * min(o.duration_ns.values())) for o in options)
             gangs = frozenset(o.gang for o in options)
+            batch = operator.micro_batch
+            batches = frozenset() if batch is None else frozenset({batch})
+            span, site = float(min(min(o.duration_ns.values()) for o in options)), None
+            if self.guide is not None:
+                run = self.guide[name]
+                start, stop = _times(run)
+                span, site = float(stop - start), run.devices
             self.nodes[i] = Node(
-                [i], 1 << i, 0, 0, work, {}, {}, sites, gangs, held, operator.group
+                members=[i],
+                mask=1 << i,
+                above=0,
+                below=0,
+                work=work,
+                span=span,
+                before={},
+                after={},
+                sites=sites,
+                gangs=gangs,
+                held_bytes=held,
+                group=operator.group,
+                batches=batches,
+                site=site,
             )
-        for value in graph.values:
-            if value.producer is not None:
-                first = place[value.producer]
-                for consumer in value.consumers:
-                    last = place[consumer]
-                    self.nodes[first].after.setdefault(last, set()).add(value.name)
-                    self.nodes[last].before.setdefault(first, set()).add(value.name)
+        self._add_edges(place)
         for i in range(len(self.names)):
             for j in self.nodes[i].before:
                 self.nodes[i].above |= self.nodes[j].above | 1 << j
         for i in reversed(range(len(self.names))):
             for j in self.nodes[i].after:
                 self.nodes[i].below |= self.nodes[j].below | 1 << j
+
+    def _add_edges(self, place: Mapping[str, int]) -> None:
+        for value in self.problem.graph.values:
+            if value.producer is not None:
+                first = place[value.producer]
+                for consumer in value.consumers:
+                    self._edge(first, place[consumer]).add(value.name)
+        latest: dict[str, int] = {}
+        for i in self.nodes:
+            for device in self.nodes[i].site or ():
+                if device in latest:
+                    self._edge(latest[device], i)
+                latest[device] = i
+
+    def _edge(self, first: int, last: int) -> set[str]:
+        """Values between two operators; both ends share the set until one of them merges."""
+        values = self.nodes[first].after.setdefault(last, set())
+        self.nodes[last].before[first] = values
+        return values
 
     def _add_components(self) -> None:
         graph = self.problem.graph
@@ -166,12 +219,12 @@ class Quotient:
         place = {name: i for i, name in enumerate(self.names)}
         for value in graph.values:
             if value.persistent:
-                homes = {self._key(place[consumer]) for consumer in value.consumers}
+                homes = {self.key(place[consumer]) for consumer in value.consumers}
                 for home in homes:
                     self._component(home).persistent_bytes += _size(value)
 
-    def _key(self, node: int) -> str | int:
-        """Component of a cluster: a leading group, or the cluster itself."""
+    def key(self, node: int) -> str | int:
+        """Return the component of a cluster: a leading group, or the cluster itself."""
         group = self.nodes[node].group
         return node if group is None else self._find(group)
 
@@ -186,11 +239,7 @@ class Quotient:
 
     def component(self, node: int) -> Component:
         """Return what colocation ties to the cluster's site."""
-        return self._component(self._key(node))
-
-    def components(self) -> list[Component]:
-        """All components, each once."""
-        return [self._component(key) for key in dict.fromkeys(map(self._key, self.nodes))]
+        return self._component(self.key(node))
 
     def convex(self, nodes: Iterable[int]) -> bool:
         """Whether no path leaves the clusters and comes back: merging them makes no cycle.
@@ -232,30 +281,48 @@ class Quotient:
                     heappush(heap, j)
         return found
 
+    def together(self, i: int, j: int) -> bool:
+        """Whether two clusters are on one site: in the guide, or by colocation."""
+        if self.guide is not None:
+            return self.nodes[i].site == self.nodes[j].site
+        return self.key(i) == self.key(j)
+
+    def way_ns(self, i: int, j: int) -> float:
+        """Time from one cluster to the next along an edge, with the first cluster's span."""
+        node = self.nodes[i]
+        if self.guide is None or node.site == self.nodes[j].site:
+            return node.span
+        return node.span + self.travel_ns(node.after[j])
+
+    def back_ns(self, i: int, j: int) -> float:
+        """Time from the end of one cluster to the end of the next along an edge."""
+        return self.way_ns(i, j) - self.nodes[i].span + self.nodes[j].span
+
     def paths(self) -> tuple[dict[int, float], dict[int, float]]:
-        """Longest path of work before and after each cluster, without itself, in ticks."""
+        """Longest path before and after each cluster, without itself, in ticks."""
         order = self.order()
         heads: dict[int, float] = {}
         tails: dict[int, float] = {}
         for i in order:
             before = self.nodes[i].before
-            heads[i] = max((heads[j] + self.nodes[j].work for j in before), default=0.0)
+            heads[i] = max((heads[j] + self.way_ns(j, i) for j in before), default=0.0)
         for i in reversed(order):
             after = self.nodes[i].after
-            tails[i] = max((tails[j] + self.nodes[j].work for j in after), default=0.0)
+            tails[i] = max((self.back_ns(i, j) + tails[j] for j in after), default=0.0)
         return heads, tails
 
     def may_merge(self, nodes: list[int], caps: Caps) -> bool:
-        """Whether merging the clusters keeps the graph acyclic and stays below the caps."""
-        work = sum(self.nodes[i].work for i in nodes)
-        if work > caps.work or not self.convex(nodes):
+        """Whether merging keeps the graph acyclic, some site for it, and what the caps protect.
+
+        The caps on work and path are for the caller, who may have reasons to exceed them.
+        """
+        if not self.convex(nodes):
             return False
-        keys = dict.fromkeys(map(self._key, nodes))
-        tied = sum(self._component(key).work for key in keys)
-        if len(keys) > 1 and tied > caps.component_work:
+        if caps.strict and len({self.nodes[i].batches for i in nodes if self.nodes[i].batches}) > 1:
             return False
+        keys = dict.fromkeys(map(self.key, nodes))
         sites, gangs = self._offer(nodes)
-        if caps.keep_gangs and any(not self.nodes[i].gangs <= gangs for i in nodes):
+        if caps.strict and any(not self.nodes[i].gangs <= gangs for i in nodes):
             return False
         for key in keys:
             sites &= self._component(key).sites
@@ -319,7 +386,7 @@ class Quotient:
 
     def merge(self, nodes: list[int]) -> int:
         """Merge clusters, which :meth:`may_merge` allows; returns the merged cluster."""
-        keys = dict.fromkeys(map(self._key, nodes))
+        keys = dict.fromkeys(map(self.key, nodes))
         sites, gangs = self._offer(nodes)
         kept, *gone = sorted(nodes)
         node = self.nodes[kept]
@@ -330,8 +397,10 @@ class Quotient:
             node.above |= other.above
             node.below |= other.below
             node.work += other.work
+            node.span += other.span
             node.held_bytes += other.held_bytes
             node.group = node.group or other.group
+            node.batches |= other.batches
             self._rewire(kept, node, i, other)
         node.sites, node.gangs = sites, gangs
         node.above &= ~node.mask
@@ -348,9 +417,10 @@ class Quotient:
             for neighbour, values in theirs.items():
                 if neighbour == kept:
                     continue
-                mine.setdefault(neighbour, set()).update(values)
+                joined = mine.get(neighbour, set()) | values
                 table: dict[int, set[str]] = getattr(self.nodes[neighbour], back)
-                table.setdefault(kept, set()).update(table.pop(gone))
+                table.pop(gone)
+                mine[neighbour] = table[kept] = joined
         node.before.pop(gone, None)
         node.after.pop(gone, None)
 
@@ -388,6 +458,12 @@ def _is_simple(option: Option) -> bool:
     """Whether every site is one device and every layout is ``full``."""
     tables = (*option.reads.values(), *option.writes.values())
     return option.gang == 1 and all(layout == FULL for layout in tables)
+
+
+def _times(run: OperatorRun) -> tuple[int, int]:
+    assert run.start_ns is not None
+    assert run.stop_ns is not None
+    return run.start_ns, run.stop_ns
 
 
 def _size(value: Value) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -25,6 +25,8 @@ class Reduction:
     undo
         Turns a valid plan of ``after`` into a valid plan of ``before`` whose value is at most
         the value of the plan it came from, for every objective.
+    members
+        Operator of ``after`` -> the operators of ``before`` it stands for, in running order.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Reduction:
     before: PlanningProblem
     after: PlanningProblem
     undo: Callable[[Plan], Plan]
+    members: Mapping[str, tuple[str, ...]]
 
 
 class Step(Protocol):
@@ -97,6 +100,18 @@ class Coarsening:
                 break
             problem = reduction.after
         return problem
+
+    @property
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """Operator of ``problem`` -> the original operators it stands for, in running order."""
+        names = [operator.name for operator in self.problem.graph.operators]
+        found: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+        for reduction in reversed(self.reductions):
+            found = {
+                name: tuple(m for part in parts for m in reduction.members[part])
+                for name, parts in found.items()
+            }
+        return found
 
     def undo(self, plan: Plan) -> Plan:
         """Turn a valid plan of ``problem`` into a valid plan of ``original``, no worse."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from milp_plan.core import PlanningProblem
+from collections.abc import Mapping
+
+from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
 from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
+from .folding import BlockFolding
 from .options import UselessOptions
 from .reduction import Coarsening, Reduction, Step
 from .zero_length import ZeroLengthAbsorption
@@ -18,9 +21,14 @@ def exact_steps() -> tuple[Step, ...]:
     return (UselessOptions(), ZeroLengthAbsorption())
 
 
-def heuristic_steps(target: int) -> tuple[Step, ...]:
+def heuristic_steps(
+    target: int, guide: Mapping[str, OperatorRun] | None = None
+) -> tuple[Step, ...]:
     """Return the steps that may lose the optimum, in the order they are taken."""
+    if guide is not None:
+        return (AcyclicClustering(target, guide=guide), AcyclicClustering(target))
     return (
+        BlockFolding(target),
         ColocationMerging(target),
         ChainContraction(target),
         AcyclicClustering(target),
@@ -28,7 +36,11 @@ def heuristic_steps(target: int) -> tuple[Step, ...]:
 
 
 def coarsen(
-    problem: PlanningProblem, target: int | None = None, *, exact_only: bool = False
+    problem: PlanningProblem,
+    target: int | None = None,
+    *,
+    exact_only: bool = False,
+    guide: Plan | None = None,
 ) -> Coarsening:
     """Make a problem smaller.
 
@@ -42,6 +54,10 @@ def coarsen(
         forbid further merges.
     exact_only
         Take no heuristic step, whatever the size.
+    guide
+        A valid plan of the problem, with times: the best one known. Clusters then follow its
+        sites and orders, so that the coarse problem has a plan nearly as good, where clusters
+        made from the graph alone may lose the parallelism of a pipeline.
 
     Returns
     -------
@@ -51,11 +67,13 @@ def coarsen(
     Raises
     ------
     ValueError
-        ``target`` is below 1.
+        ``target`` is below 1, or the guide has no times.
     """
     wanted = DEFAULT_TARGET if target is None else target
     if wanted < 1:
         raise ValueError(f"target is {wanted}, expected at least 1")
+    if guide is not None and not guide.has_schedule:
+        raise ValueError("the guide has no times")
     reductions: list[Reduction] = []
 
     def take(step: Step) -> None:
@@ -66,9 +84,20 @@ def coarsen(
 
     for step in exact_steps():
         take(step)
-    if not exact_only:
-        for step in heuristic_steps(wanted):
-            smallest = reductions[-1].after if reductions else problem
-            if len(smallest.graph.operators) > wanted:
-                take(step)
+    if exact_only:
+        return Coarsening(problem, tuple(reductions))
+    hints = None if guide is None else _hints(Coarsening(problem, tuple(reductions)), guide)
+    for step in heuristic_steps(wanted, hints):
+        smallest = reductions[-1].after if reductions else problem
+        if len(smallest.graph.operators) > wanted:
+            take(step)
     return Coarsening(problem, tuple(reductions))
+
+
+def _hints(coarsening: Coarsening, guide: Plan) -> dict[str, OperatorRun]:
+    """Run of each operator after the exact steps: that of its longest member in the guide."""
+    found = {}
+    for name, members in coarsening.members.items():
+        runs = [guide.run(member) for member in members]
+        found[name] = max(runs, key=lambda run: (run.stop_ns or 0) - (run.start_ns or 0))
+    return found

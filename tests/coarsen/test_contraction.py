@@ -15,7 +15,7 @@ from tests.support.plans import planted
 
 from .drafts import INFINITE, random_plan, unlimited, without_times
 
-LOOSE = Caps(INFINITE, INFINITE, INFINITE, None, keep_gangs=False)
+LOOSE = Caps(INFINITE, INFINITE, INFINITE, None, strict=False)
 
 
 def random_clusters(problem: PlanningProblem, rng: random.Random) -> list[list[str]]:
