@@ -13,7 +13,7 @@ channel or port).
 ``keep``         kept[v,l,d] >= sum of place[k,p] over the p on d that read v in layout l
 ``workspace``    room[d] >= sum_p workspace[i,p] place[i,p] over the p on d
 ``memory``       kept + native copies + received copies + room <= memory of d
-``load``         sum of duration * place + duration * send on r <= bottleneck
+``busy``         sum of duration * place + duration * send on r <= bottleneck
 ===============  ================================================================================
 
 Source: this project; the assignment of work to the machine with the largest load is the classical
@@ -42,6 +42,7 @@ from milp_plan.api import (
     Plan,
     PlanningProblem,
     Route,
+    Scale,
     ScheduleSets,
     Transfer,
     Value,
@@ -84,13 +85,10 @@ class MaxLoad:
         """Write the model."""
         return _Builder(problem, guide).build()
 
-    def unit(self, problem: PlanningProblem, options: Options, guide: Guide) -> float:
-        """Ticks per unit of the objective."""
-        return _time_unit(schedule_sets(problem))
-
-    def grain(self, problem: PlanningProblem, options: Options, guide: Guide) -> int:
-        """Every load is a sum of durations."""
-        return _ticks_in_common(schedule_sets(problem))
+    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
+        """Every load is a sum of durations, so of ticks in common."""
+        sets = schedule_sets(problem)
+        return Scale(_time_unit(sets), _ticks_in_common(sets))
 
     def decode(
         self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
@@ -191,7 +189,7 @@ class _Builder:
         self.native()
         self.workspace()
         self.memory()
-        self.load()
+        self.busy()
         self.m.objective = pyo.Objective(expr=self.m.bottleneck)
         return self.m
 
@@ -341,24 +339,24 @@ class _Builder:
 
     # -- load --------------------------------------------------------------------------------
 
-    def load(self) -> None:
+    def busy(self) -> None:
         """No resource is busy for longer than the bottleneck."""
         m, sets, unit = self.m, self.sets, self.unit
         cutoff = self.guide.cutoff
         low = max(0, self.guide.bound or 0) / unit
         m.bottleneck = pyo.Var(bounds=(low, None if cutoff is None else cutoff / unit))
-        m.load = pyo.ConstraintList()
-        busy: dict[str, list[Any]] = {}
+        m.busy = pyo.ConstraintList()
+        work: dict[str, list[Any]] = {}
         for (name, placement), ticks in sets.duration.items():
             for device in placement.devices:
-                busy.setdefault(device, []).append(ticks / unit * m.place[name, label(placement)])
+                work.setdefault(device, []).append(ticks / unit * m.place[name, label(placement)])
         for copy, ways in self.ways.items():
             for way in ways:
                 for resource in way.resources:
                     column = m.send[_key(copy, way.source)]
-                    busy.setdefault(resource, []).append(way.duration_ns / unit * column)
-        for terms in busy.values():
-            self.reach(m.load, pyo.quicksum(terms), m.bottleneck)
+                    work.setdefault(resource, []).append(way.duration_ns / unit * column)
+        for terms in work.values():
+            self.reach(m.busy, pyo.quicksum(terms), m.bottleneck)
 
     # -- start -------------------------------------------------------------------------------
 
@@ -387,3 +385,6 @@ class _Builder:
             family = column.parent_component().local_name
             named.setdefault(family, {})[column.index()] = column.value
         return named
+
+
+FORMULATION = MaxLoad()
