@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import accumulate
 
 from milp_plan.core import FULL, OperatorRun, Option, PlanningProblem, Value
 
@@ -59,11 +60,30 @@ class Node:
 
 @dataclass
 class Component:
-    """Everything that colocation ties to one site: groups joined by clusters, or one cluster."""
+    """Everything that colocation ties to one site: groups joined by clusters, or one cluster.
+
+    Parameters
+    ----------
+    work
+        Device time of its operators, in ticks.
+    persistent_bytes
+        What they keep there for good.
+    sites
+        Bit set over sites that admit all of them.
+    lives
+        (first, last, bytes) of each value they make: positions of its maker and last reader.
+    """
 
     work: float
     persistent_bytes: int
     sites: int
+    lives: tuple[tuple[int, int, int], ...] = ()
+
+    def stash_bytes(self) -> int:
+        """Largest sum of live values when operators run in topological order."""
+        events = [(first, size) for first, _, size in self.lives]
+        events += [(last + 1, -size) for _, last, size in self.lives]
+        return max(accumulate(size for _, size in sorted(events)), default=0)
 
 
 @dataclass(frozen=True)
@@ -218,7 +238,12 @@ class Quotient:
                 self._components[group] = Component(node.work, 0, node.sites)
         place = {name: i for i, name in enumerate(self.names)}
         for value in graph.values:
-            if value.persistent:
+            if value.producer is not None:
+                first = place[value.producer]
+                last = max((place[consumer] for consumer in value.consumers), default=first)
+                component = self._component(self.key(first))
+                component.lives += ((first, last, _size(value)),)
+            else:
                 homes = {self.key(place[consumer]) for consumer in value.consumers}
                 for home in homes:
                     self._component(home).persistent_bytes += _size(value)
@@ -361,10 +386,14 @@ class Quotient:
         limit = cap if len(known) < len(rooms) else min(cap or max(known), max(known))
         if limit is None:
             return True
-        stored = sum(self._component(key).persistent_bytes for key in keys)
-        if stored + sum(self.nodes[i].held_bytes for i in nodes) <= limit:
+        parts = [self._component(key) for key in keys]
+        stored = sum(part.persistent_bytes for part in parts)
+        held = sum(self.nodes[i].held_bytes for i in nodes)
+        if stored + held > limit and stored + self._peak(self._members(nodes)) > limit:
+            return False
+        if len(parts) == 1 or not known:
             return True
-        return stored + self._peak(self._members(nodes)) <= limit
+        return stored + _joined(parts, sites).stash_bytes() <= max(known)
 
     def _peak(self, members: list[str]) -> int:
         """Bytes a merged cluster holds at once, besides persistent values, at its leanest."""
@@ -443,9 +472,7 @@ class Quotient:
         sites = self.nodes[kept].sites
         for part in parts:
             sites &= part.sites
-        joined = Component(
-            sum(part.work for part in parts), sum(part.persistent_bytes for part in parts), sites
-        )
+        joined = _joined(parts, sites)
         if not groups:
             self._lone[kept] = joined
             return
@@ -458,6 +485,15 @@ def _is_simple(option: Option) -> bool:
     """Whether every site is one device and every layout is ``full``."""
     tables = (*option.reads.values(), *option.writes.values())
     return option.gang == 1 and all(layout == FULL for layout in tables)
+
+
+def _joined(parts: Sequence[Component], sites: int) -> Component:
+    return Component(
+        sum(part.work for part in parts),
+        sum(part.persistent_bytes for part in parts),
+        sites,
+        tuple(life for part in parts for life in part.lives),
+    )
 
 
 def _times(run: OperatorRun) -> tuple[int, int]:
