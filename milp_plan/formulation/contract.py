@@ -1,0 +1,304 @@
+"""What is asked of every formulation, as tests to inherit.
+
+::
+
+    class TestMine(FormulationContract):
+        reference = "mine"          # or a path to a .py file
+
+Run with pytest. The instances are planted (:mod:`.planted`): each has a plan, so no test passes by
+finding nothing to check. Models are solved with the HiGHS that comes with scipy, another build than
+the backend's; override :meth:`FormulationContract.solve` to hold the contract with another solver,
+and :meth:`FormulationContract.optimum` where an oracle knows the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.check import verify
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.lp import CompiledModel
+from milp_plan.lp.from_pyomo import compile_pyomo
+
+from .planted import planted_with_plan
+from .protocol import Formulation, Guide, Neighbourhood, Scale
+from .registry import get
+
+TOLERANCE = 1e-6
+
+
+class Solved(NamedTuple):
+    """What a reference solve gave; ``objective`` and ``vector`` are ``None`` without a solution."""
+
+    objective: float | None
+    vector: NDArray[np.float64] | None
+    infeasible: bool
+
+
+class Instance(NamedTuple):
+    """A planted problem, a valid plan of it, and that plan's value in ticks or bytes."""
+
+    problem: PlanningProblem
+    plan: Plan
+    value: int
+
+
+class FormulationContract:
+    """Tests that every formulation inherits.
+
+    Attributes
+    ----------
+    reference
+        Name of the formulation, or path to its file.
+    seeds
+        Planted instances to try, for each objective of the card.
+    least
+        How many of them it must support, at least.
+    """
+
+    reference: str
+    seeds: range = range(8)
+    least: int = 2
+    _best: ClassVar[dict[type, dict[str, tuple[Plan, int]]]] = {}
+
+    # -- what a subclass may replace ---------------------------------------------------------
+
+    def make_options(self) -> Any:
+        """Return the options to test with: the defaults."""
+        return self.formulation.Options()
+
+    def optimum(self, problem: PlanningProblem) -> int | None:  # noqa: ARG002
+        """Return the optimum, in ticks or bytes, as an oracle knows it; ``None`` without one."""
+        return None
+
+    def solve(self, model: CompiledModel, node_limit: int | None = None) -> Solved:
+        """Solve a model to the end, or until the node limit."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        if model.num_columns == 0:
+            fits = model.violation(np.zeros(0))[0] <= TOLERANCE
+            return Solved(model.offset, np.zeros(0), False) if fits else Solved(None, None, True)
+        answer = milp(
+            model.cost,
+            integrality=model.integrality,
+            bounds=Bounds(model.column_lower, model.column_upper),
+            constraints=LinearConstraint(model.matrix, model.row_lower, model.row_upper),
+            options={"mip_rel_gap": 1e-9, "node_limit": node_limit or 1_000_000_000},
+        )
+        if answer.x is None:
+            return Solved(None, None, infeasible=answer.status == 2)
+        return Solved(float(answer.fun) + model.offset, np.asarray(answer.x), infeasible=False)
+
+    # -- material ----------------------------------------------------------------------------
+
+    @cached_property
+    def formulation(self) -> Formulation:
+        """The formulation under test."""
+        found = get(self.reference).formulation
+        assert found is not None
+        return found
+
+    def instances(self) -> Iterator[Instance]:
+        """Yield the planted instances that the formulation supports."""
+        options = self.make_options()
+        for objective in self.formulation.card.objectives:
+            for seed in self.seeds:
+                problem, plan = planted_with_plan(seed, objective)
+                if self.formulation.unsupported(problem, options) is None:
+                    verdict = verify(problem, plan)
+                    assert verdict.ok, f"planted plan of {problem.name}: {verdict.violations}"
+                    assert verdict.value is not None
+                    yield Instance(problem, plan, verdict.value)
+
+    def compiled(
+        self, problem: PlanningProblem, guide: Guide | None = None
+    ) -> tuple[Any, CompiledModel, Scale]:
+        """Return the model as built, as a matrix, and its scale."""
+        options, guide = self.make_options(), guide or Guide()
+        source = self.formulation.build(problem, options, guide)
+        model = source if isinstance(source, CompiledModel) else compile_pyomo(source)
+        return source, model, self.formulation.scale(problem, options, guide)
+
+    def decoded(
+        self,
+        problem: PlanningProblem,
+        model: CompiledModel,
+        vector: NDArray[np.float64],
+        guide: Guide | None = None,
+    ) -> tuple[Plan, int]:
+        """Return the plan of a solution and its value; the checker must accept it."""
+        values = model.name_values(vector)
+        plan = self.formulation.decode(problem, self.make_options(), guide or Guide(), values)
+        verdict = verify(problem, plan)
+        assert verdict.ok, f"{problem.name}: {'; '.join(map(str, verdict.violations))}"
+        assert verdict.value is not None
+        return plan, verdict.value
+
+    def best(self, problem: PlanningProblem, guide: Guide | None = None) -> tuple[Plan, int]:
+        """Return the plan that the model's optimum stands for; checker and solver must agree."""
+        if guide is not None:
+            return self._solved(problem, guide)
+        known = self._best.setdefault(type(self), {})
+        if problem.fingerprint not in known:
+            known[problem.fingerprint] = self._solved(problem, Guide())
+        return known[problem.fingerprint]
+
+    def _solved(self, problem: PlanningProblem, guide: Guide) -> tuple[Plan, int]:
+        _, model, scale = self.compiled(problem, guide)
+        answer = self.solve(model)
+        assert answer.vector is not None, f"{problem.name}: no solution"
+        assert answer.objective is not None
+        plan, value = self.decoded(problem, model, answer.vector, guide)
+        claim = answer.objective * scale.unit
+        room = _room(scale, claim)
+        assert claim - scale.slack * scale.unit - room <= value <= claim + room, (
+            f"{problem.name}: the plan's value is {value}, the solver says {claim}"
+        )
+        return plan, value
+
+    # -- the contract ------------------------------------------------------------------------
+
+    def test_card_and_switches_say_what_they_are(self) -> None:
+        """The card is filled in, and every switch has a default and a line of help."""
+        card, kind = self.formulation.card, self.formulation.Options
+        assert card.name
+        assert card.title
+        assert card.source
+        assert card.objectives
+        assert is_dataclass(kind), "Options is a dataclass"
+        switches = fields(kind)
+        silent = [switch.name for switch in switches if not switch.metadata.get("help")]
+        assert not silent, f"switches without help: {silent}"
+        assert kind() == kind(), "each switch has a default"
+
+    def test_supports_planted_instances(self) -> None:
+        """It supports enough of the instances for the other tests to mean something."""
+        assert sum(1 for _ in self.instances()) >= self.least
+
+    def test_refuses_in_words(self) -> None:
+        """A problem that is not for it is refused with a reason."""
+        options, card = self.make_options(), self.formulation.card
+        for objective in Objective:
+            for seed in self.seeds:
+                problem, _ = planted_with_plan(seed, objective)
+                reason = self.formulation.unsupported(problem, options)
+                if objective not in card.objectives:
+                    assert reason, f"{objective} is not on the card, yet nothing is said"
+                assert reason is None or reason.strip()
+
+    def test_plans_become_starts_and_plans_again(self) -> None:
+        """A plan becomes a vector that satisfies the model, and from there a plan no worse."""
+        encoded = 0
+        for problem, plan, value in self.instances():
+            source, model, scale = self.compiled(problem)
+            vector = self.start(problem, source, model, plan)
+            if vector is None:
+                continue
+            encoded += 1
+            claim = float(model.cost @ vector + model.offset) * scale.unit
+            slack = scale.slack * scale.unit
+            assert value - _room(scale, claim) <= claim <= value + slack + _room(scale, claim), (
+                f"{problem.name}: a plan of value {value} becomes a start of value {claim}"
+            )
+            again, reached = self.decoded(problem, model, vector)
+            assert reached <= value
+            second = self.start(problem, source, model, again)
+            assert second is not None
+            assert self.decoded(problem, model, second)[1] == reached
+        assert encoded or not self.formulation.card.exact
+
+    def test_relaxation_optimum_and_plans_are_in_order(self) -> None:
+        """Relaxation, optimum and plans are in order; checker, solver and oracle agree."""
+        exact = self.formulation.card.exact
+        for problem, _, planted in self.instances():
+            source, model, scale = self.compiled(problem)
+            relaxed = self.solve(model.relaxed())
+            plan, value = self.best(problem)
+            assert relaxed.objective is not None
+            low = (relaxed.objective - scale.slack) * scale.unit
+            assert low <= value + _room(scale, low), f"{problem.name}: relaxation above optimum"
+            if exact:
+                assert value <= planted, f"{problem.name}: {value} is worse than planted {planted}"
+            known = self.optimum(problem)
+            if known is not None:
+                assert value == known if exact else value >= known, f"{problem.name}: not {known}"
+            vector = self.start(problem, source, model, plan)
+            assert vector is not None, f"{problem.name}: its own plan is no start"
+            assert self.decoded(problem, model, vector)[1] == value
+
+    def test_guides_keep_the_optimum(self) -> None:
+        """Knowing a plan's value or a bound does not change the optimum."""
+        for problem, _, _ in self.instances():
+            _, value = self.best(problem)
+            for guide in (Guide(cutoff=value), Guide(bound=value)):
+                assert self.best(problem, guide)[1] == value, f"{problem.name}: {guide}"
+
+    def test_nothing_fits_into_no_memory(self) -> None:
+        """Where no device has memory, the model has no solution."""
+        if not self.formulation.card.exact:
+            return
+        options = self.make_options()
+        for problem, _, _ in self.instances():
+            none: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names, 0)
+            empty = _with_memory(problem, none)
+            if self.formulation.unsupported(empty, options) is None:
+                _, model, _ = self.compiled(empty)
+                assert self.solve(model).infeasible, f"{problem.name}: a plan without memory"
+
+    def test_repeats_itself(self) -> None:
+        """Two builds are equal in every number; two solves with a node limit give one plan."""
+        for problem, _, _ in self.instances():
+            plans, hashes = [], []
+            for _ in range(2):
+                _, model, _ = self.compiled(problem)
+                hashes.append(model.content_hash)
+                vector = self.solve(model, node_limit=20).vector
+                plans.append(None if vector is None else self.decoded(problem, model, vector))
+            assert hashes[0] == hashes[1], f"{problem.name}: two builds differ"
+            assert plans[0] == plans[1], f"{problem.name}: two solves differ"
+
+    def test_neighbourhoods_hold_the_plan(self) -> None:
+        """With all operators free nothing is lost; with none free placements stay."""
+        if not self.formulation.card.neighbourhoods:
+            return
+        for problem, plan, planted in self.instances():
+            _, optimum = self.best(problem)
+            for free in (frozenset[str](), frozenset(problem.graph.topological_order)):
+                guide = Guide(cutoff=planted, neighbourhood=Neighbourhood(plan, free))
+                source, model, _ = self.compiled(problem, guide)
+                assert self.start(problem, source, model, plan) is not None
+                found, value = self.best(problem, guide)
+                assert optimum <= value <= planted
+                kept = {run.operator: run.placement for run in plan.runs}
+                if free:
+                    assert value == optimum, f"{problem.name}: all free, yet not the optimum"
+                else:
+                    assert kept == {run.operator: run.placement for run in found.runs}
+
+    def start(
+        self, problem: PlanningProblem, source: Any, model: CompiledModel, plan: Plan
+    ) -> NDArray[np.float64] | None:
+        """Return a plan as a vector that satisfies the model; ``None`` only from inexact ones."""
+        values = self.formulation.encode(problem, self.make_options(), source, plan)
+        if values is None:
+            assert not self.formulation.card.exact, f"{problem.name}: a valid plan is no start"
+            return None
+        vector = model.vector(values)
+        amount, where = model.violation(vector)
+        assert amount <= TOLERANCE, f"{problem.name}: the start breaks {where} by {amount}"
+        return vector
+
+
+def _room(scale: Scale, amount: float) -> float:
+    """How far a solver's value may lie from the exact one, in ticks or bytes."""
+    return TOLERANCE * max(abs(amount), scale.unit) * 10
+
+
+def _with_memory(problem: PlanningProblem, memory: dict[str, int | None]) -> PlanningProblem:
+    return replace(problem, cluster=problem.cluster.with_memory(memory))
