@@ -72,7 +72,7 @@ def _too_much(quotient: Quotient, nodes: list[int], caps: Caps) -> bool:
     keys = dict.fromkeys(map(quotient.key, nodes))
     tied = sum(quotient.component(i).work for i in dict(zip(keys, nodes, strict=False)).values())
     work = sum(quotient.nodes[i].work for i in nodes)
-    return work > caps.work or (len(keys) > 1 and tied > caps.component_work)
+    return work > caps.work or (len(keys) > 1 and work < tied > caps.component_work)
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,9 @@ class _Round:
             head = min(ties.heads[a], ties.heads[b])
             path = head + sum(works) + min(ties.tails[a], ties.tails[b])
             glued = saved >= min(works)
-            if not glued and (sum(works) > caps.component_work or path > caps.path):
+            alone = sum(works) == quotient.nodes[i].work + quotient.nodes[j].work
+            too_much = sum(works) > caps.component_work and not alone
+            if not glued and (too_much or path > caps.path):
                 continue
             score = self._score(i, j)
             if score is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from milp_plan.core import MemoryLaw, Objective, Operator, PlanningProblem, Value
+from milp_plan.core import MemoryLaw, Objective, Operator, PlanningProblem
 
 from .composite import Choice, layouts
 from .contraction import contract
@@ -46,9 +46,10 @@ class ZeroLengthAbsorption:
 
     Persistent values of X move with it, and copies may lie longer in the third case: harmless
     where the site is the same (first case of persistence), or where no device can ever run out
-    of memory and the objective does not count it. What X leaves to a member of R on the other
-    side of r would lie there while r runs; such an X joins only if r reads it too. The static
-    law counts copies that last no time, so the step leaves its problems alone.
+    of memory and the objective does not count it. A value never has to lie there while r runs
+    without having to do with r: who stands after r joined when it read from R alone, so no X
+    that joins later feeds it, and likewise before r. The static law counts copies that last no
+    time, so the step leaves its problems alone.
     """
 
     name = "zero-length operators"
@@ -121,12 +122,7 @@ class _Absorption:
         for hosts, others, ahead in ((readers, suppliers, True), (suppliers, readers, False)):
             if len(hosts) == 1:
                 host = self.clusters[next(iter(hosts))]
-                crossing = made if ahead else [v for v in read if v.producer in host.members]
-                if (
-                    self._agree(cluster, host, bool(others))
-                    and self._sides(crossing, host, ahead)
-                    and self._put(cluster, host, ahead)
-                ):
+                if self._agree(cluster, host, bool(others)) and self._put(cluster, host, ahead):
                     return True
         return False
 
@@ -143,17 +139,6 @@ class _Absorption:
         if not bound:
             return True
         return group is not None and self.graph.operator(cluster.core).group == group and self.roomy
-
-    def _sides(self, crossing: list[Value], host: _Cluster, ahead: bool) -> bool:
-        """Whether nothing new lies on the site while the core runs."""
-        if self.roomy:
-            return True
-        far = set(host.after if ahead else host.before)
-        for value in crossing:
-            ends = value.consumers if ahead else (value.producer,)
-            if any(end in far for end in ends) and host.core not in value.consumers:
-                return False
-        return True
 
     def _put(self, cluster: _Cluster, host: _Cluster, ahead: bool) -> bool:
         joined = _Cluster(host.core, host.before, host.after)

@@ -1,0 +1,128 @@
+"""Twins among devices and operators: swapping them maps optimal plans to optimal plans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from milp_plan.check import verify
+from milp_plan.coarsen import interchangeable_devices, interchangeable_operators
+from milp_plan.core import (
+    FULL,
+    Channel,
+    Cluster,
+    Device,
+    DeviceClass,
+    Operator,
+    Option,
+    Plan,
+    PlanningProblem,
+    Value,
+)
+from tests.support.problems import random_problem_with_plan
+
+from .drafts import problem_of, single, small_cluster
+
+
+def devices_of(cluster: Cluster) -> tuple[tuple[str, ...], ...]:
+    return interchangeable_devices(problem_of([Operator("a", single(1))], [], cluster))
+
+
+def test_equal_devices_are_one_class():
+    assert devices_of(small_cluster(3)) == (("d0", "d1", "d2"),)
+
+
+def test_memory_class_and_channels_tell_devices_apart():
+    cluster = small_cluster(3)
+    assert devices_of(cluster.with_memory({"d2": 5})) == (("d0", "d1"),)
+    classes = (*cluster.device_classes, DeviceClass("slow", None))
+    other = (*cluster.devices[:2], Device("d2", "slow", None))
+    assert devices_of(replace(cluster, device_classes=classes, devices=other)) == (("d0", "d1"),)
+    assert devices_of(replace(cluster, channels=cluster.channels[1:])) == ()
+    slower = [
+        replace_channel(c, 9) if "d2" in (c.source, c.target) else c for c in cluster.channels
+    ]
+    assert devices_of(replace(cluster, channels=tuple(slower))) == (("d0", "d1"),)
+    one_way = [replace_channel(c, 9) if c.target == "d0" else c for c in cluster.channels]
+    assert devices_of(replace(cluster, channels=tuple(one_way))) == (("d1", "d2"),)
+
+
+def replace_channel(channel: Channel, latency: int) -> Channel:
+    return replace(channel, latency_ns=latency)
+
+
+def test_groups_must_be_kept():
+    cluster = small_cluster(4)
+    pairs = replace(cluster, groups=(("d0", "d1"), ("d2", "d3")))
+    assert devices_of(pairs) == (("d0", "d1"), ("d2", "d3"))
+    crossed = replace(cluster, groups=(("d0", "d1"), ("d2", "d1")))
+    assert devices_of(crossed) == (("d0", "d2"),)
+
+
+def test_swapping_twin_devices_keeps_any_plan():
+    swapped = 0
+    for seed in range(150):
+        problem, plan = random_problem_with_plan(seed)
+        for first, second, *_ in interchangeable_devices(problem):
+            swap = {first: second, second: first}
+            other = _moved(problem, plan, swap)
+            assert verify(problem, other).value == verify(problem, plan).value
+            assert verify(problem, other).ok, (seed, verify(problem, other).violations)
+            swapped += 1
+    assert swapped > 5
+
+
+def _moved(problem: PlanningProblem, plan: Plan, swap: dict[str, str]) -> Plan:
+    """The plan with two devices exchanged; a group that holds both keeps its order."""
+
+    def site(devices: tuple[str, ...]) -> tuple[str, ...]:
+        image = tuple(swap.get(d, d) for d in devices)
+        sites = problem.cluster.sites(len(devices))
+        return image if image in sites else next(s for s in sites if set(s) == set(image))
+
+    runs = tuple(replace(run, devices=site(run.devices)) for run in plan.runs)
+    moved = tuple(replace(t, source=site(t.source), target=site(t.target)) for t in plan.transfers)
+    return replace(plan, runs=runs, transfers=moved)
+
+
+def expert(name: str, ticks: int = 4) -> Operator:
+    return Operator(name, single(ticks))
+
+
+def graph_of_experts(*experts: Operator, sizes: dict[str, int] | None = None) -> PlanningProblem:
+    names = [operator.name for operator in experts]
+    operators = [Operator("gate", single(1)), *experts, Operator("mix", single(1))]
+    values = [Value("x", "gate", tuple(names), {FULL: 2})]
+    values += [Value(f"w{n}", None, (n,), {FULL: (sizes or {}).get(n, 3)}) for n in names]
+    values += [Value(f"y{n}", n, ("mix",), {FULL: 2}) for n in names]
+    return problem_of(operators, values)
+
+
+def test_experts_are_twins():
+    problem = graph_of_experts(expert("e0"), expert("e1"), expert("e2"))
+    assert interchangeable_operators(problem) == (("e0", "e1", "e2"),)
+
+
+def test_what_tells_operators_apart():
+    unlike = graph_of_experts(expert("e0"), expert("e1"), expert("e2", 5))
+    assert interchangeable_operators(unlike) == (("e0", "e1"),)
+    heavy = graph_of_experts(expert("e0"), expert("e1"), sizes={"e1": 9})
+    assert interchangeable_operators(heavy) == ()
+    grouped = graph_of_experts(replace(expert("e0"), group="g"), expert("e1"))
+    assert interchangeable_operators(grouped) == (("e0", "e1"),)
+    tied = replace(grouped.graph.operator("mix"), group="g")
+    operators = (*grouped.graph.operators[:-1], tied)
+    problem = replace(grouped, graph=replace(grouped.graph, operators=operators))
+    assert interchangeable_operators(problem) == ()
+
+
+def test_layout_of_the_reader_tells_operators_apart():
+    plain = graph_of_experts(expert("e0"), expert("e1"))
+    sizes = {FULL: 2, "packed": 1}
+    values = tuple(
+        replace(v, bytes=sizes, reshard_ns={(FULL, "packed"): 1}) if v.name[0] == "y" else v
+        for v in plain.graph.values
+    )
+    picky = Operator("mix", (Option("single", {"fast": 1}, reads={"ye0": "packed"}),))
+    operators = (*plain.graph.operators[:-1], picky)
+    graph = replace(plain.graph, operators=operators, values=values)
+    assert interchangeable_operators(replace(plain, graph=graph)) == ()
