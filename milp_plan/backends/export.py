@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
 
 from milp_plan.core import BackendFailureError
 from milp_plan.io import write_document
@@ -46,6 +50,7 @@ def write_model(model: CompiledModel, path: str | Path, format: ModelFormat) -> 
     check_version()
     import highspy
 
+    model = model if model.num_columns else _with_a_column(model)
     highs = highspy.Highs()
     highs.setOptionValue("log_to_console", False)
     _pass_model(highs, model)
@@ -59,6 +64,20 @@ def write_model(model: CompiledModel, path: str | Path, format: ModelFormat) -> 
         if highspy.HighsStatus.kError in (passed, answer) or not written.is_file():
             raise BackendFailureError(f"HiGHS does not write the model as {format}")
         write_document(path, written.read_bytes())
+
+
+def _with_a_column(model: CompiledModel) -> CompiledModel:
+    """Give a model without columns one that is 0: the formats have no rows without columns."""
+    nothing = np.zeros(1)
+    return replace(
+        model,
+        cost=nothing,
+        matrix=csr_array(np.ones((model.num_rows, 1))),
+        column_lower=nothing,
+        column_upper=nothing,
+        integrality=np.zeros(1, dtype=np.uint8),
+        columns=[("nothing", None)],
+    )
 
 
 def column_name(family: str, index: Hashable) -> str:

@@ -65,7 +65,7 @@ def verdict_json(instance: PlanningProblem, verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as plain data."""
     return {
         "instance": instance.name,
-        "verdict": "valid" if verdict.ok else "not valid",
+        "verdict": "ok" if verdict.ok else "violated",
         "objective": verdict.objective,
         "value": verdict.value,
         "violations": [asdict(violation) for violation in verdict.violations],

@@ -175,10 +175,11 @@ def _write_model(
     reason = chosen.unsupported(instance, options)
     if reason is not None:
         raise UnsupportedProblemError(f"{instance.name}: {chosen.card.name}: {reason}")
-    source = chosen.build(instance, options, Guide(cutoff=cutoff))
+    guide = Guide(cutoff=cutoff)
+    source = chosen.build(instance, options, guide)
     model = source if isinstance(source, CompiledModel) else compile_pyomo(source)
     write_model(model, output, "lp" if format_name == "lp" else "mps")
-    unit = chosen.unit(instance, options, Guide(cutoff=cutoff))
+    unit = chosen.scale(instance, options, guide).unit
     note(
         f"{instance.name}: {model.num_columns:,} columns, {model.num_rows:,} rows; "
         f"one unit of the objective is {unit:g} ticks or bytes"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import click
 
-from .output import say_json, say_table
+from .output import say, say_json, say_table
 from .quantities import DASH
 
 Row = dict[str, Any]
@@ -27,23 +29,35 @@ def formulations() -> list[Row]:
                 "objectives": [] if card is None else [entry.value for entry in card.objectives],
                 "exact": None if card is None else card.exact,
                 "source": None if card is None else card.source,
-                "file": found.reference,
+                "options": _options(found.formulation),
+                "file": _short(found.reference),
                 "error": found.error,
             }
         )
     return rows
 
 
+def _options(formulation: Any) -> list[Row]:
+    """Switches of a formulation that loaded."""
+    if formulation is None:
+        return []
+    return [
+        {"name": entry.name, "default": entry.default, "help": entry.metadata.get("help", "")}
+        for entry in fields(formulation.Options)
+    ]
+
+
+def _short(reference: str) -> str:
+    """Return a path as seen from here, if it lies below."""
+    path = Path(reference)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else reference
+
+
 def planners() -> list[Row]:
     """Return heuristics by name."""
-    from milp_plan.planners import PLANNERS
+    from milp_plan.planners import PLANNERS, describe
 
-    return [{"name": name, "title": _first_line(planner)} for name, planner in PLANNERS.items()]
-
-
-def _first_line(item: Any) -> str:
-    title = getattr(item, "title", None) or (item.__doc__ or "").strip().split("\n")[0]
-    return str(title).rstrip(".")
+    return [{"name": name, "title": describe(name).rstrip(".")} for name in PLANNERS]
 
 
 def formats() -> list[Row]:
@@ -103,18 +117,36 @@ def list_(what: str | None, as_json: bool) -> None:
         say_json(chosen, pretty=True)
         return
     for name, rows in chosen.items():
-        shown = [key for key in (rows[0] if rows else {}) if any(_known(row[key]) for row in rows)]
-        say_table(shown, [[_text(row[key]) for key in shown] for row in rows], title=name)
+        if not rows:
+            say(f"{name}: none")
+            continue
+        shown = [
+            key for key in rows[0] if key != "options" and any(_known(row[key]) for row in rows)
+        ]
+        numeric = [place for place, key in enumerate(shown) if _is_number(rows[0][key])]
+        texts = [[_text(row[key]) for key in shown] for row in rows]
+        say_table([key.replace("_", " ") for key in shown], texts, title=name, numeric=numeric)
+        if name == "formulations":
+            switches = [
+                [f"{row['name']}: {entry['name']}={entry['default']}", entry["help"]]
+                for row in rows
+                for entry in row["options"]
+            ]
+            say_table(["--option", "says"], switches)
 
 
 def _known(entry: Any) -> bool:
     return entry is not None and entry != []
 
 
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, int) and not isinstance(entry, bool)
+
+
 def _text(entry: Any) -> str:
     if isinstance(entry, bool):
         return "yes" if entry else "no"
-    if isinstance(entry, int):
+    if _is_number(entry):
         return f"{entry:,}"
     if isinstance(entry, list):
         return ", ".join(entry) or DASH

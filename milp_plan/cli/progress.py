@@ -65,11 +65,14 @@ class Quiet:
 
 
 class Log:
-    """Writes a line to standard error when phase, incumbent or bound change."""
+    """Writes a line to standard error when phase, incumbent or bound change.
+
+    Notes count nodes and rounds: a line for each would drown the news.
+    """
 
     def __init__(self, problem: PlanningProblem) -> None:
         self._problem = problem
-        self._last: tuple[str, int | None, int | None, str] | None = None
+        self._last: tuple[str, int | None, int | None] | None = None
         self._said_s = 0.0
 
     def __enter__(self) -> Log:
@@ -80,7 +83,7 @@ class Log:
 
     def __call__(self, progress: Progress) -> None:
         """Write the line if it says something new, or after a while."""
-        news = (progress.phase, progress.incumbent, progress.bound, progress.note)
+        news = (progress.phase, progress.incumbent, progress.bound)
         if news != self._last or progress.elapsed_s - self._said_s >= SILENCE_S:
             self._last, self._said_s = news, progress.elapsed_s
             click.echo(line(self._problem, progress, progress.elapsed_s), err=True)

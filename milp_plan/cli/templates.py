@@ -56,6 +56,7 @@ from milp_plan.api import (
     Option,
     Plan,
     PlanningProblem,
+    Scale,
     Values,
 )
 
@@ -91,9 +92,7 @@ class @CLASS@:
             return "no device can run and hold everything"
         return None
 
-    def build(
-        self, problem: PlanningProblem, options: Options, guide: Guide
-    ) -> pyo.ConcreteModel:
+    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
         """Write the model."""
         work = self._work(problem, options)
         m = pyo.ConcreteModel("@NAME@")
@@ -102,9 +101,9 @@ class @CLASS@:
         m.total = pyo.Objective(expr=pyo.quicksum(ticks * m.on[d] for d, ticks in work.items()))
         return m
 
-    def unit(self, problem: PlanningProblem, options: Options, guide: Guide) -> float:
-        """Ticks per unit of the objective."""
-        return 1.0
+    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
+        """One unit of the objective is one tick."""
+        return Scale(1.0)
 
     def decode(
         self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
@@ -219,6 +218,7 @@ class Test@CLASS@(FormulationContract):
 
 
 def test_card_has_the_name_of_the_file() -> None:
+    """It can be called by name when the file lies in ``formulations/``."""
     found = load_file(FILE)
     assert found.error is None
     assert found.name == FILE.stem

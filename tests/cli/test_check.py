@@ -1,0 +1,105 @@
+"""``check`` and ``explain``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli.exits import Exit
+from tests.report.plans import plan_of_two_devices
+
+from .cases import VALUE_NS, call, instance_file, late_plan, plan_file
+
+
+def test_valid_plan(tmp_path: Path) -> None:
+    result = call("check", instance_file(tmp_path), plan_file(tmp_path))
+    assert result.exit_code == Exit.DONE
+    assert result.stdout == "two-devices: valid, makespan 14 µs (14000 ticks)\n"
+
+
+def test_broken_plan_lists_what_breaks(tmp_path: Path) -> None:
+    result = call("check", instance_file(tmp_path), plan_file(tmp_path, late_plan()))
+    assert result.exit_code == Exit.NOT_VALID
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("two-devices: not valid, ")
+    assert any("supply" in line and "head" in line for line in lines[1:])
+
+
+def test_json(tmp_path: Path) -> None:
+    instance = instance_file(tmp_path)
+    good = json.loads(call("check", instance, plan_file(tmp_path), "--json").stdout)
+    assert good["verdict"] == "ok"
+    assert good["value"] == VALUE_NS
+    assert good["violations"] == []
+    bad = json.loads(call("check", instance, plan_file(tmp_path, late_plan()), "--json").stdout)
+    assert bad["verdict"] == "violated"
+    assert bad["violations"][0].keys() == {
+        "rule",
+        "subjects",
+        "message",
+        "needed",
+        "available",
+    }
+
+
+def test_plan_of_another_instance(tmp_path: Path) -> None:
+    other = plan_file(tmp_path, replace(plan_of_two_devices(), problem="elsewhere"))
+    for verb in ("check", "explain"):
+        result = call(verb, instance_file(tmp_path), other)
+        assert result.exit_code == Exit.BAD_INPUT
+        assert result.stderr == (
+            f"error: {other}: problem: found a plan for 'elsewhere', expected a plan for "
+            "'two-devices'; name the instance and the plan that belong together\n"
+        )
+
+
+def test_instance_in_place_of_a_plan(tmp_path: Path) -> None:
+    instance = instance_file(tmp_path)
+    result = call("check", instance, instance)
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "plan" in result.stderr
+
+
+def test_checked_under_less_memory(tmp_path: Path) -> None:
+    files = instance_file(tmp_path), plan_file(tmp_path)
+    result = call("check", *files, "--memory-scale", "1/2")
+    assert result.exit_code == Exit.NOT_VALID
+    assert "memory" in result.stdout
+
+
+def test_checked_for_another_objective(tmp_path: Path) -> None:
+    files = instance_file(tmp_path), plan_file(tmp_path)
+    result = call("check", *files, "--objective", "peak_memory")
+    assert result.stdout == "two-devices: valid, peak_memory 4 MiB (4194304 bytes)\n"
+
+
+@pytest.mark.parametrize("scale", ["0", "-1", "much", "1/0"])
+def test_memory_scale_is_a_positive_number(scale: str, tmp_path: Path) -> None:
+    result = call("check", instance_file(tmp_path), plan_file(tmp_path), f"--memory-scale={scale}")
+    assert result.exit_code == Exit.USAGE
+    assert "--memory-scale" in result.stderr
+
+
+def test_explain_in_words(tmp_path: Path) -> None:
+    instance = instance_file(tmp_path)
+    result = call("explain", instance, plan_file(tmp_path))
+    assert result.exit_code == Exit.DONE
+    assert "critical chain" in result.stdout
+    broken = call("explain", instance, plan_file(tmp_path, late_plan()))
+    assert broken.exit_code == Exit.NOT_VALID
+    assert "not valid" in broken.stdout
+
+
+def test_explain_as_json(tmp_path: Path) -> None:
+    instance = instance_file(tmp_path)
+    told = json.loads(call("explain", instance, plan_file(tmp_path), "--json").stdout)
+    assert [entry["device"] for entry in told["memory"]] == ["d0", "d1"]
+    assert told["critical_chain"][-1]["stop_ns"] == VALUE_NS
+    broken = json.loads(
+        call("explain", instance, plan_file(tmp_path, late_plan()), "--json").stdout
+    )
+    assert broken["critical_chain"] == []
+    assert broken["violations"]

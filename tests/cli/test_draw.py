@@ -1,0 +1,126 @@
+"""``plot`` and ``export``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli.exits import Exit
+from tests.report.plans import plan_of_two_devices
+
+from .cases import INSTANCES, call, instance_file, late_plan, plan_file
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+def test_plot(suffix: str, magic: bytes, tmp_path: Path) -> None:
+    picture = tmp_path / f"timeline{suffix}"
+    result = call("plot", instance_file(tmp_path), plan_file(tmp_path), "--output", picture)
+    assert result.exit_code == Exit.DONE
+    assert result.stdout == f"{picture}\n"
+    assert result.stderr == ""
+    assert picture.read_bytes().startswith(magic)
+
+
+def test_plot_draws_a_broken_plan_and_says_so(tmp_path: Path) -> None:
+    picture = tmp_path / "timeline.svg"
+    plan = plan_file(tmp_path, late_plan())
+    result = call("plot", instance_file(tmp_path), plan, "-o", picture)
+    assert result.exit_code == Exit.DONE
+    assert "not valid" in result.stderr
+    assert picture.exists()
+
+
+def test_plot_refuses_other_suffixes(tmp_path: Path) -> None:
+    result = call("plot", tmp_path / "a", tmp_path / "b", "--output", tmp_path / "x.pdf")
+    assert result.exit_code == Exit.USAGE
+    assert ".png or .svg" in result.stderr
+
+
+def test_plot_refuses_unknown_names(tmp_path: Path) -> None:
+    plan = plan_of_two_devices()
+    runs = (replace(plan.runs[0], operator="tail"), replace(plan.runs[1], devices=("d9",)))
+    damaged = plan_file(tmp_path, replace(plan, runs=runs))
+    result = call("plot", instance_file(tmp_path), damaged, "-o", tmp_path / "x.png")
+    assert result.exit_code == Exit.BAD_INPUT
+    assert f"{damaged}: device: found 'd9'" in result.stderr
+    assert f"{damaged}: operator: found 'tail'" in result.stderr
+
+
+def test_plot_needs_a_schedule(tmp_path: Path) -> None:
+    plan = plan_of_two_devices()
+    runs = tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs)
+    timeless = plan_file(tmp_path, replace(plan, runs=runs, transfers=()))
+    result = call("plot", instance_file(tmp_path), timeless, "-o", tmp_path / "x.png")
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "no schedule" in result.stderr
+
+
+def test_export_of_a_trace(tmp_path: Path) -> None:
+    target = tmp_path / "trace.json"
+    result = call(
+        *("export", instance_file(tmp_path), "--format", "perfetto"),
+        *("--plan", plan_file(tmp_path), "--output", target),
+    )
+    assert result.exit_code == Exit.DONE
+    names = {event["name"] for event in json.loads(target.read_text())["traceEvents"]}
+    assert {"embed", "hidden to d1", "memory d0"} <= names
+
+
+def test_export_of_a_trace_needs_a_plan(tmp_path: Path) -> None:
+    result = call(
+        "export", instance_file(tmp_path), "--format", "perfetto", "-o", tmp_path / "x.json"
+    )
+    assert result.exit_code == Exit.USAGE
+    assert "--plan" in result.stderr
+
+
+@pytest.mark.parametrize("format_name", ["lp", "mps"])
+def test_export_of_a_model(format_name: str, tmp_path: Path) -> None:
+    target = tmp_path / f"model.{format_name}"
+    result = call(
+        *("export", instance_file(tmp_path), "--format", format_name, "-o", target),
+        *("--option", "symmetry=false", "--plan", plan_file(tmp_path)),
+    )
+    assert result.exit_code == Exit.DONE
+    assert "columns" in result.stderr
+    assert "place(" in target.read_text()
+
+
+def test_export_of_the_coarse_model_is_smaller(tmp_path: Path) -> None:
+    source = INSTANCES / "two-tower-tiny-inference-2xH100.json"
+    sizes = []
+    for target in ((), ("--target", "2")):
+        path = tmp_path / f"model{len(sizes)}.lp"
+        result = call("export", source, "--format", "lp", "-o", path, *target)
+        assert result.exit_code == Exit.DONE
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < sizes[0]
+
+
+def test_export_refuses_a_cutoff_from_a_broken_plan(tmp_path: Path) -> None:
+    result = call(
+        *("export", instance_file(tmp_path), "--format", "lp", "-o", tmp_path / "x.lp"),
+        *("--plan", plan_file(tmp_path, late_plan())),
+    )
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "no cutoff" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--formulation", "no_such"), Exit.USAGE, "there are: "),
+        (("--formulation", "no_such.py"), Exit.BAD_INPUT, "no_such"),
+        (("--option", "colour=red"), Exit.USAGE, "no option 'colour'"),
+        (("--objective", "bottleneck"), Exit.BAD_INPUT, "operator_schedule"),
+    ],
+)
+def test_export_refuses(options: tuple[str, ...], code: Exit, words: str, tmp_path: Path) -> None:
+    target = tmp_path / "x.lp"
+    result = call("export", instance_file(tmp_path), "--format", "lp", "-o", target, *options)
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert not target.exists()

@@ -1,0 +1,155 @@
+"""``info``, ``bound``, ``list``, ``show-versions``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli import versions
+from milp_plan.cli.exits import Exit
+from milp_plan.cli.listing import KINDS
+from milp_plan.core import Units
+from tests.report.plans import chain, two_devices
+
+from .cases import INSTANCES, call, instance_file
+
+
+def test_info_in_words(tmp_path: Path) -> None:
+    result = call("info", instance_file(tmp_path))
+    assert result.exit_code == Exit.DONE
+    assert "1 forward" not in result.stdout
+    assert "3 (2 forward, 1 backward-input)" in result.stdout
+    assert "2 made, 1 persistent" in result.stdout
+    assert "2 x gpu (4 MiB each)" in result.stdout
+    assert "9 µs at every operator's fastest" in result.stdout
+
+
+def test_info_as_json(tmp_path: Path) -> None:
+    problem = replace(two_devices(), provenance={"source": "by hand"})
+    first, second = instance_file(tmp_path, problem), instance_file(tmp_path, chain(3)[0])
+    result = call("info", first, second, "--json")
+    told, other = (json.loads(line) for line in result.stdout.splitlines())
+    assert told["operators"] == 3
+    assert told["edges"] == 3
+    assert told["depth"] == 3
+    assert told["work_ns"] == 9_000
+    assert told["persistent_bytes"] == 2**20
+    assert told["made_bytes"] == 3 * 2**20
+    assert told["options_per_operator"] == {"least": 1, "most": 1}
+    assert told["devices"][1] == {
+        "name": "d1",
+        "device_class": "gpu",
+        "memory_bytes": 4 * 2**20,
+    }
+    assert told["provenance"] == {"source": "by hand"}
+    assert told["fingerprint"] == problem.fingerprint
+    assert other["instance"] == "chain"
+    assert other["devices"][0]["memory_bytes"] is None
+
+
+def test_info_of_several_options_and_no_limit() -> None:
+    result = call("info", INSTANCES / "gang-beats-single.json")
+    assert "no memory limit" in result.stdout
+    assert "from: lesson" in result.stdout
+    several = call("info", INSTANCES / "gpt-tiny-tensor-2xA100.json")
+    assert "3 to 4" in several.stdout
+
+
+def test_info_without_units(tmp_path: Path) -> None:
+    units = Units("unspecified", "bytes", 10)
+    result = call("info", instance_file(tmp_path, two_devices(units=units)))
+    assert "900 (unit unspecified) at every operator's fastest" in result.stdout
+
+
+@pytest.mark.parametrize("verb", ["info", "bound"])
+def test_good_files_are_shown_beside_bad_ones(verb: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"format": "milp-plan-instance", "version": 1, "name": "x"')
+    result = call(verb, broken, tmp_path / "none.json", instance_file(tmp_path))
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "two-devices" in result.stdout
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith(f"error: {broken}: ")
+    assert lines[-1].startswith(f"error: {tmp_path / 'none.json'}: ")
+
+
+def test_bounds_best_first(tmp_path: Path) -> None:
+    instance = instance_file(tmp_path)
+    result = call("bound", instance)
+    assert result.exit_code == Exit.DONE
+    assert result.stdout.startswith("two-devices: makespan at least 9 µs by ")
+    told = json.loads(call("bound", instance, "--json").stdout)
+    assert told["bound"] == 9_000
+    values = [entry["value"] for entry in told["bounds"]]
+    assert values == sorted(values, reverse=True)
+    assert told["bounds"][0]["name"] == told["bound_name"]
+    assert told["infeasible_because"] is None
+
+
+def test_bound_of_an_infeasible_problem(tmp_path: Path) -> None:
+    arguments = ("bound", instance_file(tmp_path), "--memory-scale", "1/4")
+    result = call(*arguments)
+    assert result.exit_code == Exit.INFEASIBLE
+    assert result.stdout.startswith("two-devices: no plan exists: ")
+    told = json.loads(call(*arguments, "--json").stdout)
+    assert told["bound"] is None
+    assert told["bounds"] == []
+    assert told["infeasible_because"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists(kind: str) -> None:
+    rows = json.loads(call("list", kind, "--json").stdout)[kind]
+    assert rows
+    result = call("list", kind)
+    assert result.exit_code == Exit.DONE
+    for row in rows:
+        assert row["name"] in result.stdout
+
+
+def test_list_of_everything() -> None:
+    told = json.loads(call("list", "--json").stdout)
+    assert list(told) == list(KINDS)
+    exact = {row["name"]: row["exact"] for row in told["formulations"]}
+    assert exact["operator_schedule"] is True
+    switches = {row["name"]: row["options"] for row in told["formulations"]}
+    symmetry = next(entry for entry in switches["operator_schedule"] if entry["name"] == "symmetry")
+    assert symmetry["default"] is True
+    assert symmetry["help"] in call("list", "formulations").stdout
+    assert {row["name"] for row in told["formats"]} == {"native", "dnn-partitioning"}
+    text = call("list").stdout
+    for kind in KINDS:
+        assert f"\n{kind}\n" in f"\n{text}"
+
+
+def test_a_formulation_that_does_not_load_is_listed_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from milp_plan.formulation import registry
+
+    (tmp_path / "bad.py").write_text("import no_such_module\n")
+    monkeypatch.setattr(registry, "shipped_folders", lambda: (tmp_path,))
+    monkeypatch.chdir(tmp_path)
+    (row,) = json.loads(call("list", "formulations", "--json").stdout)["formulations"]
+    assert row["file"] == "bad.py"
+    assert row["name"] == "bad"
+    assert "no_such_module" in row["error"]
+    assert row["exact"] is None
+    assert "no_such_module" in call("list", "formulations").stdout
+
+
+def test_list_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "formats", list)
+    assert call("list", "formats").stdout == "formats: none\n"
+
+
+def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "PACKAGES", ("pyomo", "no-such-package"))
+    told = json.loads(call("show-versions", "--json").stdout)
+    assert told["pyomo"]
+    assert told["no-such-package"] is None
+    assert list(told)[:3] == ["milp_plan", "python", "system"]
+    assert "not installed" in call("show-versions").stdout

@@ -1,0 +1,68 @@
+"""Results as text and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli import output
+from milp_plan.core import Finding, FormulationError, InputError
+
+
+def test_json_is_exact_and_strict(capsys: pytest.CaptureFixture[str]) -> None:
+    content = {"big": 10**30, "nan": math.nan, "inf": [math.inf], "path": Path("a"), "gap": 0.5}
+    output.say_json(content)
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert json.loads(printed) == {
+        "big": 10**30,
+        "nan": None,
+        "inf": [None],
+        "path": "a",
+        "gap": 0.5,
+    }
+
+
+def test_every_finding_is_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    output.complain(
+        InputError(
+            [Finding("a", "1", "2", "correct it", "f"), Finding("b", "1", "2", "correct it")]
+        )
+    )
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "error: f: a: found 1, expected 2; correct it",
+        "error: b: found 1, expected 2; correct it",
+    ]
+
+
+def test_other_errors_name_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    output.complain(FormulationError("no"), Path("x.json"))
+    assert capsys.readouterr().err == "error: x.json: no\n"
+
+
+def test_table_aligns_and_prints_brackets_as_they_are() -> None:
+    lines = output.table_text(
+        ["name", "ticks"], [["[bold]a[/bold]", "5"], ["b", "1,000"]], title="t", numeric=[1]
+    ).splitlines()
+    assert lines[0] == "t"
+    assert lines[1].split() == ["name", "ticks"]
+    assert lines[3].split() == ["[bold]a[/bold]", "5"]
+    assert lines[3].endswith("    5")
+    assert lines[4].endswith("1,000")
+
+
+def test_table_without_a_head() -> None:
+    assert output.table_text(["", ""], [["a", "b"]]).split() == ["a", "b"]
+
+
+def test_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output.sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "40")
+    text = output.table_text(["a"], [["word " * 30]])
+    assert max(len(line) for line in text.splitlines()) <= 40
+    assert text.count("word") == 30

@@ -1,0 +1,58 @@
+"""Ticks, bytes, gaps and seconds as people read them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.cli.quantities import seconds_text, share_text, size_text, time_text, value_text
+from milp_plan.core import Objective, Units
+from tests.report.plans import two_devices
+
+
+@pytest.mark.parametrize(
+    ("ticks", "text"),
+    [
+        (None, "—"),
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (14_000, "14 µs"),
+        (1_234_567, "1.23457 ms"),
+        (5 * 10**9, "5 s"),
+        (10**30, "1,000,000,000,000,000,000,000 s"),
+    ],
+)
+def test_nanoseconds(ticks: int | None, text: str) -> None:
+    assert time_text(Units(), ticks) == text
+
+
+def test_other_units_keep_the_figures_of_the_source() -> None:
+    assert time_text(Units("unspecified", "bytes", 100), 5_786) == "57.86 (unit unspecified)"
+    assert time_text(Units("us", "bytes", 1), 250_000) == "250,000 (us)"
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"),
+    [(None, "—"), (1023, "1023 B"), (1536, "1.5 KiB"), (80 * 10**9, "74.5058 GiB")],
+)
+def test_bytes(num_bytes: int | None, text: str) -> None:
+    assert size_text(Units(), num_bytes) == text
+
+
+def test_bytes_without_unit() -> None:
+    assert size_text(Units("ns", "unspecified"), 4096) == "4,096 (unit unspecified)"
+
+
+def test_value_has_the_unit_of_the_objective() -> None:
+    problem = two_devices()
+    assert value_text(problem, 2048) == "2.048 µs"
+    assert value_text(replace(problem, objective=Objective.PEAK_MEMORY), 2048) == "2 KiB"
+
+
+def test_shares_and_seconds() -> None:
+    assert share_text(None) == "—"
+    assert share_text(0.03214) == "3.21%"
+    assert seconds_text(None) == "—"
+    assert seconds_text(0.256) == "0.26 s"
+    assert seconds_text(61.23) == "61.2 s"
