@@ -66,7 +66,6 @@ from milp_plan.api import (
     schedule_sets,
 )
 
-
 MARGIN = 0.02
 """Units of time by which a strict order is kept, where a tick is less than that."""
 
@@ -104,11 +103,11 @@ class OperatorSchedule:
 
     def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
         """Write the model."""
-        return _Builder(problem, options, guide).build()
+        return _builder(problem, options, guide).build()
 
     def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
         """Every optimum is a sum of durations (of sizes, for peak memory)."""
-        builder = _Builder(problem, options, guide)
+        builder = _builder(problem, options, guide)
         if problem.objective is Objective.PEAK_MEMORY:
             return Scale(builder.memory_unit, max(1, gcd(*_sizes(problem))))
         return Scale(builder.unit, builder.sets.tick, builder.spread * len(builder.names))
@@ -523,6 +522,17 @@ class _Builder:
         for event, maker in m.later:
             apart = times[maker].start_ns >= times[event].start_ns + self.sets.tick
             m.later[event, maker].set_value(int(apart))
+
+
+_latest: list[_Builder] = []
+
+
+def _builder(problem: PlanningProblem, options: Options, guide: Guide) -> _Builder:
+    """Return the builder of these very arguments; asking for its scale does not start anew."""
+    same = _latest and _latest[0].problem is problem and _latest[0].guide is guide
+    if not same or _latest[0].options != options:
+        _latest[:] = [_Builder(problem, options, guide)]
+    return _latest[0]
 
 
 def _choose(column: Any) -> None:

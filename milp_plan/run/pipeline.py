@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from milp_plan.api import Guide, MemoryLaw, Objective, Plan, PlanningProblem
+from milp_plan.api import Guide, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound, all_bounds, infeasibility
 from milp_plan.check import verify
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Finding, InputError, UnsupportedProblemError, Verdict
 from milp_plan.formulation.registry import Found, get
-from milp_plan.planners import best_plan, compact
+from milp_plan.planners import best_plan
 
+from .compaction import compact
 from .model import ModelAnswer, Solver
 from .polish import Search
 from .record import make_record
 from .settings import Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
 
-BOUND_SHARE, BASELINE_SHARE, MODEL_SHARE = 0.1, 0.2, 0.4
-"""Parts of the time limit that bounds, baselines and a heuristically coarsened model may take."""
+BOUND_SHARE, BASELINE_SHARE = 0.1, 0.2
+"""Parts of the time limit that bounds and baselines may take."""
+
+EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
+"""Parts of the time left that the model may take: on a problem with the original's optimum, whose
+bound counts, and on a heuristically coarsened one, after which the search goes on."""
+
+MOST_EXACT = 1.8
+"""Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
 
 def solve(
@@ -189,17 +198,20 @@ class _Run:
         """Every heuristic, and the user's start."""
         if self.settings.start is not None:
             self.check_start(self.settings.start)
-        deadline = self.limit(BASELINE_SHARE)
-        with self.clock.phase("baselines"):
-            plan, self.baselines = best_plan(
-                self.problem, seed=self.settings.seed, time_limit_s=deadline
-            )
+        plan, self.baselines = self.heuristics(self.problem)
         name = min(
             (n for n, value in self.baselines.items() if value is not None),
             key=lambda n: self.baselines[n] or 0,
             default="",
         )
         self.offer(plan, name, "baselines")
+
+    def heuristics(self, problem: PlanningProblem) -> tuple[Plan | None, dict[str, int | None]]:
+        """Best plan of all heuristics, and what each of them reached."""
+        share = self.limit(BASELINE_SHARE)
+        deadline = None if share is None else time.monotonic() + share
+        with self.clock.phase("baselines"):
+            return best_plan(problem, seed=self.settings.seed, deadline=deadline)
 
     def check_start(self, start: Plan) -> None:
         verdict = verify(self.problem, start)
@@ -212,13 +224,8 @@ class _Run:
 
     def exact_stage(self) -> None:
         """Coarsen, plan the coarse problem by the model, expand."""
-        schedules = self.problem.objective is not Objective.BOTTLENECK
         with self.clock.phase("coarsen"):
-            self.coarsening = (
-                coarsen(self.problem, self.settings.target)
-                if schedules and self.problem.memory_law is MemoryLaw.INSTANT
-                else Coarsening(self.problem)
-            )
+            self.coarsening = self.coarsen()
         coarse = self.coarsening.problem
         self.say("model", f"{len(coarse.graph.operators)} operators")
         start = self.coarse_start(coarse)
@@ -242,7 +249,17 @@ class _Run:
             name = self.found.name if self.coarsening.exact else f"{self.found.name} + coarsening"
             self.offer(plan, name, "expand")
             self.offer_compact(plan, name)
-        self.stop = answer.report.stop
+        if answer.report.stop is not Stop.INFEASIBLE or self.infeasible_because is not None:
+            self.stop = answer.report.stop  # a heuristic step may leave no plan: no proof
+
+    def coarsen(self) -> Coarsening:
+        """Stage one: exact steps alone if they suffice, else clusters that follow the best plan."""
+        if not self.problem.needs_schedule:
+            return Coarsening(self.problem)
+        exact = coarsen(self.problem, self.settings.target, exact_only=True)
+        if len(exact.problem.graph.operators) <= MOST_EXACT * self.settings.target:
+            return exact
+        return coarsen(self.problem, self.settings.target, guide=self.plan)
 
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""
@@ -256,10 +273,7 @@ class _Run:
         if coarse is self.problem:
             return None if self.plan is None or self.value is None else (self.plan, self.value)
         assert self.coarsening is not None
-        with self.clock.phase("baselines"):
-            plan, values = best_plan(
-                coarse, seed=self.settings.seed, time_limit_s=self.limit(BASELINE_SHARE)
-            )
+        plan, values = self.heuristics(coarse)
         if plan is None:
             return None
         expanded = self.coarsening.undo(plan)
@@ -269,14 +283,12 @@ class _Run:
 
     def model_limits(self) -> Limits:
         assert self.coarsening is not None
-        left = self.clock.left_s
-        last = self.coarsening.exact or not self.solver.formulation.card.neighbourhoods
-        share = left if self.repeatable or last else MODEL_SHARE * left
-        if last and self.solver.formulation.card.neighbourhoods and not self.repeatable:
-            share = 0.8 * left
+        share = EXACT_SHARE if self.coarsening.exact else COARSE_SHARE
+        if self.repeatable or not self.solver.formulation.card.neighbourhoods:
+            share = 1.0  # nothing follows, or only node limits may end a stage
         settings = self.settings
         return Limits(
-            time_s=max(1.0, share),
+            time_s=max(1.0, share * self.clock.left_s),
             nodes=settings.node_limit,
             gap=min(settings.gap, 1e-6),
             seed=settings.seed,
@@ -324,7 +336,7 @@ class _Run:
         search = Search(self.problem, self.solver, self.settings, self.plan, self.value, bound)
         self.search = search
         try:
-            search.run(self.clock, lambda value, kind: self.improved(search, kind))
+            search.run(self.clock, lambda kind: self.improved(search, kind))
         finally:
             if search.interrupted:
                 self.stop = Stop.INTERRUPTED

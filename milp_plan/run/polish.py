@@ -42,9 +42,10 @@ class Search:
     size: float = 12.0
     rounds: int = 0
     improvements: dict[str, int] = field(default_factory=dict)
+    disputes: list[str] = field(default_factory=list)
     interrupted: bool = False
 
-    def run(self, clock: Clock, on_value: Callable[[int, str], None]) -> None:
+    def run(self, clock: Clock, on_better: Callable[[str], None]) -> None:
         """Search until the limit, the bound, or an interruption."""
         rng = random.Random(self.settings.seed)
         rounds = self.settings.rounds
@@ -56,7 +57,7 @@ class Search:
             free = CHOOSERS[kind](view, rng, int(self.size))
             if self.step(kind, free, clock):
                 view = PlanView(self.problem, self.plan)
-                on_value(self.value, kind)
+                on_better(kind)
 
     def finished(self, clock: Clock, rounds: int | None) -> bool:
         """Whether to stop."""
@@ -80,6 +81,8 @@ class Search:
         )
         answer = self.solver.run(self.problem, guide, limits, clock, start=self.plan)
         self.interrupted = answer.report.stop is Stop.INTERRUPTED
+        if answer.disputed:
+            self.disputes.append(answer.disputed)
         better = answer.value is not None and answer.value < self.value
         if better and answer.plan is not None and answer.value is not None:
             self.plan, self.value = answer.plan, answer.value

@@ -159,7 +159,13 @@ def _model(answer: Any) -> dict[str, Any]:
 def _search(search: Any) -> dict[str, Any]:
     if search is None:
         return {"polish": None}
-    return {"polish": {"rounds": search.rounds, "improvements": dict(search.improvements)}}
+    return {
+        "polish": {
+            "rounds": search.rounds,
+            "improvements": dict(search.improvements),
+            "disputes": list(search.disputes),
+        }
+    }
 
 
 def _point(point: Progress) -> dict[str, Any]:
