@@ -14,7 +14,8 @@ from enum import StrEnum
 from milp_plan.core import Placement, Plan, PlanningProblem
 
 from .indexed import Indexed, Spot, indexed
-from .timetable import Probe, Timetable
+from .supply import Probe
+from .timetable import Timetable
 
 
 class Rule(StrEnum):

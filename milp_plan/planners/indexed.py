@@ -125,6 +125,9 @@ class Indexed:
         widest = max(spot.workspace for spots in self.spots for spot in spots)
         self.largest_sum = widest + sum(sum(value.bytes.values()) for value in self.values)
         """No device can ever hold more bytes than this."""
+        self.memory_binds = any(
+            limit is not None and limit < self.largest_sum for limit in self.memory
+        )
         self._copies: dict[tuple[int, tuple[int, ...], str], int] = {}
         self._legs: dict[tuple[int, int, str, int, str], tuple[Leg, ...] | None] = {}
         self._unit_spots: dict[tuple[int, int], tuple[Spot, ...]] = {}

@@ -1,0 +1,58 @@
+"""The planners by name. Each takes (problem, seed=0) and returns a valid plan or ``None``."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from milp_plan.core import Plan, PlanningProblem
+
+from .balance import balance_load
+from .clusters import branches
+from .lists import (
+    critical_path,
+    dfs_release,
+    etf_memory,
+    heft,
+    list_critical_path,
+    list_earliest_start,
+    list_longest_first,
+    list_most_successors,
+    list_topological,
+    list_widest,
+    single_device,
+)
+from .peaks import low_peak
+from .splits import contiguous, round_robin_blocks
+
+
+class Planner(Protocol):
+    """A heuristic: deterministic for a given seed."""
+
+    def __call__(self, problem: PlanningProblem, seed: int = 0) -> Plan | None:
+        """Return a plan that obeys every law, or ``None``."""
+        ...
+
+
+PLANNERS: dict[str, Planner] = {
+    "single_device": single_device,
+    "list_topological": list_topological,
+    "list_critical_path": list_critical_path,
+    "list_most_successors": list_most_successors,
+    "list_longest_first": list_longest_first,
+    "list_earliest_start": list_earliest_start,
+    "list_widest": list_widest,
+    "heft": heft,
+    "critical_path": critical_path,
+    "etf_memory": etf_memory,
+    "dfs_release": dfs_release,
+    "contiguous": contiguous,
+    "round_robin_blocks": round_robin_blocks,
+    "branches": branches,
+    "balance_load": balance_load,
+    "low_peak": low_peak,
+}
+
+
+def describe(name: str) -> str:
+    """One line on a planner, with its source where it has one; ``KeyError`` for none."""
+    return (PLANNERS[name].__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,233 @@
+"""List schedulers: free placement, one priority each.
+
+Every planner tries to plan as its source says. When memory gets in the way it tries again more
+carefully: with room left on each device for the operators that are to run there, then without
+using earlier gaps, and last with sites chosen for the little memory they take.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+
+from milp_plan.core import Placement, Plan, PlanningProblem
+
+from .dispatch import Rule, best_probe, dispatch
+from .indexed import indexed
+from .priorities import (
+    bottom_levels,
+    depth_first_order,
+    descendants,
+    frugal_order,
+    processing_times,
+    top_levels,
+)
+from .supply import Probe
+from .timetable import Timetable
+
+Priority = Sequence[str] | Mapping[str, float]
+
+_HEADROOMS = (0, 1, 2, 4)
+
+
+def careful_dispatch(
+    problem: PlanningProblem,
+    priority: Priority,
+    *,
+    rule: Rule = Rule.FINISH,
+    insertion: bool = True,
+    placements: Mapping[str, Placement] | None = None,
+) -> Plan | None:
+    """Dispatch, more and more carefully until a plan comes out."""
+    for headroom in _HEADROOMS:
+        plan = dispatch(
+            problem,
+            priority=priority,
+            placements=placements,
+            rule=rule,
+            insertion=insertion,
+            headroom=headroom,
+        )
+        if plan is not None or not indexed(problem).memory_binds:
+            return plan
+    for other in (rule, Rule.LEAN):
+        plan = dispatch(
+            problem,
+            priority=priority,
+            placements=placements,
+            rule=other,
+            insertion=False,
+            headroom=1,
+        )
+        if plan is not None:
+            return plan
+    return None
+
+
+def list_critical_path(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Longest remaining path first, transfers not counted; devices are only appended to."""
+    levels = bottom_levels(problem, communication=False)
+    return careful_dispatch(problem, levels, insertion=False)
+
+
+def list_most_successors(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """The operator that most others wait for first."""
+    return careful_dispatch(problem, descendants(problem))
+
+
+def list_longest_first(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Longest processing time first (Graham 1969)."""
+    return careful_dispatch(problem, processing_times(problem))
+
+
+def list_topological(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Topological order with ties in file order."""
+    return careful_dispatch(problem, problem.graph.topological_order)
+
+
+def list_earliest_start(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Longest remaining path first, each where it can start earliest: near its inputs."""
+    return careful_dispatch(problem, bottom_levels(problem), rule=Rule.START)
+
+
+def list_widest(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Longest remaining path first, each on as many devices at once as it can use."""
+    if max(len(spot.devices) for spots in indexed(problem).spots for spot in spots) == 1:
+        return None
+    return careful_dispatch(problem, bottom_levels(problem), rule=Rule.WIDEST)
+
+
+def heft(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002): upward rank, insertion."""
+    return careful_dispatch(problem, bottom_levels(problem))
+
+
+def critical_path(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Critical path on one processor (CPOP, Topcuoglu, Hariri, Wu 2002).
+
+    The operators of the longest mean path share the device that runs them fastest; the others
+    go where they finish earliest, largest upward plus downward rank first.
+    """
+    view = indexed(problem)
+    up, down = bottom_levels(problem), top_levels(problem)
+    rank = {name: up[name] + down[name] for name in view.names}
+    longest = max(rank.values())
+    path: list[int] = []
+    for operator in view.topological:
+        follows = not path or operator in view.successors[path[-1]]
+        if follows and rank[view.names[operator]] >= longest * (1 - 1e-9):
+            path.append(operator)
+    sites = set.intersection(*(set(view.unit_sites[view.unit[op]]) for op in path))
+    best: tuple[int, dict[str, Placement]] | None = None
+    for site in sorted(sites):
+        spots = [
+            min((s for s in view.spots[op] if s.site == site), key=lambda s: s.duration)
+            for op in path
+        ]
+        ticks = sum(spot.duration for spot in spots)
+        if best is None or ticks < best[0]:
+            best = (ticks, {view.names[spot.operator]: spot.placement for spot in spots})
+    if best is None:
+        return None
+    return careful_dispatch(problem, rank, placements=best[1])
+
+
+def dfs_release(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Depth first, taking what frees memory first; the frugal one when memory is tight."""
+    plan = careful_dispatch(problem, frugal_order(problem))
+    return plan or careful_dispatch(problem, depth_first_order(problem), insertion=False)
+
+
+def etf_memory(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Earliest task first (Hwang, Chow, Anger, Lee 1989), within the devices' memory.
+
+    Of all ready operators on all devices, the pair that can start earliest is taken; ties go to
+    the longest remaining path.
+    """
+    for headroom in _HEADROOMS:
+        plan = _earliest_task_first(problem, headroom)
+        if plan is not None or not indexed(problem).memory_binds:
+            return plan
+    return None
+
+
+def _earliest_task_first(problem: PlanningProblem, headroom: int) -> Plan | None:
+    view = indexed(problem)
+    table = Timetable(view, insertion=False, headroom=headroom)
+    levels = bottom_levels(problem, communication=False)
+    missing = [len(before) for before in view.predecessors]
+    heap: list[tuple[int, float, int]] = []
+    waiting: list[int] = []
+
+    def offer(operator: int) -> tuple[tuple[int, float, int], Probe] | None:
+        probe = best_probe(table, operator, None, Rule.START)
+        if probe is None:
+            waiting.append(operator)
+            return None
+        return (probe.start, -levels[view.names[operator]], view.position[operator]), probe
+
+    fresh = [operator for operator in view.topological if not missing[operator]]
+    while fresh or heap:
+        for operator in fresh:
+            if (found := offer(operator)) is not None:
+                heapq.heappush(heap, found[0])
+        fresh = []
+        if not heap:
+            break
+        # Starts only get later, mostly: so look again at the earliest, and take it if it still is.
+        operator = view.topological[heapq.heappop(heap)[2]]
+        found = offer(operator)
+        if found is None:
+            continue
+        if heap and found[0] > heap[0]:
+            heapq.heappush(heap, found[0])
+            continue
+        table.commit(found[1])
+        for successor in view.successors[operator]:
+            missing[successor] -= 1
+            if not missing[successor]:
+                fresh.append(successor)
+        if table.freed:
+            fresh += waiting
+            waiting.clear()
+    return None if waiting else table.plan()
+
+
+def _on_site(problem: PlanningProblem, site: int) -> dict[str, Placement] | None:
+    """Everything on one site, fastest options; ``None`` if an operator cannot run there."""
+    view = indexed(problem)
+    placements: dict[str, Placement] = {}
+    for name, spots in zip(view.names, view.spots, strict=True):
+        here = [spot for spot in spots if spot.site == site]
+        if not here:
+            return None
+        placements[name] = min(here, key=lambda spot: spot.duration).placement
+    return placements
+
+
+def single_device(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Everything on the one device (or process group) that is fastest, if it fits."""
+    view = indexed(problem)
+    orders: list[Callable[[PlanningProblem], Sequence[str]]] = [
+        frugal_order,
+        depth_first_order,
+        lambda problem: problem.graph.topological_order,
+    ]
+    best: Plan | None = None
+    seen = set()
+    for site, names in enumerate(view.site_names):
+        devices = [problem.cluster.device(name) for name in names]
+        kind = tuple((device.device_class, device.memory_bytes) for device in devices)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        placements = _on_site(problem, site)
+        if placements is None:
+            continue
+        for order in orders:
+            plan = dispatch(problem, priority=order(problem), placements=placements)
+            if plan is not None:
+                if best is None or plan.stop_ns < best.stop_ns:
+                    best = plan
+                break
+    return best

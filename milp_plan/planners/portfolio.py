@@ -1,0 +1,59 @@
+"""All planners on one problem: the baselines of every table, and the first incumbent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from milp_plan.check import verify
+from milp_plan.core import Plan, PlanningProblem
+
+from .baselines import PLANNERS, Planner
+
+
+def best_plan(
+    problem: PlanningProblem,
+    planners: Mapping[str, Planner] | None = None,
+    seed: int = 0,
+    deadline: float | None = None,
+) -> tuple[Plan | None, dict[str, int | None]]:
+    """Run planners, check every plan, keep the best.
+
+    Parameters
+    ----------
+    problem
+        What to plan.
+    planners
+        Name -> planner; all of :data:`PLANNERS` by default.
+    seed
+        Handed to every planner.
+    deadline
+        Reading of ``time.monotonic()`` after which no further planner is started.
+
+    Returns
+    -------
+    plan, values
+        The best plan with its value claimed (``None`` if nobody found one), and the value per
+        planner that was started (``None`` where it found no plan).
+
+    Raises
+    ------
+    RuntimeError
+        A planner returned a plan that breaks a law: a defect of the planner.
+    """
+    best: Plan | None = None
+    values: dict[str, int | None] = {}
+    for name, planner in (PLANNERS if planners is None else planners).items():
+        if deadline is not None and time.monotonic() >= deadline:
+            break
+        plan = planner(problem, seed=seed)
+        if plan is None:
+            values[name] = None
+            continue
+        verdict = verify(problem, plan)
+        if not verdict.ok or verdict.value is None:
+            raise RuntimeError(f"planner {name!r} broke a law: {verdict.violations[0]}")
+        values[name] = verdict.value
+        if best is None or best.value is None or verdict.value < best.value:
+            best = plan.claimed(problem.objective.value, verdict.value, name)
+    return best, values

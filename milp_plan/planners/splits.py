@@ -1,0 +1,136 @@
+"""Pipelines: an order of colocation groups cut into consecutive stages, one per device.
+
+The only way out when weights fill the devices and groups tie the backward half of a layer to its
+forward half. Compare PipeDream (Narayanan et al., SOSP 2019) and Tarnawski et al. (NeurIPS 2020),
+who cut exactly; here the cut of a fixed order is balanced by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from milp_plan.core import Placement, Plan, PlanningProblem
+
+from .dispatch import dispatch
+from .indexed import Indexed, indexed
+from .objective import objective_value
+from .priorities import bottom_levels, depth_first_order, frugal_order
+from .stages import Stages
+
+Placements = dict[str, Placement]
+
+_SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
+_EFFORT = 60_000
+"""Operators scheduled in all, roughly, per planner; at least eight candidates are tried."""
+
+
+def contiguous(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Consecutive stages of the topological order, balanced by work and cut to fit memory."""
+    return best_of(problem, contiguous_placements(indexed(problem)))
+
+
+def round_robin_blocks(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+    """Consecutive stages dealt out to the devices in turn, several per device (interleaving)."""
+    return best_of(problem, _dealt_placements(indexed(problem)))
+
+
+def contiguous_placements(view: Indexed) -> Iterator[Placements]:
+    """Yield cuts, the most promising first: by site sequence, order, number of stages, memory."""
+    for units in unit_orders(view):
+        for sites in site_sequences(view):
+            stages = Stages(view, units, sites)
+            for share in _shares(view):
+                for found in (stages.balance(share), stages.fill(None, share)):
+                    if found is not None:
+                        yield found
+    for units in unit_orders(view):
+        for sites in site_sequences(view):
+            for count in range(len(sites) - 1, 1, -1):
+                stages = Stages(view, units, sites[:count])
+                for share in _shares(view):
+                    found = stages.balance(share)
+                    if found is not None:
+                        yield found
+
+
+def _dealt_placements(view: Indexed) -> Iterator[Placements]:
+    for rounds in (2, 3, 4, 8):
+        for units in unit_orders(view):
+            for sites in site_sequences(view):
+                if len(sites) > 1 and rounds * len(sites) <= len(units):
+                    found = Stages(view, units, list(sites) * rounds).balance(Fraction(0))
+                    if found is not None:
+                        yield found
+
+
+def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan | None:
+    """Schedule each candidate in a few orders; return the best plan found."""
+    view = indexed(problem)
+    tries = max(8, _EFFORT // view.num_operators)
+    levels = bottom_levels(problem)
+    frugal = frugal_order(problem)
+    best: tuple[int, Plan] | None = None
+    seen: set[tuple[Placement, ...]] = set()
+    for placements in candidates:
+        key = tuple(placements[name] for name in view.names)
+        if key in seen:
+            continue
+        seen.add(key)
+        for priority, insertion in ((levels, True), (frugal, True), (frugal, False)):
+            plan = dispatch(problem, priority=priority, placements=placements, insertion=insertion)
+            tries -= 1
+            if plan is not None:
+                value = objective_value(problem, plan)
+                if best is None or value < best[0]:
+                    best = (value, plan)
+                if priority is frugal:
+                    break
+        if tries <= 0:
+            break
+    return None if best is None else best[1]
+
+
+def unit_orders(view: Indexed) -> list[list[int]]:
+    """Units by first appearance in the topological and in the depth-first order."""
+    orders = []
+    for names in (view.problem.graph.topological_order, depth_first_order(view.problem)):
+        units = list(dict.fromkeys(view.unit[operator] for operator in view.numbers(names)))
+        if units not in orders:
+            orders.append(units)
+    return orders
+
+
+def site_sequences(view: Indexed) -> list[Sequence[int]]:
+    """Sequences of disjoint sites of one width: devices as listed, fastest first, then groups."""
+    speeds = device_speeds(view)
+    able = [device for device in range(view.num_devices) if speeds[device] > 0]
+    found: list[Sequence[int]] = [able, sorted(able, key=lambda d: -speeds[d])]
+    widths = sorted({len(site) for site in view.sites if len(site) > 1})
+    for width in widths:
+        taken: set[int] = set()
+        chosen = []
+        for site in range(view.num_devices, len(view.sites)):
+            devices = view.sites[site]
+            if len(devices) == width and taken.isdisjoint(devices):
+                chosen.append(site)
+                taken.update(devices)
+        found.append(chosen)
+    return [list(sites) for sites in dict.fromkeys(tuple(sites) for sites in found) if sites]
+
+
+def device_speeds(view: Indexed) -> list[float]:
+    """How fast each device is: operators it can run over the ticks they take there."""
+    speeds = []
+    for device in range(view.num_devices):
+        ticks = [
+            min(spot.duration for spot in here)
+            for spots in view.spots
+            if (here := [spot for spot in spots if spot.site == device])
+        ]
+        speeds.append(len(ticks) / (1 + sum(ticks)) if ticks else 0.0)
+    return speeds
+
+
+def _shares(view: Indexed) -> tuple[Fraction, ...]:
+    return _SHARES if view.memory_binds else (Fraction(0),)
