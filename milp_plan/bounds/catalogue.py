@@ -19,6 +19,7 @@ from .memory import (
     persistent_peak,
     residence_bound,
 )
+from .milestones import with_milestones
 from .stagger import stagger_bound
 
 logger = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class _Catalogue:
         return tuple(self.found)
 
     def _windows(self) -> None:
-        windows = tight_windows(self.frame, self.deadline)
+        windows = tight_windows(with_milestones(self.frame), self.deadline)
         if windows.dead is None:
             self.found.append(window_bound(windows))
             self.add("head + work + tail", lambda: stagger_bound(windows, self.deadline))

@@ -81,6 +81,40 @@ class Frame:
         self.edges = list(self._find_edges())
         self._prune()
 
+    def derive(
+        self,
+        names: list[str],
+        states: list[list[State]],
+        unit: list[int],
+        order: list[int],
+        edges: list[Edge],
+    ) -> Frame:
+        """Return a frame with more operators, renumbered to ``order``.
+
+        Names that are not in the graph stand for moments, which hold nothing.
+        """
+        frame = Frame.__new__(Frame)
+        frame.problem, frame.holdings, frame.terrain = self.problem, self.holdings, self.terrain
+        frame.obstacle, frame.unit_names = self.obstacle, self.unit_names
+        number = {old: new for new, old in enumerate(order)}
+        frame.names = tuple(names[old] for old in order)
+        frame.index = {name: new for new, name in enumerate(frame.names)}
+        frame.states = [states[old] for old in order]
+        frame.unit = [unit[old] for old in order]
+        frame.units = [[] for _ in self.units]
+        for new, entry in enumerate(frame.unit):
+            frame.units[entry].append(new)
+        frame.edges = [
+            Edge(number[edge.source], number[edge.target], edge.values, edge.links)
+            for edge in edges
+        ]
+        return frame
+
+    def beside(self, number: int) -> int:
+        """Fewest bytes beside lasting ones while an operator runs (see :class:`.Holdings`)."""
+        name = self.names[number]
+        return self.holdings.beside(name) if self.problem.graph.has_operator(name) else 0
+
     def _set_units(self) -> None:
         graph = self.problem.graph
         numbers: dict[tuple[bool, str], int] = {}
@@ -109,6 +143,11 @@ class Frame:
     def single(self) -> bool:
         """Whether every operator runs on one device, whatever its option."""
         return all(self.types[s.site].gang == 1 for states in self.states for s in states)
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether transfers from one device to another run one at a time."""
+        return self.problem.cluster.communication is not CommunicationModel.DELAY
 
     def _fitting(self, number: int) -> list[State]:
         """States of one operator whose devices can hold what it needs while it runs."""
@@ -220,10 +259,7 @@ class Frame:
 
     def _in_turn(self, before: State, after: State) -> bool:
         """Whether values between the two must take turns: one sender, one receiver, one channel."""
-        return (
-            self.problem.cluster.communication is not CommunicationModel.DELAY
-            and self.types[before.site].gang == self.types[after.site].gang == 1
-        )
+        return self.takes_turns and self.types[before.site].gang == self.types[after.site].gang == 1
 
     def _fit_together(self, source: int, target: int, a: int, b: int) -> bool:
         """Whether the units of both ends can share a device of these types."""

@@ -256,7 +256,7 @@ class HeadPass:
             limit = frame.terrain.memory_bytes[key]
             if limit is None:
                 return None
-            room = limit - frame.holdings.beside(frame.names[self.view.flip(v)])
+            room = limit - frame.beside(self.view.flip(v))
         return _Memory(
             self.view.unit[chosen], int(self.view.unit[v]), self.own, room // self.byte_unit
         )

@@ -24,12 +24,13 @@ def segment_times(forward: Separations, backward: Separations, deadline: Deadlin
 
     Proof: suppose the operators between u and v use k devices. Each of these is idle after the
     stop of u until the first of them may start there, and after the last until v may start. The
-    devices of u and those of v may do so by separation alone; on any other device the first
-    operator shares nothing with u, so a value has crossed before (separation *around* u, on the
-    way back), and likewise around v. First operators on different devices belong to different
-    groups. So k t >= work + the sum of the k least such idle times on either side, over different
-    groups; the bound is the least over k. (The idle times are taken over everything after u, or
-    before v, which can only make them smaller.)
+    devices of u and those of v may do so by separation alone, and so may devices whose first
+    (last) operator holds several; on any other device the first operator shares nothing with u,
+    so a value has crossed before (separation *around* u, on the way back), and likewise around v.
+    First operators on different devices belong to different groups. So k t >= work + the sum of
+    the k least such idle times on either side, over different groups; the bound is the least
+    over k. (The idle times are taken over everything after u, or before v, which can only make
+    them smaller.)
 
     Parameters
     ----------
@@ -83,17 +84,18 @@ def _idle(side: Separations, devices: int, deadline: Deadline) -> Array:
     """
     view = side.view
     through, around = side.through, side.around(-1)
-    gangs = view.frame.most_gang
+    gangs = np.array([view.frame.most_gang[view.flip(v)] for v in range(view.size)])
     sums = np.full((view.size, devices), FAR, dtype=np.int64)
     for v in range(view.size):
         deadline.check()
         before = np.flatnonzero(through[:v, v] >= 0)
         if len(before) == 0:
             continue
-        near = int((through[before, v] - view.durations[before]).min())
+        near = through[before, v] - view.durations[before]
         far = np.minimum(around[before, v], FAR) - view.durations[before]
-        gang = gangs[view.flip(v)]
-        times = [near] * gang
+        gang = int(gangs[v])
+        times = [int(near.min())] * gang
+        far = np.where(gangs[before] > 1, near, far)
         times += _least_of_groups(view, before, far, devices - gang)
         total = 0
         for k, time in enumerate(times[:devices]):
