@@ -119,7 +119,7 @@ def show(outcome: Outcome, files: Mapping[str, str]) -> None:
         say(f"  {label:<10} {text}")
     if outcome.baselines:
         say_table(
-            ["planner", str(problem.objective), "this plan is better by"],
+            ["baseline", str(problem.objective), "this plan is better by"],
             _comparison(outcome),
             numeric=[1, 2],
         )

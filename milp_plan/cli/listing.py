@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,18 @@ def formulations() -> list[Row]:
 
 def _options(formulation: Any) -> list[Row]:
     """Switches of a formulation that loaded."""
-    if formulation is None:
+    if formulation is None or not is_dataclass(formulation.Options):
         return []
     return [
-        {"name": entry.name, "default": entry.default, "help": entry.metadata.get("help", "")}
+        {"name": entry.name, "default": _default(entry), "help": entry.metadata.get("help", "")}
         for entry in fields(formulation.Options)
     ]
+
+
+def _default(entry: Field[Any]) -> Any:
+    if entry.default_factory is not MISSING:
+        return entry.default_factory()
+    return None if entry.default is MISSING else entry.default
 
 
 def _short(reference: str) -> str:

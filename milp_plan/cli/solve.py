@@ -16,6 +16,7 @@ from . import answers
 from .exits import Exit, code_of, most_serious
 from .formulations import chosen_switches
 from .inputs import PATH, Variation, plan_of, problems, varied
+from .interrupts import Deferred
 from .output import complain, note, say_json
 from .progress import display
 
@@ -194,6 +195,13 @@ def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[
     settings = run.Settings(start=start, **request.settings)
     with display(problem, quiet=request.quiet) as show:
         outcome = run.solve(problem, settings, show)
+    with Deferred() as interrupt:
+        code = _tell(path, outcome, request)
+    return code, interrupt.asked or outcome.stop is Stop.INTERRUPTED
+
+
+def _tell(path: Path, outcome: Outcome, request: Request) -> Exit:
+    """Write the files of a run, and say what it found."""
     files = _write(outcome, request)
     code = answers.code_of_outcome(outcome)
     if request.as_json:
@@ -201,8 +209,8 @@ def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[
     else:
         answers.show(outcome, files)
     for warning in answers.warnings(outcome):
-        note(f"{problem.name}: {warning}")
-    return code, outcome.stop is Stop.INTERRUPTED
+        note(f"{outcome.problem.name}: {warning}")
+    return code
 
 
 def _write(outcome: Outcome, request: Request) -> dict[str, str]:

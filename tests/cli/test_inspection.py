@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from milp_plan.cli import versions
+from milp_plan.cli import listing, versions
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.listing import KINDS
 from milp_plan.core import Units
@@ -139,6 +140,19 @@ def test_a_formulation_that_does_not_load_is_listed_with_its_error(
     assert "no_such_module" in row["error"]
     assert row["exact"] is None
     assert "no_such_module" in call("list", "formulations").stdout
+
+
+def test_options_of_any_kind_are_listed() -> None:
+    @dataclass(frozen=True)
+    class Options:
+        needed: int
+        many: list[int] = field(default_factory=lambda: [1], metadata={"help": "some"})
+
+    assert listing._options(SimpleNamespace(Options=Options)) == [
+        {"name": "needed", "default": None, "help": ""},
+        {"name": "many", "default": [1], "help": "some"},
+    ]
+    assert listing._options(SimpleNamespace(Options=int)) == []
 
 
 def test_list_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

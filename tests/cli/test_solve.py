@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from milp_plan import run
 from milp_plan.backends import Stop
 from milp_plan.cli import answers
 from milp_plan.cli.exits import Exit
+from milp_plan.cli.interrupts import Deferred
 from milp_plan.cli.solve import solve
 from milp_plan.core import (
     BackendUnavailableError,
@@ -242,6 +245,36 @@ def test_ctrl_c_keeps_the_plan_and_skips_the_rest(
     assert list(here.glob("results/runs/two-devices-*.plan.json"))
     assert f"{files[1]}: skipped" in result.stderr
     assert "chain" not in result.stdout
+
+
+def test_ctrl_c_while_results_are_written_waits(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = run.write_record
+
+    def write(*arguments: Any) -> Path:
+        signal.raise_signal(signal.SIGINT)
+        return written(*arguments)
+
+    monkeypatch.setattr(run, "write_record", write)
+    result = call("solve", instance_file(here), here / "next.json")
+    assert result.exit_code == Exit.DONE
+    assert result.stdout.startswith("two-devices: makespan 14 µs\n")
+    assert "next.json: skipped" in result.stderr
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_interrupts_are_left_alone_outside_the_main_thread() -> None:
+    def use() -> None:
+        with Deferred() as interrupt:
+            found.append(interrupt.asked)
+
+    found: list[bool] = []
+    thread = Thread(target=use)
+    thread.start()
+    thread.join()
+    assert found == [False]
 
 
 def test_ctrl_c_before_the_run_can_catch_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,103 @@
+"""The command as a process of its own: exit codes and Ctrl-C as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli.exits import Exit
+
+from .cases import INSTANCES, REPOSITORY, call, instance_file
+
+COMMAND = [sys.executable, "-c", "from milp_plan.cli.main import main; main()"]
+PATIENCE_S = 120
+"""Only against a test that hangs."""
+
+
+def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
+    """Start the command in a folder."""
+    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [*COMMAND, *(str(argument) for argument in arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end; return exit code and both outputs."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def test_plan_of_a_tiny_instance_is_proved_and_passes_the_check(tmp_path: Path) -> None:
+    instance = INSTANCES / "gang-beats-single.json"
+    code, out, err = finish(start(tmp_path, "solve", instance, "--json", "--time-limit", "20"))
+    assert code == Exit.DONE, err
+    told = json.loads(out)
+    assert told["value"] == told["bound"] == 110
+    assert told["stop"] == "proved"
+    assert told["verdict"] == "ok"
+    assert "incumbent 110 ns" in err
+    assert call("check", instance, tmp_path / told["plan_file"]).exit_code == Exit.DONE
+    assert (tmp_path / told["record_file"]).is_file()
+
+
+def test_a_bad_file_among_good_ones(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    code, out, err = finish(
+        start(tmp_path, "solve", bad, INSTANCES / "gang-beats-single.json", "--time-limit", "20")
+    )
+    assert code == Exit.BAD_INPUT
+    assert "gang-beats-single: makespan 110 ns, proved optimal" in out
+    assert f"error: {bad}: " in err
+
+
+def test_proved_infeasible(tmp_path: Path) -> None:
+    instance = instance_file(tmp_path)
+    code, out, _ = finish(start(tmp_path, "solve", instance, "--memory-scale", "1/4", "--quiet"))
+    assert code == Exit.INFEASIBLE
+    assert out.startswith("two-devices: no plan exists: ")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
+    instance = INSTANCES / "transformer-4xA100.json.gz"
+    other = INSTANCES / "gang-beats-single.json"
+    process = start(tmp_path, "solve", instance, other, "--time-limit", "600", "--json")
+    assert process.stderr is not None
+    heard = []
+    for line in process.stderr:
+        heard.append(line)
+        if "incumbent" in line and "incumbent —" not in line:
+            break
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert code == Exit.DONE, "".join(heard) + err
+    told = json.loads(out)
+    assert told["stop"] == "interrupted"
+    assert told["value"] >= told["bound"]
+    assert f"{other}: skipped after the interruption" in err
+    assert call("check", instance, tmp_path / told["plan_file"]).exit_code == Exit.DONE
+
+
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
+    process = start(tmp_path, "list", "--json")
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    _, _, err = finish(process)
+    assert "Traceback" not in err
