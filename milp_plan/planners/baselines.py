@@ -8,6 +8,7 @@ from milp_plan.core import Plan, PlanningProblem
 
 from .balance import balance_load
 from .clusters import branches
+from .iterated import iterated_greedy
 from .lists import (
     critical_path,
     dfs_release,
@@ -50,6 +51,7 @@ PLANNERS: dict[str, Planner] = {
     "branches": branches,
     "balance_load": balance_load,
     "low_peak": low_peak,
+    "iterated_greedy": iterated_greedy,
 }
 
 

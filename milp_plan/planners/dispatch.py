@@ -145,11 +145,35 @@ def best_probe(table: Timetable, operator: int, fixed: Spot | None, rule: Rule) 
         if spot.site not in allowed:
             continue
         probe = table.probe(spot)
-        if probe is not None:
+        if probe is not None and (view.joined or _leads_on(table, spot)):
             key = _liking(table, probe, rule)
             if best is None or key < best[0]:
                 best = (key, probe)
     return None if best is None else best[1]
+
+
+def _leads_on(table: Timetable, spot: Spot) -> bool:
+    """Whether each reader of what is made there still has a placement all its inputs can reach."""
+    view = table.view
+    readers = dict.fromkeys(r for value, _, _ in spot.writes for r in view.consumers[value])
+    return all(
+        any(_reachable(table, spot, other) for other in view.spots[reader]) for reader in readers
+    )
+
+
+def _reachable(table: Timetable, made: Spot, reader: Spot) -> bool:
+    view = table.view
+    unit = view.unit[reader.operator]
+    site = made.site if unit == view.unit[made.operator] else table.unit_site[unit]
+    if site >= 0 and site != reader.site:
+        return False
+    for value, _ in reader.reads:
+        producer = view.producer[value]
+        run = table.runs[producer]
+        origin = made if producer == made.operator else None if run is None else run.spot
+        if origin is not None and view.legs_between(value, origin, reader) is None:
+            return False
+    return True
 
 
 def _liking(table: Timetable, probe: Probe, rule: Rule) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from milp_plan.core import CommunicationModel, Option, Placement, PlanningProblem
 from milp_plan.core.schedule import transfer_resources
@@ -133,6 +134,14 @@ class Indexed:
         self._unit_spots: dict[tuple[int, int], tuple[Spot, ...]] = {}
         self._unit_persists: dict[tuple[int, int], tuple[tuple[int, str, int], ...]] = {}
         self._spot_by_placement: list[dict[Placement, Spot] | None] = [None] * self.num_operators
+
+    @cached_property
+    def joined(self) -> bool:
+        """Whether every value can get from everywhere to everywhere."""
+        cluster = self.problem.cluster
+        pairs = {(channel.source, channel.target) for channel in cluster.channels}
+        one_layout = all(len(value.bytes) == 1 for value in self.values)
+        return one_layout and len(pairs) == self.num_devices * (self.num_devices - 1)
 
     def _index_sites(self) -> None:
         cluster = self.problem.cluster

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from milp_plan.core import Placement, Plan, PlanningProblem
 
 from .dispatch import Rule, best_probe, dispatch
-from .indexed import indexed
+from .indexed import Indexed, indexed
 from .priorities import (
     bottom_levels,
     depth_first_order,
@@ -105,8 +105,9 @@ def heft(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG00
 def critical_path(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
     """Critical path on one processor (CPOP, Topcuoglu, Hariri, Wu 2002).
 
-    The operators of the longest mean path share the device that runs them fastest; the others
-    go where they finish earliest, largest upward plus downward rank first.
+    The operators of the longest mean path share the device that runs them fastest (a beginning
+    of it, when not all of them fit); the others go where they finish earliest, largest upward
+    plus downward rank first.
     """
     view = indexed(problem)
     up, down = bottom_levels(problem), top_levels(problem)
@@ -117,19 +118,29 @@ def critical_path(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # no
         follows = not path or operator in view.successors[path[-1]]
         if follows and rank[view.names[operator]] >= longest * (1 - 1e-9):
             path.append(operator)
-    sites = set.intersection(*(set(view.unit_sites[view.unit[op]]) for op in path))
+    while path:
+        placements = _fastest_together(view, path)
+        if placements is not None:
+            plan = careful_dispatch(problem, rank, placements=placements)
+            if plan is not None:
+                return plan
+        path = path[: len(path) // 2]  # its weights do not fit on one device: part of it may
+    return None
+
+
+def _fastest_together(view: Indexed, operators: Sequence[int]) -> dict[str, Placement] | None:
+    """Placements of all these operators on the site that runs them fastest, if one can."""
+    sites = set.intersection(*(set(view.unit_sites[view.unit[op]]) for op in operators))
     best: tuple[int, dict[str, Placement]] | None = None
     for site in sorted(sites):
         spots = [
             min((s for s in view.spots[op] if s.site == site), key=lambda s: s.duration)
-            for op in path
+            for op in operators
         ]
         ticks = sum(spot.duration for spot in spots)
         if best is None or ticks < best[0]:
             best = (ticks, {view.names[spot.operator]: spot.placement for spot in spots})
-    if best is None:
-        return None
-    return careful_dispatch(problem, rank, placements=best[1])
+    return None if best is None else best[1]
 
 
 def dfs_release(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001

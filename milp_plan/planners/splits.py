@@ -21,8 +21,12 @@ from .stages import Stages
 Placements = dict[str, Placement]
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
-_EFFORT = 60_000
-"""Operators scheduled in all, roughly, per planner; at least eight candidates are tried."""
+_EFFORT = 24_000
+"""Operators scheduled in all, roughly, per planner."""
+_FEW = 8
+"""Pipelines of fewer stages than this are tried in every length."""
+_LARGE = 500
+"""Above so many operators a candidate gets a second order only if the first found no plan."""
 
 
 def contiguous(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
@@ -36,22 +40,23 @@ def round_robin_blocks(problem: PlanningProblem, seed: int = 0) -> Plan | None: 
 
 
 def contiguous_placements(view: Indexed) -> Iterator[Placements]:
-    """Yield cuts, the most promising first: by site sequence, order, number of stages, memory."""
-    for units in unit_orders(view):
-        for sites in site_sequences(view):
-            stages = Stages(view, units, sites)
-            for share in _shares(view):
-                for found in (stages.balance(share), stages.fill(None, share)):
-                    if found is not None:
-                        yield found
-    for units in unit_orders(view):
-        for sites in site_sequences(view):
-            for count in range(len(sites) - 1, 1, -1):
-                stages = Stages(view, units, sites[:count])
-                for share in _shares(view):
-                    found = stages.balance(share)
-                    if found is not None:
-                        yield found
+    """Yield cuts: as few stages as memory allows, then balanced over all, half, a quarter, ..."""
+    runs = [(units, sites) for sites in site_sequences(view) for units in unit_orders(view)]
+    for units, sites in runs:
+        stages = Stages(view, units, sites)
+        for share in _shares(view):
+            found = stages.fill(None, share)
+            if found is not None:
+                yield found
+    widths = {len(sites) for _, sites in runs}
+    counts = sorted({max(1, width >> by) for width in widths for by in range(width.bit_length())})
+    for count in reversed([*counts, *range(2, min(_FEW, max(widths) + 1))]):
+        for units, sites in runs:
+            stages = Stages(view, units, sites[:count])
+            for share in _shares(view) if 1 < count <= len(sites) else ():
+                found = stages.balance(share)
+                if found is not None:
+                    yield found
 
 
 def _dealt_placements(view: Indexed) -> Iterator[Placements]:
@@ -67,7 +72,7 @@ def _dealt_placements(view: Indexed) -> Iterator[Placements]:
 def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan | None:
     """Schedule each candidate in a few orders; return the best plan found."""
     view = indexed(problem)
-    tries = max(8, _EFFORT // view.num_operators)
+    tries = max(12, _EFFORT // view.num_operators)
     levels = bottom_levels(problem)
     frugal = frugal_order(problem)
     best: tuple[int, Plan] | None = None
@@ -84,7 +89,7 @@ def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan 
                 value = objective_value(problem, plan)
                 if best is None or value < best[0]:
                     best = (value, plan)
-                if priority is frugal:
+                if priority is frugal or view.num_operators > _LARGE:
                     break
         if tries <= 0:
             break
@@ -92,9 +97,15 @@ def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan 
 
 
 def unit_orders(view: Indexed) -> list[list[int]]:
-    """Units by first appearance in the topological and in the depth-first order."""
+    """Units by first appearance in orders of the operators.
+
+    Longest remaining path first (everything about when it is needed), depth first, topological.
+    """
+    problem, position = view.problem, view.position
+    levels = bottom_levels(problem)
+    by_level = sorted(view.names, key=lambda name: (-levels[name], position[view.index[name]]))
     orders = []
-    for names in (view.problem.graph.topological_order, depth_first_order(view.problem)):
+    for names in (by_level, depth_first_order(problem), problem.graph.topological_order):
         units = list(dict.fromkeys(view.unit[operator] for operator in view.numbers(names)))
         if units not in orders:
             orders.append(units)

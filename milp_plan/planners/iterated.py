@@ -1,0 +1,131 @@
+"""Iterated greedy: take part of a plan apart, let the dispatcher put it together again.
+
+Compare R. Ruiz and T. Stützle, "A simple and effective iterated greedy algorithm for the
+permutation flowshop scheduling problem", European Journal of Operational Research 177 (2007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from milp_plan.core import Plan, PlanningProblem
+
+from .dispatch import Rule, dispatch
+from .indexed import Indexed, indexed
+from .lists import critical_path, dfs_release, heft, list_most_successors
+from .objective import objective_value
+from .priorities import bottom_levels, frugal_order
+from .splits import Placements, contiguous
+
+_EFFORT = 30_000
+"""Operators scheduled in all, roughly."""
+_MOST_ROUNDS = 120
+_RULES = (Rule.FINISH, Rule.START, Rule.LEAN)
+
+
+def iterated_greedy(problem: PlanningProblem, seed: int = 0) -> Plan | None:
+    """Best of four quick planners (or of random dispatches, if they find nothing), iterated.
+
+    Each round frees the placements of some units, mostly neighbours, and schedules all again in
+    nearly the order of the plan at hand; an equal or better plan takes its place.
+    """
+    view = indexed(problem)
+    rng = Random(seed)
+    rounds = min(_MOST_ROUNDS, max(8, _EFFORT // view.num_operators))
+    best = _start(problem, rng, rounds)
+    if best is None:
+        return None
+    value, plan = best
+    for _ in range(rounds):
+        found = _round(problem, view, plan, rng)
+        if found is None:
+            continue
+        new = objective_value(problem, found)
+        if new <= value:
+            value, plan = new, found
+    return plan
+
+
+def _start(problem: PlanningProblem, rng: Random, rounds: int) -> tuple[int, Plan] | None:
+    planners = (heft, list_most_successors, critical_path, dfs_release)
+    plans = [plan for planner in planners if (plan := planner(problem)) is not None]
+    if not plans and (cut := contiguous(problem)) is not None:
+        plans = [cut]
+    if not plans:
+        plans = _random_plans(problem, rng, rounds)
+    best: tuple[int, Plan] | None = None
+    for plan in plans:
+        value = objective_value(problem, plan)
+        if best is None or value < best[0]:
+            best = (value, plan)
+    return best
+
+
+def _random_plans(problem: PlanningProblem, rng: Random, rounds: int) -> list[Plan]:
+    """Dispatch at random until one plan comes out, or none after so many rounds."""
+    view = indexed(problem)
+    for number in range(rounds):
+        share = rng.random()
+        fixed = _random_placements(view, rng, share)
+        priority = {name: rng.random() for name in view.names}
+        plan = dispatch(
+            problem,
+            priority=priority if number % 2 else frugal_order(problem),
+            placements=fixed,
+            rule=rng.choice(_RULES),
+            insertion=rng.random() < 0.5,
+            headroom=rng.choice((0, 1)),
+        )
+        if plan is not None:
+            return [plan]
+    return []
+
+
+def _random_placements(view: Indexed, rng: Random, share: float) -> Placements:
+    placements: Placements = {}
+    for unit, sites in enumerate(view.unit_sites):
+        if rng.random() < share:
+            site = rng.choice(sites)
+            for operator in view.units[unit]:
+                here = [spot for spot in view.spots[operator] if spot.site == site]
+                placements[view.names[operator]] = rng.choice(here).placement
+    return placements
+
+
+def _round(problem: PlanningProblem, view: Indexed, plan: Plan, rng: Random) -> Plan | None:
+    starts = {run.operator: run.start_ns or 0 for run in plan.runs}
+    placements = {run.operator: run.placement for run in plan.runs}
+    for unit in _freed_units(view, starts, rng):
+        for operator in view.units[unit]:
+            del placements[view.names[operator]]
+    kind = rng.random()
+    if kind < 0.4:
+        priority = _jittered(bottom_levels(problem), rng)
+    else:
+        span = max(1, plan.stop_ns)
+        blur = rng.choice((0.0, 0.0, 0.02, 0.1))
+        priority = {name: -(start / span) - blur * rng.random() for name, start in starts.items()}
+    return dispatch(
+        problem,
+        priority=priority,
+        placements=placements,
+        rule=rng.choice(_RULES[:2]),
+        insertion=rng.random() < 0.8,
+    )
+
+
+def _jittered(levels: dict[str, float], rng: Random) -> dict[str, float]:
+    spread = rng.choice((0.0, 0.05, 0.2))
+    return {name: level * (1 + spread * rng.random()) for name, level in levels.items()}
+
+
+def _freed_units(view: Indexed, starts: dict[str, int], rng: Random) -> Sequence[int]:
+    """Units whose operators start about the same time, or any units."""
+    count = max(1, min(len(view.units), round(len(view.units) * rng.choice((0.0, 0.05, 0.2, 0.5)))))
+    units = range(len(view.units))
+    if rng.random() < 0.3:
+        return rng.sample(units, count)
+    in_time = sorted(units, key=lambda unit: starts[view.names[view.units[unit][0]]])
+    first = rng.randrange(len(in_time) - count + 1)
+    return in_time[first : first + count]
