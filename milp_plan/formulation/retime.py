@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any
 
 from milp_plan.core import OperatorRun, Placement, Plan, PlanningProblem, Transfer
 from milp_plan.cost import Route
 
 from .sets import ScheduleSets, needed_routes
-
 
 Network = Mapping[str, list[tuple[str, int]]]
 """Task -> (task that follows, least time between their starts)."""
@@ -42,8 +42,9 @@ def retime(
     arcs
         Decided order. Arcs that name a transfer the placements do not call for are ignored.
     hint
-        Start of each task as the solver has it, in any unit. Where arcs contradict each other
-        (tasks closer together than the solver's tolerances), those against it are dropped.
+        Start of each task as the solver has it, in any unit. It decides only where arcs contradict
+        each other or precedence (tasks closer together than the solver's tolerances): those
+        against it are dropped.
     """
     transfers = needed_routes(sets, placements)
     length = {name: sets.duration[name, placements[name]] for name in sets.operators}
@@ -57,32 +58,46 @@ def retime(
         network[producer].append((name, length[producer]))
         for reader in readers:
             network[name].append((reader, route.duration_ns))
-    rank = _ranks(network, hint)
-    for arc in arcs:
-        if arc.before in rank and arc.after in rank and rank[arc.before] < rank[arc.after]:
+    decided = [arc for arc in arcs if arc.before in length and arc.after in length]
+    rank = _ranks(network, decided, hint)
+    for arc in decided:
+        if rank[arc.before] < rank[arc.after]:
             lag = arc.lag_ns + (length[arc.before] if arc.from_stop else 0)
             network[arc.before].append((arc.after, lag))
     start = _longest_paths(network, rank)
     return _plan(sets.problem, placements, transfers, start, length)
 
 
-def _ranks(network: Network, hint: Mapping[Any, float]) -> dict[str, int]:
-    """Order of all tasks by their start in the hint, precedence first."""
-    missing = dict.fromkeys(network, 0)
-    for follows in network.values():
-        for after, _ in follows:
-            missing[after] += 1
+def _ranks(network: Network, decided: list[Arc], hint: Mapping[Any, float]) -> dict[str, int]:
+    """Order of all tasks: precedence first, decided arcs where they allow it, then the hint."""
+    missing = Counter(after for follows in network.values() for after, _ in follows)
+    waiting = Counter(arc.after for arc in decided)
+    later: dict[str, list[str]] = {name: [] for name in network}
+    for arc in decided:
+        later[arc.before].append(arc.after)
     position = {name: number for number, name in enumerate(network)}
-    ready = [(hint.get(name, 0.0), position[name], name) for name in network if not missing[name]]
-    heapify(ready)
+    ready: list[tuple[bool, float, int, str]] = []
+
+    def offer(name: str) -> None:
+        if not missing[name]:
+            heappush(ready, (waiting[name] > 0, hint.get(name, 0.0), position[name], name))
+
+    for name in network:
+        offer(name)
     rank: dict[str, int] = {}
     while ready:
-        _, _, name = heappop(ready)
+        name = heappop(ready)[3]
+        if name in rank:
+            continue  # offered again when it had nothing left to wait for
         rank[name] = len(rank)
         for after, _ in network[name]:
             missing[after] -= 1
             if not missing[after]:
-                heappush(ready, (hint.get(after, 0.0), position[after], after))
+                offer(after)
+        for after in later[name]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                offer(after)
     return rank
 
 
