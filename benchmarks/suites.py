@@ -80,13 +80,14 @@ def _entry(content: dict[str, Any], file: str) -> Entry:
     chosen = os.environ.get(variable) if variable else None
     folder = Path(chosen) if chosen else REPOSITORY / content["folder"]
     path = folder / file
+    label = path.name if Path(file).is_absolute() else file
     if path.is_file():
-        return Entry(file, path)
+        return Entry(label, path)
     where = f"the folder that {variable} names" if chosen else content["folder"]
     ways = [content["remedy"]] if "remedy" in content else []
     if variable and not chosen:
         ways.append(f"set {variable} to their folder")
-    return Entry(file, path, "; ".join([f"not in {where}", *ways]))
+    return Entry(label, path, "; ".join([f"not in {where}", *ways]))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,48 @@
+"""The study of model building on a tiny instance."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+INSTANCES = Path(__file__).resolve().parents[2] / "instances"
+
+
+def test_page_and_numbers(script, tmp_path):
+    model_building = script("model_building")
+    file = INSTANCES / "memory-forces-delay.json"
+    asked = [str(file), "--columns", "0", "--repeats", "1", "--out", str(tmp_path)]
+    assert model_building.main(asked) == 0
+    found = json.loads((tmp_path / "model_building.json").read_text())
+    assert found["columns"] > 10
+    assert found["ours"] == sum(found["seconds"][k] for k in ("build", "compile", "hand over"))
+    assert 0.5 < sum(share for _, share in found["parts"]) <= 1.0 + 1e-9
+    page = (tmp_path / "model_building.md").read_text()
+    assert "The ratio is" in page
+    assert str(tmp_path) not in page
+
+
+def test_bisection_finds_the_size(script, tmp_path):
+    model_building = script("model_building")
+    problem = model_building.read(INSTANCES / "gpt-tiny-training-2xA100.json")
+    coarse, target = model_building.coarse_of_size(problem, 60)
+    assert 2 <= target <= len(problem.graph.operators)
+    assert len(coarse.graph.operators) <= len(problem.graph.operators)
+
+
+def test_lists_give_the_same_matrix_and_solve(script):
+    model_building = script("model_building")
+    problem = model_building.read(INSTANCES / "two-sends-one-port.json")
+    formulation = model_building.get("operator_schedule").formulation
+    source = formulation.build(problem, formulation.Options(), model_building.Guide())
+    model = model_building.compile_pyomo(source)
+    copy = model_building.from_lists(model_building.as_lists(model))
+    assert (copy.matrix != model.matrix).nnz == 0
+    highs = model_building.pass_arrays(copy)
+    highs.run()
+    assert np.isfinite(highs.getInfo().objective_function_value)
+
+
+def test_a_small_ratio_is_said_to_be_kept(script):
+    model_building = script("model_building")
+    assert "within the 3 asked for" in model_building.verdict({"ours": 2.0, "from_lists": 1.0})
