@@ -126,13 +126,16 @@ def _pass_start(highs: Any, job: Job) -> bool | None:
     return bool(highs.setSolution(solution) != highspy.HighsStatus.kError)
 
 
-def _stop(highs: Any, stream: _Stream) -> Stop:
+def _stop(highs: Any, stream: _Stream, model: CompiledModel) -> Stop:
     import highspy
 
     status = highs.getModelStatus()
     kinds = highspy.HighsModelStatus
     if status == kinds.kOptimal:
         return Stop.PROVED
+    if status == kinds.kModelEmpty:  # no columns: the rows hold or they do not
+        holds = (model.row_lower <= 0).all() and (model.row_upper >= 0).all()
+        return Stop.PROVED if holds else Stop.INFEASIBLE
     if status == kinds.kInfeasible:
         return Stop.INFEASIBLE
     if status == kinds.kTimeLimit:
@@ -175,7 +178,7 @@ def solve(job: Job, stream: _Stream) -> None:
     info = highs.getInfo()
     integer = bool(job.model.integrality.any())
     has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    stop = _stop(highs, stream)
+    stop = _stop(highs, stream, job.model)
     value: float | None = info.objective_function_value if has_point else None
     dual: float = info.mip_dual_bound if integer else -math.inf
     if not integer and stop is Stop.PROVED and value is not None:

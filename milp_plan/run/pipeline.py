@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from milp_plan.api import Guide, Plan, PlanningProblem
+from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound, all_bounds, infeasibility
 from milp_plan.check import verify
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Finding, InputError, UnsupportedProblemError, Verdict
 from milp_plan.formulation.registry import Found, get
-from milp_plan.planners import best_plan
+from milp_plan.planners import Annealing, best_plan
 
 from .compaction import compact
 from .model import ModelAnswer, Solver
@@ -29,6 +29,12 @@ BOUND_SHARE, BASELINE_SHARE = 0.1, 0.2
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
 bound counts, and on a heuristically coarsened one, after which the search goes on."""
+
+ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.4, 0.05
+"""Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
+
+ANNEALING_MOVES = 300
+"""Moves of annealing where a run must be repeatable."""
 
 MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
@@ -76,7 +82,11 @@ def solve(
         run.stages()
     except KeyboardInterrupt:
         run.stop = Stop.INTERRUPTED
-    return run.outcome()
+    while True:
+        try:
+            return run.outcome()
+        except KeyboardInterrupt:  # too late to stop anything: the answer is being written up
+            run.stop = Stop.INTERRUPTED
 
 
 def make_options(found: Found, given: Any) -> Any:
@@ -136,6 +146,9 @@ class _Run:
             self.stop = Stop.INFEASIBLE
             return
         self.find_baselines()
+        if not self.proved:
+            self.choose_coarsening()
+            self.anneal()
         if not self.proved:
             self.exact_stage()
         if not self.proved and self.stop is not Stop.INFEASIBLE:
@@ -222,10 +235,38 @@ class _Run:
             )
         self.offer(start, start.planner or "start", "start")
 
-    def exact_stage(self) -> None:
-        """Coarsen, plan the coarse problem by the model, expand."""
+    def choose_coarsening(self) -> None:
+        """Exact steps alone if they suffice, else heuristic clusters as well."""
+        target = self.settings.target
         with self.clock.phase("coarsen"):
-            self.coarsening = self.coarsen()
+            self.coarsening = Coarsening(self.problem)
+            if self.problem.needs_schedule:
+                self.coarsening = coarsen(self.problem, target, exact_only=True)
+                if len(self.coarsening.problem.graph.operators) > MOST_EXACT * target:
+                    self.coarsening = coarsen(self.problem, target, guide=self.plan)
+
+    def anneal(self) -> None:
+        """Local search over places and priorities."""
+        if self.plan is None or self.problem.objective is not Objective.MAKESPAN:
+            return
+        assert self.coarsening is not None
+        share = ANNEALING_SHARE_EXACT if self.coarsening.exact else ANNEALING_SHARE
+        moves = ANNEALING_MOVES if self.repeatable else None
+        limit = self.clock.left_s * (1.0 if self.repeatable else share)
+        search = Annealing(self.problem, self.plan, self.settings.seed)
+        with self.clock.phase("anneal"):
+            search.run(limit, moves, self.annealed)
+        self.say("anneal", f"{search.tried} schedules")
+
+    def annealed(self, plan: Plan) -> None:
+        self.offer(plan, "annealing", "anneal")
+
+    def exact_stage(self) -> None:
+        """Plan the coarse problem by the model, expand."""
+        assert self.coarsening is not None
+        if not self.coarsening.exact:
+            with self.clock.phase("coarsen"):  # again: clusters follow the best plan
+                self.coarsening = coarsen(self.problem, self.settings.target, guide=self.plan)
         coarse = self.coarsening.problem
         self.say("model", f"{len(coarse.graph.operators)} operators")
         start = self.coarse_start(coarse)
@@ -251,15 +292,6 @@ class _Run:
             self.offer_compact(plan, name)
         if answer.report.stop is not Stop.INFEASIBLE or self.infeasible_because is not None:
             self.stop = answer.report.stop  # a heuristic step may leave no plan: no proof
-
-    def coarsen(self) -> Coarsening:
-        """Stage one: exact steps alone if they suffice, else clusters that follow the best plan."""
-        if not self.problem.needs_schedule:
-            return Coarsening(self.problem)
-        exact = coarsen(self.problem, self.settings.target, exact_only=True)
-        if len(exact.problem.graph.operators) <= MOST_EXACT * self.settings.target:
-            return exact
-        return coarsen(self.problem, self.settings.target, guide=self.plan)
 
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""

@@ -101,7 +101,9 @@ def run_key(outcome: Outcome, settings: Settings, found: Found) -> str:
     """Content key of a run: same problem, same settings, same formulation file, same key."""
     content = [
         outcome.problem.fingerprint,
+        found.name,
         found.file_hash,
+        None if settings.start is None else plan_to_json(settings.start).decode(),
         settings.time_limit_s,
         settings.node_limit,
         settings.rounds,
