@@ -1,8 +1,10 @@
 """Everything that returns a plan without being one MILP."""
 
+from .annealing import Annealing
 from .balance import balance_load, unscheduled
 from .baselines import PLANNERS, Planner, describe
 from .dispatch import Rule, dispatch, dispatch_order
+from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
 from .portfolio import best_plan
 from .priorities import (
@@ -16,6 +18,7 @@ from .priorities import (
 
 __all__ = [
     "PLANNERS",
+    "Annealing",
     "Indexed",
     "Planner",
     "Rule",
@@ -26,6 +29,7 @@ __all__ = [
     "descendants",
     "describe",
     "dispatch",
+    "dispatch_earliest",
     "dispatch_order",
     "frugal_order",
     "indexed",
