@@ -13,7 +13,8 @@ from .indexed import Indexed, Spot, indexed
 from .loads import Loads
 from .objective import objective_value
 from .priorities import frugal_order
-from .splits import Placements, contiguous_placements
+from .splits import contiguous_placements
+from .stages import Placements
 
 _STEPS = 40_000
 """Moves tried per start, at most, times 1 over the mean number of operators in a unit."""
@@ -30,14 +31,16 @@ def balance_load(problem: PlanningProblem, seed: int = 0) -> Plan | None:
     """
     view = indexed(problem)
     static = problem.memory_law is MemoryLaw.STATIC
-    limits = view.memory if static else [None] * view.num_devices
+    limits = view.memory
     best: tuple[int, Plan] | None = None
     goal = problem.objective is Objective.BOTTLENECK
     steps = _STEPS * len(view.units) // view.num_operators
     starts = _starts(view, limits) if goal else islice(_starts(view, limits), 1)
     for loads in starts:
         improve(view, loads, Random(seed), steps if goal else steps // _SCHEDULED_SHARE)
-        plan = _plan(problem, loads) if loads.feasible else None
+        # Without the static law the sum over time is pessimistic: the dispatcher decides.
+        fits = loads.feasible or not (loads.broken or static)
+        plan = _plan(problem, loads) if fits else None
         if plan is not None:
             value = objective_value(problem, plan)
             if best is None or value < best[0]:

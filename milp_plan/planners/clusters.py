@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from milp_plan.core import Plan, PlanningProblem
 
 from .indexed import Indexed, Spot, indexed
-from .priorities import mean_durations, mean_transfers
-from .splits import Placements, best_of
+from .priorities import means
+from .splits import best_of
+from .stages import Placements
 
 _CLUSTERS_PER_DEVICE = 8
 
@@ -29,9 +30,10 @@ def linear_clusters(view: Indexed) -> list[int]:
     After a number of paths that depends on the number of devices, what is left joins the cluster
     of an operator it reads from, or the last cluster.
     """
-    work, travel = mean_durations(view), mean_transfers(view)
+    mean = means(view)
+    work, travel = mean.work, mean.travel
     cluster = [-1] * view.num_operators
-    edges: list[list[tuple[int, float]]] = [[] for _ in range(view.num_operators)]
+    edges: list[list[tuple[int, int]]] = [[] for _ in range(view.num_operators)]
     for value, producer in enumerate(view.producer):
         if producer >= 0:
             edges[producer] += [(reader, travel[value]) for reader in view.consumers[value]]
@@ -51,15 +53,15 @@ def linear_clusters(view: Indexed) -> list[int]:
 def _longest_path(
     view: Indexed,
     cluster: Sequence[int],
-    work: Sequence[float],
-    edges: Sequence[Sequence[tuple[int, float]]],
+    work: Sequence[int],
+    edges: Sequence[Sequence[tuple[int, int]]],
 ) -> list[int]:
-    level: dict[int, float] = {}
+    level: dict[int, int] = {}
     after: dict[int, int] = {}
     for operator in reversed(view.topological):
         if cluster[operator] >= 0:
             continue
-        best = 0.0
+        best = 0
         for reader, ticks in edges[operator]:
             if reader in level and ticks + level[reader] > best:
                 best = ticks + level[reader]
@@ -82,7 +84,7 @@ def _spread(view: Indexed, cluster: Sequence[int]) -> Iterator[Placements]:
     were held at once, then as if nothing but persistent values were.
     """
     members: dict[int, list[int]] = {}
-    work = mean_durations(view)
+    work = means(view).work
     for unit, operators in enumerate(view.units):
         longest = max(operators, key=lambda op: work[op])
         members.setdefault(cluster[longest], []).append(unit)

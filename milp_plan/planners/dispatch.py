@@ -68,12 +68,14 @@ def dispatch(
     Returns
     -------
     Plan or None
-        ``None`` when operators are left that fit nowhere.
+        ``None`` when operators are left that fit nowhere, or ``placements`` tears a group apart.
     """
     view = indexed(problem)
-    fixed: list[Spot | None] = view.spots_of(placements or {})
+    fixed = view.spots_of(placements or {})
+    if not view.colocated(fixed):
+        return None
     table = Timetable(view, fixed, insertion=insertion, memory=memory, headroom=headroom)
-    return _run(table, fixed, _ranks(view, priority), rule)
+    return _run(table, fixed, ranks_of(view, priority), rule)
 
 
 def _run(
@@ -120,7 +122,7 @@ def _unblock(
     return False
 
 
-def _ranks(view: Indexed, priority: Sequence[str] | Mapping[str, float]) -> list[float]:
+def ranks_of(view: Indexed, priority: Sequence[str] | Mapping[str, float]) -> list[float]:
     """Rank per operator, the smallest first."""
     ranks: list[float] = [0] * view.num_operators
     if isinstance(priority, Mapping):
@@ -212,10 +214,12 @@ def dispatch_order(
     Returns
     -------
     Plan or None
-        ``None`` when an operator does not fit at its turn.
+        ``None`` when an operator does not fit at its turn, or ``placements`` tears a group apart.
     """
     view = indexed(problem)
     fixed = view.spots_of(placements)
+    if not view.colocated(fixed):
+        return None
     table = Timetable(view, fixed, insertion=insertion, memory=memory)
     for operator in view.numbers(order):
         spot = fixed[operator]

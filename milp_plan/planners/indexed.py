@@ -282,6 +282,19 @@ class Indexed:
             found[operator] = self.spot(operator, placement)
         return found
 
+    def colocated(self, spots: Iterable[Spot | None]) -> bool:
+        """Whether these spots put no colocation group on two sites, or where it cannot run."""
+        site_of: dict[int, int] = {}
+        for spot in spots:
+            if spot is not None:
+                unit = self.unit[spot.operator]
+                if len(self.units[unit]) > 1 and (
+                    site_of.setdefault(unit, spot.site) != spot.site
+                    or spot.site not in self.unit_sites[unit]
+                ):
+                    return False
+        return True
+
     def legs(
         self, value: int, made: tuple[int, str], read: tuple[int, str]
     ) -> tuple[Leg, ...] | None:

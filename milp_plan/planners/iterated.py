@@ -16,7 +16,8 @@ from .indexed import Indexed, indexed
 from .lists import critical_path, dfs_release, heft, list_most_successors
 from .objective import objective_value
 from .priorities import bottom_levels, frugal_order
-from .splits import Placements, contiguous
+from .splits import contiguous
+from .stages import Placements
 
 _EFFORT = 30_000
 """Operators scheduled in all, roughly."""
@@ -48,10 +49,8 @@ def iterated_greedy(problem: PlanningProblem, seed: int = 0) -> Plan | None:
 
 
 def _start(problem: PlanningProblem, rng: Random, rounds: int) -> tuple[int, Plan] | None:
-    planners = (heft, list_most_successors, critical_path, dfs_release)
+    planners = (heft, list_most_successors, critical_path, dfs_release, contiguous)
     plans = [plan for planner in planners if (plan := planner(problem)) is not None]
-    if not plans and (cut := contiguous(problem)) is not None:
-        plans = [cut]
     if not plans:
         plans = _random_plans(problem, rng, rounds)
     best: tuple[int, Plan] | None = None

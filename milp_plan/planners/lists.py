@@ -7,12 +7,12 @@ using earlier gaps, and last with sites chosen for the little memory they take.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping, Sequence
 
 from milp_plan.core import Placement, Plan, PlanningProblem
 
-from .dispatch import Rule, best_probe, dispatch
+from .dispatch import Rule, dispatch
+from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
 from .priorities import (
     bottom_levels,
@@ -22,8 +22,6 @@ from .priorities import (
     processing_times,
     top_levels,
 )
-from .supply import Probe
-from .timetable import Timetable
 
 Priority = Sequence[str] | Mapping[str, float]
 
@@ -155,53 +153,12 @@ def etf_memory(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa:
     Of all ready operators on all devices, the pair that can start earliest is taken; ties go to
     the longest remaining path.
     """
+    levels = bottom_levels(problem)
     for headroom in _HEADROOMS:
-        plan = _earliest_task_first(problem, headroom)
+        plan = dispatch_earliest(problem, priority=levels, headroom=headroom)
         if plan is not None or not indexed(problem).memory_binds:
             return plan
     return None
-
-
-def _earliest_task_first(problem: PlanningProblem, headroom: int) -> Plan | None:
-    view = indexed(problem)
-    table = Timetable(view, insertion=False, headroom=headroom)
-    levels = bottom_levels(problem, communication=False)
-    missing = [len(before) for before in view.predecessors]
-    heap: list[tuple[int, float, int]] = []
-    waiting: list[int] = []
-
-    def offer(operator: int) -> tuple[tuple[int, float, int], Probe] | None:
-        probe = best_probe(table, operator, None, Rule.START)
-        if probe is None:
-            waiting.append(operator)
-            return None
-        return (probe.start, -levels[view.names[operator]], view.position[operator]), probe
-
-    fresh = [operator for operator in view.topological if not missing[operator]]
-    while fresh or heap:
-        for operator in fresh:
-            if (found := offer(operator)) is not None:
-                heapq.heappush(heap, found[0])
-        fresh = []
-        if not heap:
-            break
-        # Starts only get later, mostly: so look again at the earliest, and take it if it still is.
-        operator = view.topological[heapq.heappop(heap)[2]]
-        found = offer(operator)
-        if found is None:
-            continue
-        if heap and found[0] > heap[0]:
-            heapq.heappush(heap, found[0])
-            continue
-        table.commit(found[1])
-        for successor in view.successors[operator]:
-            missing[successor] -= 1
-            if not missing[successor]:
-                fresh.append(successor)
-        if table.freed:
-            fresh += waiting
-            waiting.clear()
-    return None if waiting else table.plan()
 
 
 def _on_site(problem: PlanningProblem, site: int) -> dict[str, Placement] | None:

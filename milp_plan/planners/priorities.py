@@ -2,82 +2,95 @@
 
 from __future__ import annotations
 
-from milp_plan.core import PlanningProblem, Value
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
 
-from .indexed import Indexed, indexed
+from milp_plan.core import PlanningProblem
+
+from .indexed import Indexed, Spot, indexed
 
 _LOOK_BACK = 64
 """How many of the newest ready operators :func:`frugal_order` compares."""
 
 
-def mean_durations(view: Indexed) -> list[float]:
-    """Mean ticks per operator over its sites, best option each; single devices where it can."""
-    means = []
-    for spots in view.spots:
-        best: dict[int, int] = {}
-        narrow = min(len(spot.devices) for spot in spots)
-        for spot in spots:
-            if len(spot.devices) == narrow:
-                best[spot.site] = min(spot.duration, best.get(spot.site, spot.duration))
-        means.append(sum(best.values()) / len(best))
-    return means
+@dataclass(frozen=True)
+class Means:
+    """Mean ticks, exact: integers in units of 1 / ``scale`` ticks, so that equals stay equal.
+
+    ``work`` is per operator over its sites, the best option each, single devices where it can;
+    ``travel`` per value over all channels, 0 without channels or for a persistent value.
+    """
+
+    scale: int
+    work: list[int]
+    travel: list[int]
 
 
-def mean_transfers(view: Indexed) -> list[float]:
-    """Mean ticks per value over all channels, 0 without channels or for a persistent value."""
+def means(view: Indexed) -> Means:
+    """Return the mean durations of operators and transfers."""
+    best = [_best_by_site(spots) for spots in view.spots]
     channels = view.problem.cluster.channels
-    known: dict[tuple[int, int], float] = {}
-    means = []
+    scale = lcm(max(1, len(channels)), *{len(ticks) for ticks in best})
+    known: dict[tuple[int, int], int] = {}
+    travel = []
     for value in view.values:
         if value.persistent or not channels:
-            means.append(0.0)
+            travel.append(0)
             continue
-        key = (_payload(value), value.messages)
+        key = (min(value.payload(layout) for layout in value.bytes), value.messages)
         if key not in known:
             ticks = sum(channel.transfer_ns(*key) for channel in channels)
-            known[key] = ticks / len(channels)
-        means.append(known[key])
-    return means
+            known[key] = ticks * (scale // len(channels))
+        travel.append(known[key])
+    work = [sum(ticks.values()) * (scale // len(ticks)) for ticks in best]
+    return Means(scale, work, travel)
 
 
-def _payload(value: Value) -> int:
-    return min(value.payload(layout) for layout in value.bytes)
+def _best_by_site(spots: Sequence[Spot]) -> dict[int, int]:
+    narrow = min(len(spot.devices) for spot in spots)
+    best: dict[int, int] = {}
+    for spot in spots:
+        if len(spot.devices) == narrow:
+            best[spot.site] = min(spot.duration, best.get(spot.site, spot.duration))
+    return best
 
 
-def _edges(view: Indexed, communication: bool) -> list[dict[int, float]]:
+def _edges(view: Indexed, travel: Sequence[int]) -> list[dict[int, int]]:
     """Operator -> reader -> mean ticks of all that travels between the two."""
-    ticks = mean_transfers(view) if communication else [0.0] * len(view.values)
-    edges: list[dict[int, float]] = [{} for _ in range(view.num_operators)]
-    for number, producer in enumerate(view.producer):
+    edges: list[dict[int, int]] = [{} for _ in range(view.num_operators)]
+    for value, producer in enumerate(view.producer):
         if producer >= 0:
-            for reader in view.consumers[number]:
-                edges[producer][reader] = edges[producer].get(reader, 0.0) + ticks[number]
+            for reader in view.consumers[value]:
+                edges[producer][reader] = edges[producer].get(reader, 0) + travel[value]
     return edges
 
 
 def bottom_levels(problem: PlanningProblem, *, communication: bool = True) -> dict[str, float]:
-    """Longest mean path from each operator to the end, itself included (HEFT's upward rank).
+    """Longest mean path from each operator to the end, itself included, in ticks.
 
-    Equation 8 of Topcuoglu, Hariri, Wu (2002) when communication counts.
+    With ``communication`` it is the upward rank, equation 8 of Topcuoglu, Hariri, Wu (2002).
     """
     view = indexed(problem)
-    work, edges = mean_durations(view), _edges(view, communication)
-    levels = [0.0] * view.num_operators
+    mean = means(view)
+    edges = _edges(view, mean.travel if communication else [0] * len(view.values))
+    levels = [0] * view.num_operators
     for operator in reversed(view.topological):
-        below = max((ticks + levels[r] for r, ticks in edges[operator].items()), default=0.0)
-        levels[operator] = work[operator] + below
-    return dict(zip(view.names, levels, strict=True))
+        below = max((ticks + levels[r] for r, ticks in edges[operator].items()), default=0)
+        levels[operator] = mean.work[operator] + below
+    return {name: level / mean.scale for name, level in zip(view.names, levels, strict=True)}
 
 
 def top_levels(problem: PlanningProblem) -> dict[str, float]:
     """Longest mean path from the beginning to each operator, itself left out (downward rank)."""
     view = indexed(problem)
-    work, edges = mean_durations(view), _edges(view, True)
-    levels = [0.0] * view.num_operators
+    mean = means(view)
+    edges = _edges(view, mean.travel)
+    levels = [0] * view.num_operators
     for operator in view.topological:
         for reader, ticks in edges[operator].items():
-            levels[reader] = max(levels[reader], levels[operator] + work[operator] + ticks)
-    return dict(zip(view.names, levels, strict=True))
+            levels[reader] = max(levels[reader], levels[operator] + mean.work[operator] + ticks)
+    return {name: level / mean.scale for name, level in zip(view.names, levels, strict=True)}
 
 
 def descendants(problem: PlanningProblem) -> dict[str, float]:
@@ -93,7 +106,8 @@ def descendants(problem: PlanningProblem) -> dict[str, float]:
 def processing_times(problem: PlanningProblem) -> dict[str, float]:
     """Mean ticks of each operator."""
     view = indexed(problem)
-    return dict(zip(view.names, mean_durations(view), strict=True))
+    mean = means(view)
+    return {name: work / mean.scale for name, work in zip(view.names, mean.work, strict=True)}
 
 
 def depth_first_order(problem: PlanningProblem) -> tuple[str, ...]:

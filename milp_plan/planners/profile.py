@@ -54,12 +54,13 @@ class Profile:
     ``[times[i], times[i + 1])`` and the last level holds for ever.
     """
 
-    __slots__ = ("levels", "limit", "times")
+    __slots__ = ("_ever", "levels", "limit", "times")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.times = [0]
         self.levels = [0]
+        self._ever = 0  # no level was ever higher
 
     def add(self, start: int, stop: int | None, amount: int) -> None:
         """Change the level by ``amount`` on ``[start, stop)``, or from ``start`` for ever."""
@@ -70,6 +71,8 @@ class Profile:
         last = len(levels) if stop is None else self._breakpoint(stop)
         for i in range(first, last):
             levels[i] += amount
+        if amount > 0:
+            self._ever = max(self._ever, *levels[first:last])
 
     def _breakpoint(self, time: int) -> int:
         times = self.times
@@ -93,6 +96,8 @@ class Profile:
         """Return the earliest time from which ``amount`` more fits for ever, or ``None``."""
         levels, times = self.levels, self.times
         room = self.limit - amount
+        if self._ever <= room:
+            return ready
         if levels[-1] > room:
             return None
         i = len(levels) - 1
@@ -106,7 +111,7 @@ class Profile:
         """Return the earliest start of a window in which ``amount`` more fits, or ``None``."""
         levels, times = self.levels, self.times
         room = self.limit - amount
-        if duration == 0:
+        if duration == 0 or self._ever <= room:
             return ready
         time, i = ready, bisect_right(times, ready) - 1
         count = len(levels)

@@ -13,12 +13,11 @@ from fractions import Fraction
 from milp_plan.core import Placement, Plan, PlanningProblem
 
 from .dispatch import dispatch
+from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
 from .objective import objective_value
 from .priorities import bottom_levels, depth_first_order, frugal_order
-from .stages import Stages
-
-Placements = dict[str, Placement]
+from .stages import Placements, Stages
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
 _EFFORT = 24_000
@@ -42,8 +41,8 @@ def round_robin_blocks(problem: PlanningProblem, seed: int = 0) -> Plan | None: 
 def contiguous_placements(view: Indexed) -> Iterator[Placements]:
     """Yield cuts: as few stages as memory allows, then balanced over all, half, a quarter, ..."""
     runs = [(units, sites) for sites in site_sequences(view) for units in unit_orders(view)]
-    for units, sites in runs:
-        stages = Stages(view, units, sites)
+    whole = [Stages(view, units, sites) for units, sites in runs]
+    for stages in whole:
         for share in _shares(view):
             found = stages.fill(None, share)
             if found is not None:
@@ -51,10 +50,9 @@ def contiguous_placements(view: Indexed) -> Iterator[Placements]:
     widths = {len(sites) for _, sites in runs}
     counts = sorted({max(1, width >> by) for width in widths for by in range(width.bit_length())})
     for count in reversed([*counts, *range(2, min(_FEW, max(widths) + 1))]):
-        for units, sites in runs:
-            stages = Stages(view, units, sites[:count])
-            for share in _shares(view) if 1 < count <= len(sites) else ():
-                found = stages.balance(share)
+        for stages in whole:
+            for share in _shares(view) if 1 < count <= len(stages) else ():
+                found = stages.balance(share, count)
                 if found is not None:
                     yield found
 
@@ -82,14 +80,14 @@ def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan 
         if key in seen:
             continue
         seen.add(key)
-        for priority, insertion in ((levels, True), (frugal, True), (frugal, False)):
-            plan = dispatch(problem, priority=priority, placements=placements, insertion=insertion)
+        for priority, way in ((levels, dispatch), (levels, dispatch_earliest), (frugal, dispatch)):
+            plan = way(problem, priority=priority, placements=placements)
             tries -= 1
             if plan is not None:
                 value = objective_value(problem, plan)
                 if best is None or value < best[0]:
                     best = (value, plan)
-                if priority is frugal or view.num_operators > _LARGE:
+                if view.num_operators > _LARGE:
                     break
         if tries <= 0:
             break

@@ -10,8 +10,10 @@ from milp_plan.core import Placement
 
 from .indexed import Indexed, Spot
 
+Placements = dict[str, Placement]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class _Load:
     """What a unit puts on a stage."""
 
@@ -40,7 +42,10 @@ class Stages:
         self._view = view
         self._units = units
         self._sites = sites
-        self._loads: dict[tuple[int, int], _Load | None] = {}
+        by_site = {site: [self._compile(unit, site) for unit in units] for site in set(sites)}
+        self._rows = [by_site[site] for site in sites]
+        columns = zip(*self._rows, strict=True)
+        self._total = sum(max(load.work if load else 0 for load in loads) for loads in columns)
         self._room = [
             min(
                 (limit for d in view.sites[site] if (limit := view.memory[d]) is not None),
@@ -48,12 +53,6 @@ class Stages:
             )
             for site in sites
         ]
-
-    def _load(self, unit: int, site: int) -> _Load | None:
-        key = (unit, site)
-        if key not in self._loads:
-            self._loads[key] = self._compile(unit, site)
-        return self._loads[key]
 
     def _compile(self, unit: int, site: int) -> _Load | None:
         view = self._view
@@ -72,7 +71,10 @@ class Stages:
             working=max(spot.working_bytes for spot in spots),
         )
 
-    def fill(self, most_work: int | None, kept_share: Fraction) -> dict[str, Placement] | None:
+    def __len__(self) -> int:
+        return len(self._sites)
+
+    def fill(self, most_work: int | None, kept_share: Fraction) -> Placements | None:
         """Fill stage after stage up to a limit of work and the stage's memory.
 
         Parameters
@@ -83,19 +85,24 @@ class Stages:
             Which share of everything a stage's operators make and others read counts as held at
             once. At 1 every order of the operators fits into memory, transfers in apart.
         """
-        placements: dict[str, Placement] = {}
+        loads = self._fill(most_work, kept_share, len(self._sites))
+        return None if loads is None else self._placements(loads)
+
+    def _fill(self, most_work: int | None, kept_share: Fraction, count: int) -> list[_Load] | None:
+        found: list[_Load] = []
         part, parts = kept_share.numerator, kept_share.denominator
         stage, work, kept, working, held = 0, 0, 0, 0, 0
         seen: set[tuple[int, str, int]] = set()
-        names = self._view.names
-        for unit in self._units:
+        for position in range(len(self._units)):
             while True:
-                if stage == len(self._sites):
+                if stage == count:
                     return None
-                load = self._load(unit, self._sites[stage])
+                load = self._rows[stage][position]
                 if load is not None:
-                    new = [entry for entry in load.persists if entry not in seen]
-                    extra = sum(amount for _, _, amount in new)
+                    extra = 0
+                    for entry in load.persists:
+                        if entry not in seen:
+                            extra += entry[2]
                     total = parts * (held + extra + max(working, load.working))
                     total += part * (kept + load.kept)
                     room = self._room[stage]
@@ -104,28 +111,33 @@ class Stages:
                         break
                 stage, work, kept, working, held = stage + 1, 0, 0, 0, 0
                 seen = set()
-            seen.update(new)
-            held, work, kept = held + extra, work + load.work, kept + load.kept
+            if extra:
+                seen.update(load.persists)
+                held += extra
+            work, kept = work + load.work, kept + load.kept
             working = max(working, load.working)
-            placements.update((names[spot.operator], spot.placement) for spot in load.spots)
-        return placements
+            found.append(load)
+        return found
 
-    def balance(self, kept_share: Fraction, tolerance: int = 64) -> dict[str, Placement] | None:
-        """Cut so that the stage with most work has as little as possible, to 1/``tolerance``."""
-        best = self.fill(None, kept_share)
+    def balance(self, kept_share: Fraction, count: int | None = None) -> Placements | None:
+        """Cut so that the stage with most work has as little as possible, to one part in 64.
+
+        ``count`` takes the first stages only.
+        """
+        count = len(self._sites) if count is None else count
+        best = self._fill(None, kept_share, count)
         if best is None:
             return None
-        high = sum(self._largest_work(unit) for unit in self._units)
-        low = 0
-        while high - low > max(1, high // tolerance):
+        high, low = self._total, self._total // (64 * count)
+        while high - low > max(1, high // 64):
             middle = (low + high) // 2
-            found = self.fill(middle, kept_share)
+            found = self._fill(middle, kept_share, count)
             if found is None:
                 low = middle
             else:
                 best, high = found, middle
-        return best
+        return self._placements(best)
 
-    def _largest_work(self, unit: int) -> int:
-        loads = (self._load(unit, site) for site in self._sites)
-        return max((load.work for load in loads if load is not None), default=0)
+    def _placements(self, loads: Sequence[_Load]) -> Placements:
+        names = self._view.names
+        return {names[spot.operator]: spot.placement for load in loads for spot in load.spots}
