@@ -66,7 +66,7 @@ from milp_plan.api import (
     schedule_sets,
 )
 
-MARGIN = 0.02
+MARGIN = 5e-4
 """Units of time by which a strict order is kept, where a tick is less than that."""
 
 
@@ -161,7 +161,7 @@ def _horizon(sets: ScheduleSets, guide: Guide) -> int:
 def _time_unit(sets: ScheduleSets, horizon: int) -> float:
     """Ticks per unit of time: the common tick, doubled until the horizon is below 5,000 units.
 
-    A solver's integrality tolerance of 1e-6 times a big-M of the horizon must stay far below the
+    A solver's integrality tolerance (1e-9) times a big-M of the horizon must stay far below the
     margin that strict orders keep (:data:`MARGIN`).
     """
     unit = sets.tick

@@ -15,8 +15,8 @@ from milp_plan.core import FormulationError, Verdict
 from .settings import Clock
 
 RELATIVE_TOLERANCE = 1e-4
-"""How far a solver's floating-point value may lie from the exact one (feasibility tolerances of
-1e-6 times big-M constants of up to 2e4 units); a model in single ticks must agree exactly."""
+"""How far a solver's floating-point value may lie from the exact one, where a unit of the model is
+more than a grain of the problem; a model that counts in grains must agree exactly."""
 
 
 @dataclass(frozen=True)
