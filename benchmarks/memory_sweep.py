@@ -1,10 +1,11 @@
 """What memory costs: the value of the best plan as every device's memory shrinks step by step.
 
-100 % is what the best plan found without any limit needs: the highest peak among the devices of a
-class. From there the limit falls in steps of a tenth, through the limit of the file if that is
-lower, until it is proved that no plan fits. A plan for a tighter limit is valid under every looser
-one, and a bound for a looser limit holds under every tighter one, so both are carried over, the
-plan after a check on the problem it is carried to; the column "from" says where a plan was found.
+100 % is what the best plan found without any limit needs: the highest peak of any device. From
+there the limit of every device falls in steps of a tenth, through the limit of the file if that
+is lower, until it is proved that no plan fits. A plan for a tighter limit is valid under every
+looser one, and a bound for a looser limit holds under every tighter one, so both are carried
+over, the plan after a check on the problem it is carried to; the column "from" says where a plan
+was found.
 
 ``python benchmarks/memory_sweep.py`` writes ``results/memory_sweep.md``, ``.csv`` and a figure
 per instance; ``--resume`` reuses records in ``results/runs``.
@@ -16,7 +17,6 @@ import argparse
 import csv
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,12 +33,14 @@ from milp_plan.run import Settings
 
 INSTANCES = REPOSITORY / "instances"
 CHOSEN = (
-    "two-tower-tiny-inference-2xH100",
-    "gpt-tiny-inference-2xV100",
     "gpt-tiny-training-2xA100",
-    "moe-tiny-inference-4xA100",
-    "gpt-mini-inference-4xV100",
+    "unet-inference-2xH100",
+    "resnet50-inference-2xA100",
+    "unet-training-4xA100",
+    "moe-mini-training-8xA100",
 )
+"""Several limits lie between the reference and the proof that nothing fits."""
+
 STEPS = 10
 """Steps from the reference down to nothing."""
 
@@ -61,10 +63,8 @@ class Point:
 
     Parameters
     ----------
-    instance, percent
-        Limit in percent of the reference.
-    limit_bytes
-        Largest limit of a device.
+    instance, percent, limit_bytes
+        Limit of every device, in percent of the reference and in bytes.
     problem
         The instance under this limit.
     record, error
@@ -92,25 +92,15 @@ class Point:
     infeasible: str = ""
 
 
-def without_limits(problem: PlanningProblem) -> PlanningProblem:
-    """Return the problem with memory that never binds."""
-    names = problem.cluster.device_names
-    return replace(problem, cluster=problem.cluster.with_memory(dict.fromkeys(names)))
+def limited(problem: PlanningProblem, memory_bytes: int | None) -> PlanningProblem:
+    """Return the problem with this limit on every device; ``None`` means without."""
+    limits = dict.fromkeys(problem.cluster.device_names, memory_bytes)
+    return replace(problem, cluster=problem.cluster.with_memory(limits))
 
 
-def limited(problem: PlanningProblem, memory_bytes: Mapping[str, int]) -> PlanningProblem:
-    """Return the problem with these limits."""
-    return replace(problem, cluster=problem.cluster.with_memory(dict(memory_bytes)))
-
-
-def reference(problem: PlanningProblem, free_plan: Plan) -> dict[str, int]:
-    """Bytes per device from which the sweep starts: the highest peak of its device class."""
-    peaks = verify(without_limits(problem), free_plan).components
-    highest: dict[str, int] = {}
-    for device in problem.cluster.devices:
-        peak = peaks[f"peak_memory {device.name}"]
-        highest[device.device_class] = max(peak, highest.get(device.device_class, 0))
-    return {device.name: highest[device.device_class] for device in problem.cluster.devices}
+def reference(problem: PlanningProblem, free_plan: Plan) -> int:
+    """Bytes of every device at which the sweep starts: the highest peak of any of them."""
+    return verify(limited(problem, None), free_plan).components["peak_memory"]
 
 
 def sweep(
@@ -123,7 +113,7 @@ def sweep(
     RuntimeError
         There is no plan even without limits.
     """
-    record, free_plan = recorded_solve(without_limits(problem), settings, folder, reuse)
+    record, free_plan = recorded_solve(limited(problem, None), settings, folder, reuse)
     if free_plan is None:
         raise RuntimeError(
             f"no plan without limits: {record['infeasible_because'] or 'none found'}"
@@ -131,13 +121,8 @@ def sweep(
     start = reference(problem, free_plan)
     points: list[Point] = []
     for step in range(STEPS, 0, -1):
-        limits = {name: size * step // STEPS for name, size in start.items()}
-        point = Point(
-            problem.name,
-            100 * step // STEPS,
-            max(limits.values()),
-            limited(problem, limits),
-        )
+        limit = start * step // STEPS
+        point = Point(problem.name, 100 * step // STEPS, limit, limited(problem, limit))
         points.append(point)
         _solve(point, settings, folder, reuse)
         print(f"{point.instance} {point.percent} %: {_said(point)}", file=sys.stderr, flush=True)

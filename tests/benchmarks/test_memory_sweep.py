@@ -49,7 +49,7 @@ def test_a_file_that_fails_costs_its_section_only(script, tmp_path):
 def test_carrying_plans_up_and_bounds_down(script, tmp_path):
     memory_sweep, runs = script("memory_sweep"), script("runs")
     problem = next(t.problem for t in TRAPS if t.name == "memory-forces-delay")
-    free = memory_sweep.without_limits(problem)
+    free = memory_sweep.limited(problem, None)
     record, plan = runs.recorded_solve(free, runs.Settings(time_limit_s=3), tmp_path)
     loose = memory_sweep.Point(problem.name, 100, 1, free, bound=170, bound_name="load")
     tight = memory_sweep.Point(problem.name, 90, 1, free, bound=10, bound_name="path")
