@@ -15,7 +15,8 @@ def test_page_and_numbers(script, tmp_path):
     assert model_building.main(asked) == 0
     found = json.loads((tmp_path / "model_building.json").read_text())
     assert found["columns"] > 10
-    assert found["ours"] == sum(found["seconds"][k] for k in ("build", "compile", "hand over"))
+    steps = ("build", "compile", "send to the process", "hand over")
+    assert found["ours"] == sum(found["seconds"][step] for step in steps)
     assert 0.5 < sum(share for _, share in found["parts"]) <= 1.0 + 1e-9
     page = (tmp_path / "model_building.md").read_text()
     assert "The ratio is" in page
