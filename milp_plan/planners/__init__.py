@@ -2,10 +2,11 @@
 
 from .annealing import Annealing
 from .balance import balance_load, unscheduled
-from .baselines import PLANNERS, Planner, describe
+from .baselines import PLANNERS, describe
 from .dispatch import Rule, dispatch, dispatch_order
 from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
+from .planner import Planner
 from .portfolio import best_plan
 from .priorities import (
     bottom_levels,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from milp_plan.core import Plan, PlanningProblem
-
 from .balance import balance_load
 from .clusters import branches
 from .iterated import iterated_greedy
@@ -23,16 +19,8 @@ from .lists import (
     single_device,
 )
 from .peaks import low_peak
+from .planner import Planner
 from .splits import contiguous, round_robin_blocks
-
-
-class Planner(Protocol):
-    """A heuristic: deterministic for a given seed."""
-
-    def __call__(self, problem: PlanningProblem, seed: int = 0) -> Plan | None:
-        """Return a plan that obeys every law, or ``None``."""
-        ...
-
 
 PLANNERS: dict[str, Planner] = {
     "single_device": single_device,

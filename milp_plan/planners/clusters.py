@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from milp_plan.core import Plan, PlanningProblem
 
 from .indexed import Indexed, Spot, indexed
+from .planner import seedless
 from .priorities import means
 from .splits import best_of
 from .stages import Placements
@@ -18,7 +19,8 @@ from .stages import Placements
 _CLUSTERS_PER_DEVICE = 8
 
 
-def branches(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def branches(problem: PlanningProblem) -> Plan | None:
     """Linear clusters (longest paths with their transfers), spread over devices by load."""
     view = indexed(problem)
     return best_of(problem, _spread(view, linear_clusters(view)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from milp_plan.core import CommunicationModel, Option, Placement, PlanningProblem
+from milp_plan.core import CommunicationModel, Option, Placement, Plan, PlanningProblem
 from milp_plan.core.schedule import transfer_resources
 from milp_plan.cost import route_between
 
@@ -134,6 +134,11 @@ class Indexed:
         self._unit_spots: dict[tuple[int, int], tuple[Spot, ...]] = {}
         self._unit_persists: dict[tuple[int, int], tuple[tuple[int, str, int], ...]] = {}
         self._spot_by_placement: list[dict[Placement, Spot] | None] = [None] * self.num_operators
+
+    @cached_property
+    def plans(self) -> dict[str, Plan | None]:
+        """Plans found so far by planners that need no seed, by planner."""
+        return {}
 
     @cached_property
     def joined(self) -> bool:

@@ -11,22 +11,33 @@ from random import Random
 
 from milp_plan.core import Plan, PlanningProblem
 
+from .clusters import branches
 from .dispatch import Rule, dispatch
 from .indexed import Indexed, indexed
-from .lists import critical_path, dfs_release, heft, list_most_successors
+from .lists import critical_path, dfs_release, etf_memory, heft, list_most_successors
 from .objective import objective_value
 from .priorities import bottom_levels, frugal_order
-from .splits import contiguous
+from .splits import contiguous, round_robin_blocks
 from .stages import Placements
 
-_EFFORT = 30_000
+_EFFORT = 45_000
 """Operators scheduled in all, roughly."""
 _MOST_ROUNDS = 120
+_FIRST = (
+    heft,
+    list_most_successors,
+    critical_path,
+    etf_memory,
+    dfs_release,
+    contiguous,
+    round_robin_blocks,
+    branches,
+)
 _RULES = (Rule.FINISH, Rule.START, Rule.LEAN)
 
 
 def iterated_greedy(problem: PlanningProblem, seed: int = 0) -> Plan | None:
-    """Best of four quick planners (or of random dispatches, if they find nothing), iterated.
+    """Best plan of the other planners (or of random dispatches, if they find none), iterated.
 
     Each round frees the placements of some units, mostly neighbours, and schedules all again in
     nearly the order of the plan at hand; an equal or better plan takes its place.
@@ -49,8 +60,7 @@ def iterated_greedy(problem: PlanningProblem, seed: int = 0) -> Plan | None:
 
 
 def _start(problem: PlanningProblem, rng: Random, rounds: int) -> tuple[int, Plan] | None:
-    planners = (heft, list_most_successors, critical_path, dfs_release, contiguous)
-    plans = [plan for planner in planners if (plan := planner(problem)) is not None]
+    plans = [plan for planner in _FIRST if (plan := planner(problem)) is not None]
     if not plans:
         plans = _random_plans(problem, rng, rounds)
     best: tuple[int, Plan] | None = None

@@ -14,6 +14,7 @@ from milp_plan.core import Placement, Plan, PlanningProblem
 from .dispatch import Rule, dispatch
 from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
+from .planner import seedless
 from .priorities import (
     bottom_levels,
     depth_first_order,
@@ -62,45 +63,53 @@ def careful_dispatch(
     return None
 
 
-def list_critical_path(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def list_critical_path(problem: PlanningProblem) -> Plan | None:
     """Longest remaining path first, transfers not counted; devices are only appended to."""
     levels = bottom_levels(problem, communication=False)
     return careful_dispatch(problem, levels, insertion=False)
 
 
-def list_most_successors(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def list_most_successors(problem: PlanningProblem) -> Plan | None:
     """The operator that most others wait for first."""
     return careful_dispatch(problem, descendants(problem))
 
 
-def list_longest_first(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def list_longest_first(problem: PlanningProblem) -> Plan | None:
     """Longest processing time first (Graham 1969)."""
     return careful_dispatch(problem, processing_times(problem))
 
 
-def list_topological(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def list_topological(problem: PlanningProblem) -> Plan | None:
     """Topological order with ties in file order."""
     return careful_dispatch(problem, problem.graph.topological_order)
 
 
-def list_earliest_start(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def list_earliest_start(problem: PlanningProblem) -> Plan | None:
     """Longest remaining path first, each where it can start earliest: near its inputs."""
     return careful_dispatch(problem, bottom_levels(problem), rule=Rule.START)
 
 
-def list_widest(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def list_widest(problem: PlanningProblem) -> Plan | None:
     """Longest remaining path first, each on as many devices at once as it can use."""
     if max(len(spot.devices) for spots in indexed(problem).spots for spot in spots) == 1:
         return None
     return careful_dispatch(problem, bottom_levels(problem), rule=Rule.WIDEST)
 
 
-def heft(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def heft(problem: PlanningProblem) -> Plan | None:
     """Heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002): upward rank, insertion."""
     return careful_dispatch(problem, bottom_levels(problem))
 
 
-def critical_path(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def critical_path(problem: PlanningProblem) -> Plan | None:
     """Critical path on one processor (CPOP, Topcuoglu, Hariri, Wu 2002).
 
     The operators of the longest mean path share the device that runs them fastest (a beginning
@@ -141,13 +150,15 @@ def _fastest_together(view: Indexed, operators: Sequence[int]) -> dict[str, Plac
     return None if best is None else best[1]
 
 
-def dfs_release(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def dfs_release(problem: PlanningProblem) -> Plan | None:
     """Depth first, taking what frees memory first; the frugal one when memory is tight."""
     plan = careful_dispatch(problem, frugal_order(problem))
     return plan or careful_dispatch(problem, depth_first_order(problem), insertion=False)
 
 
-def etf_memory(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def etf_memory(problem: PlanningProblem) -> Plan | None:
     """Earliest task first (Hwang, Chow, Anger, Lee 1989), within the devices' memory.
 
     Of all ready operators on all devices, the pair that can start earliest is taken; ties go to
@@ -173,7 +184,8 @@ def _on_site(problem: PlanningProblem, site: int) -> dict[str, Placement] | None
     return placements
 
 
-def single_device(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def single_device(problem: PlanningProblem) -> Plan | None:
     """Everything on the one device (or process group) that is fastest, if it fits."""
     view = indexed(problem)
     orders: list[Callable[[PlanningProblem], Sequence[str]]] = [

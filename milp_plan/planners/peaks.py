@@ -10,6 +10,7 @@ from milp_plan.core import Objective, Plan, PlanningProblem
 from .dispatch import Rule, dispatch
 from .indexed import indexed
 from .objective import objective_value
+from .planner import seedless
 from .priorities import depth_first_order, frugal_order
 
 Attempt = Callable[[Sequence[int | None]], Plan | None]
@@ -17,7 +18,8 @@ Attempt = Callable[[Sequence[int | None]], Plan | None]
 _HALVINGS = 7
 
 
-def low_peak(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def low_peak(problem: PlanningProblem) -> Plan | None:
     """Frugal and depth-first dispatch under a memory limit, bisected down to where they fail.
 
     Only for the objective ``peak_memory``.

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 
-from .baselines import PLANNERS, Planner
+from .baselines import PLANNERS
+from .planner import Planner
 
 
 def best_plan(

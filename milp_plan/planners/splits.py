@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 
 from milp_plan.core import Placement, Plan, PlanningProblem
 
@@ -16,24 +17,27 @@ from .dispatch import dispatch
 from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
 from .objective import objective_value
+from .planner import seedless
 from .priorities import bottom_levels, depth_first_order, frugal_order
 from .stages import Placements, Stages
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
-_EFFORT = 24_000
+_EFFORT = 40_000
 """Operators scheduled in all, roughly, per planner."""
 _FEW = 8
 """Pipelines of fewer stages than this are tried in every length."""
 _LARGE = 500
-"""Above so many operators a candidate gets a second order only if the first found no plan."""
+"""Above so many operators only the first candidate is scheduled in every way."""
 
 
-def contiguous(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def contiguous(problem: PlanningProblem) -> Plan | None:
     """Consecutive stages of the topological order, balanced by work and cut to fit memory."""
     return best_of(problem, contiguous_placements(indexed(problem)))
 
 
-def round_robin_blocks(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+@seedless
+def round_robin_blocks(problem: PlanningProblem) -> Plan | None:
     """Consecutive stages dealt out to the devices in turn, several per device (interleaving)."""
     return best_of(problem, _dealt_placements(indexed(problem)))
 
@@ -71,8 +75,7 @@ def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan 
     """Schedule each candidate in a few orders; return the best plan found."""
     view = indexed(problem)
     tries = max(12, _EFFORT // view.num_operators)
-    levels = bottom_levels(problem)
-    frugal = frugal_order(problem)
+    orders = _Orders(problem)
     best: tuple[int, Plan] | None = None
     seen: set[tuple[Placement, ...]] = set()
     for placements in candidates:
@@ -80,18 +83,47 @@ def best_of(problem: PlanningProblem, candidates: Iterator[Placements]) -> Plan 
         if key in seen:
             continue
         seen.add(key)
-        for priority, way in ((levels, dispatch), (levels, dispatch_earliest), (frugal, dispatch)):
-            plan = way(problem, priority=priority, placements=placements)
-            tries -= 1
-            if plan is not None:
-                value = objective_value(problem, plan)
-                if best is None or value < best[0]:
-                    best = (value, plan)
-                if view.num_operators > _LARGE:
-                    break
-        if tries <= 0:
+        found = orders.best(placements)
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found
+        if orders.tried >= tries:
             break
     return None if best is None else best[1]
+
+
+class _Orders:
+    """Ways to schedule a given placement; in large problems the best of the first one is kept."""
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self._problem = problem
+        levels, frugal = bottom_levels(problem), frugal_order(problem)
+        self._ways = [
+            partial(dispatch_earliest, problem, priority=frugal),
+            partial(dispatch, problem, priority=levels),
+            partial(dispatch_earliest, problem, priority=levels),
+            partial(dispatch, problem, priority=frugal),
+            partial(dispatch, problem, priority=frugal, insertion=False),
+        ]
+        self._settled = False
+        self.tried = 0
+
+    def best(self, placements: Placements) -> tuple[int, Plan] | None:
+        """Return the best value and plan of the placement."""
+        found: list[tuple[int, int, Plan]] = []
+        for number, way in enumerate(self._ways):
+            plan = way(placements=placements)
+            self.tried += 1
+            if plan is not None:
+                found.append((objective_value(self._problem, plan), number, plan))
+                if self._settled:
+                    break
+        if not found:
+            return None
+        value, number, plan = min(found, key=lambda item: item[:2])
+        if not self._settled and indexed(self._problem).num_operators > _LARGE:
+            self._ways.insert(0, self._ways.pop(number))
+            self._settled = True
+        return value, plan
 
 
 def unit_orders(view: Indexed) -> list[list[int]]:

@@ -1,5 +1,6 @@
 """Whatever a planner returns obeys the laws; the checker is the judge."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -71,7 +72,7 @@ def test_plans_are_replayed_in_their_own_order():
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_portfolio_finds_checked_plans(objective):
     missing = 0
-    for seed in range(12):
+    for seed in range(8):
         problem = random_problem(seed, objective=objective)
         plan, values = best_plan(problem, seed=seed)
         assert list(values) == list(PLANNERS)
@@ -89,19 +90,19 @@ def test_portfolio_finds_checked_plans(objective):
 
 def test_portfolio_is_near_the_optimum_of_tiny_problems():
     optimal = 0
-    for seed in range(25):
+    for seed in range(20):
         problem = random_problem(seed, max_operators=5, objective=Objective.MAKESPAN)
         optimum, _ = brute_force(problem)
         plan, _ = best_plan(problem)
         if plan is not None:
             assert plan.value >= optimum
             optimal += plan.value == optimum
-    assert optimal >= 20
+    assert optimal >= 16
 
 
-@pytest.mark.parametrize("name", PLANNERS)
-def test_same_seed_same_plan(name):
+def test_same_seed_same_plan():
     for seed in (3, 4, 5):
         problem = random_problem(seed)
-        twin = random_problem(seed)
-        assert PLANNERS[name](problem, seed=seed) == PLANNERS[name](twin, seed=seed)
+        twin = replace(problem)
+        for name, planner in PLANNERS.items():
+            assert planner(problem, seed=seed) == planner(twin, seed=seed), name
