@@ -14,8 +14,21 @@ from milp_plan.core import Plan, PlanningProblem
 from .clusters import branches
 from .dispatch import Rule, dispatch
 from .indexed import Indexed, indexed
-from .lists import critical_path, dfs_release, etf_memory, heft, list_most_successors
+from .lists import (
+    critical_path,
+    dfs_release,
+    etf_memory,
+    heft,
+    list_critical_path,
+    list_earliest_start,
+    list_longest_first,
+    list_most_successors,
+    list_topological,
+    list_widest,
+    single_device,
+)
 from .objective import objective_value
+from .peaks import low_peak
 from .priorities import bottom_levels, frugal_order
 from .splits import contiguous, round_robin_blocks
 from .stages import Placements
@@ -24,14 +37,21 @@ _EFFORT = 45_000
 """Operators scheduled in all, roughly."""
 _MOST_ROUNDS = 120
 _FIRST = (
-    heft,
+    single_device,
+    list_topological,
+    list_critical_path,
     list_most_successors,
+    list_longest_first,
+    list_earliest_start,
+    list_widest,
+    heft,
     critical_path,
     etf_memory,
     dfs_release,
     contiguous,
     round_robin_blocks,
     branches,
+    low_peak,
 )
 _RULES = (Rule.FINISH, Rule.START, Rule.LEAN)
 
