@@ -473,11 +473,6 @@ class Timetable:
 
     # -- answers -------------------------------------------------------------------------------
 
-    @property
-    def stop(self) -> int:
-        """Latest stop so far."""
-        return max((run.stop for run in self.runs if run is not None), default=0)
-
     def plan(self) -> Plan:
         """Return the plan; every operator must have been committed."""
         view, problem = self.view, self.view.problem
