@@ -33,6 +33,10 @@ bound counts, and on a heuristically coarsened one, after which the search goes 
 ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.4, 0.05
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
 
+LEVEL_TARGETS, LEVEL_SHARE = 6, 0.05
+"""A level is this many times the coarse target; its heuristics and its annealing may each take
+this part of the time, with and without following the best plan."""
+
 ANNEALING_MOVES = 300
 """Moves of annealing where a run must be repeatable."""
 
@@ -148,6 +152,8 @@ class _Run:
         self.find_baselines()
         if not self.proved:
             self.choose_coarsening()
+        if not self.proved:
+            self.plan_on_levels()
             self.anneal()
         if not self.proved:
             self.exact_stage()
@@ -219,9 +225,11 @@ class _Run:
         )
         self.offer(plan, name, "baselines")
 
-    def heuristics(self, problem: PlanningProblem) -> tuple[Plan | None, dict[str, int | None]]:
+    def heuristics(
+        self, problem: PlanningProblem, part: float = BASELINE_SHARE
+    ) -> tuple[Plan | None, dict[str, int | None]]:
         """Best plan of all heuristics, and what each of them reached."""
-        share = self.limit(BASELINE_SHARE)
+        share = self.limit(part)
         deadline = None if share is None else time.monotonic() + share
         with self.clock.phase("baselines"):
             return best_plan(problem, seed=self.settings.seed, deadline=deadline)
@@ -245,17 +253,42 @@ class _Run:
                 if len(self.coarsening.problem.graph.operators) > MOST_EXACT * target:
                     self.coarsening = coarsen(self.problem, target, guide=self.plan)
 
+    def plan_on_levels(self) -> None:
+        """Heuristics and annealing on a lightly coarsened problem, where a schedule is cheap."""
+        size = len(self.problem.graph.operators)
+        level = min(LEVEL_TARGETS * self.settings.target, size // 2)
+        makespan = self.problem.objective is Objective.MAKESPAN
+        if level < MOST_EXACT * self.settings.target or not makespan:
+            return
+        for guide in (None, self.plan):
+            with self.clock.phase("coarsen"):
+                light = coarsen(self.problem, level, guide=guide)
+            plan, _ = self.heuristics(light.problem, LEVEL_SHARE)
+            if plan is None:
+                continue
+            search = Annealing(light.problem, plan, self.settings.seed)
+            with self.clock.phase("anneal"):
+                better = search.run(*self.annealing_limits(LEVEL_SHARE))
+            for found in (plan, better):
+                expanded = light.undo(found)
+                self.offer(expanded, "annealing on a level", "levels")
+                self.offer_compact(expanded, "annealing on a level")
+
+    def annealing_limits(self, share: float) -> tuple[float, int | None]:
+        """Seconds, and moves where the run must be repeatable."""
+        if self.repeatable:
+            return self.clock.left_s, ANNEALING_MOVES
+        return share * self.clock.left_s, None
+
     def anneal(self) -> None:
         """Local search over places and priorities."""
         if self.plan is None or self.problem.objective is not Objective.MAKESPAN:
             return
         assert self.coarsening is not None
         share = ANNEALING_SHARE_EXACT if self.coarsening.exact else ANNEALING_SHARE
-        moves = ANNEALING_MOVES if self.repeatable else None
-        limit = self.clock.left_s * (1.0 if self.repeatable else share)
         search = Annealing(self.problem, self.plan, self.settings.seed)
         with self.clock.phase("anneal"):
-            search.run(limit, moves, self.annealed)
+            search.run(*self.annealing_limits(share), self.annealed)
         self.say("anneal", f"{search.tried} schedules")
 
     def annealed(self, plan: Plan) -> None:
