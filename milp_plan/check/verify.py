@@ -49,6 +49,18 @@ class Checker:
         return replay_of(Reading(self._facts, plan))
 
 
+_recent: list[Checker] = []
+
+
+def _checker(problem: PlanningProblem) -> Checker:
+    """Return the checker of this very problem; a search asks for the same one again and again."""
+    for known in _recent:
+        if known.problem is problem:
+            return known
+    _recent[:] = [Checker(problem), *_recent[:1]]
+    return _recent[0]
+
+
 def verify(problem: PlanningProblem, plan: Plan) -> Verdict:
     """Hold a plan against every law of ``docs/laws.md``.
 
@@ -62,9 +74,9 @@ def verify(problem: PlanningProblem, plan: Plan) -> Verdict:
     Verdict
         All violations in the order of the rules, and the recomputed objective.
     """
-    return Checker(problem).verify(plan)
+    return _checker(problem).verify(plan)
 
 
 def replay(problem: PlanningProblem, plan: Plan) -> Replay:
     """Replay a plan: memory of every device over time, as far as the plan makes sense."""
-    return Checker(problem).replay(plan)
+    return _checker(problem).replay(plan)

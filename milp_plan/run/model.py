@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,9 +80,9 @@ class Solver:
             The solver is not installed.
         """
         formulation, options = self.formulation, self.options
-        with clock.phase("build"):
+        with clock.phase("build"), _uncollected():
             source = formulation.build(problem, options, guide)
-        with clock.phase("compile"):
+        with clock.phase("compile"), _uncollected():
             model = _compile(source)
             vector = None
             if start is not None:
@@ -139,6 +141,18 @@ class Solver:
         )
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause cyclic garbage collection: it would walk a growing model again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _compile(source: Any) -> CompiledModel:
     if isinstance(source, CompiledModel):
         return source
@@ -154,7 +168,8 @@ def _backend(name: str) -> Callable[..., SolverReport]:
         return highs.solve
     from milp_plan.backends.pyomo_solver import solve_with
 
-    return solve_with(name)
+    backend: Callable[..., SolverReport] = solve_with(name)
+    return backend
 
 
 def _dispute(verdict: Verdict, report: SolverReport, scale: Scale) -> str:

@@ -19,7 +19,7 @@ from milp_plan.planners import Annealing, best_plan
 
 from .compaction import compact
 from .model import ModelAnswer, Solver
-from .polish import Search
+from .polish import FAILURES, Search
 from .record import make_record
 from .settings import Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
 
@@ -161,6 +161,8 @@ class _Run:
             self.polish()
         if self.proved:
             self.stop = Stop.PROVED
+        elif self.stop is Stop.PROVED:  # of a smaller or another problem: no proof for this one
+            self.stop = self.end_of_limit
 
     # -- what is known -----------------------------------------------------------------------
 
@@ -171,6 +173,10 @@ class _Run:
     @property
     def proved(self) -> bool:
         return self.gap is not None and self.gap <= self.settings.gap
+
+    @property
+    def end_of_limit(self) -> Stop:
+        return Stop.NODE_LIMIT if self.repeatable else Stop.TIME_LIMIT
 
     def say(self, phase: str, note: str = "") -> None:
         """Record progress, and show it."""
@@ -314,6 +320,8 @@ class _Run:
             on_progress=self.model_progress(guide),
         )
         self.answer = answer
+        if answer.report.stop in FAILURES:
+            self.say("model", f"{answer.report.stop}: {answer.report.message}")
         if answer.disputed:
             self.disputed = answer.disputed
         self.use_bound(answer, coarse)
@@ -395,6 +403,8 @@ class _Run:
         card = self.solver.formulation.card
         if self.plan is None or self.value is None or not card.neighbourhoods:
             return
+        if self.settings.rounds == 0:
+            return
         if self.stop is Stop.INTERRUPTED or self.clock.left_s < 1.0:
             return
         bound = self.bound.value if self.bound else None
@@ -406,7 +416,7 @@ class _Run:
             if search.interrupted:
                 self.stop = Stop.INTERRUPTED
         if not search.interrupted:
-            self.stop = Stop.NODE_LIMIT if self.repeatable else Stop.TIME_LIMIT
+            self.stop = self.end_of_limit
 
     def improved(self, search: Search, kind: str) -> None:
         self.offer(search.plan, "neighbourhood search", f"polish: {kind}")

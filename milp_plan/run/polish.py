@@ -24,6 +24,9 @@ SMALLEST, LARGEST = 6, 60
 ROUND_S = 4.0
 ROUNDS_WITH_NODE_LIMIT = 8
 
+FAILURES = (Stop.KILLED, Stop.ERROR, Stop.MEMORY_LIMIT)
+"""Ends of a solve that nobody asked for."""
+
 
 @dataclass
 class Search:
@@ -43,6 +46,7 @@ class Search:
     rounds: int = 0
     improvements: dict[str, int] = field(default_factory=dict)
     disputes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     interrupted: bool = False
 
     def run(self, clock: Clock, on_better: Callable[[str], None]) -> None:
@@ -83,6 +87,8 @@ class Search:
         self.interrupted = answer.report.stop is Stop.INTERRUPTED
         if answer.disputed:
             self.disputes.append(answer.disputed)
+        if answer.report.stop in FAILURES:
+            self.failures.append(f"{answer.report.stop}: {answer.report.message}")
         better = answer.value is not None and answer.value < self.value
         if better and answer.plan is not None and answer.value is not None:
             self.plan, self.value = answer.plan, answer.value

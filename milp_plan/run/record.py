@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +18,8 @@ from milp_plan.io import plan_to_json, write_document
 from .settings import Clock, Outcome, Progress, Settings
 
 RECORD_VERSION = 1
+LONGEST_NAME = 100
+"""Characters of an instance's name that stand in a key."""
 PACKAGES = ("pyomo", "highspy", "numpy", "scipy", "networkx", "pandas")
 
 
@@ -116,7 +119,8 @@ def run_key(outcome: Outcome, settings: Settings, found: Found) -> str:
         versions(),
     ]
     digest = hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
-    return f"{outcome.problem.name}-{digest[:12]}"
+    name = re.sub(r"[^\w.+-]", "_", outcome.problem.name)  # it becomes the name of a file
+    return f"{name[:LONGEST_NAME]}-{digest[:12]}"
 
 
 def _verdict(outcome: Outcome) -> str:
@@ -166,6 +170,7 @@ def _search(search: Any) -> dict[str, Any]:
             "rounds": search.rounds,
             "improvements": dict(search.improvements),
             "disputes": list(search.disputes),
+            "failures": list(search.failures),
         }
     }
 
