@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import pickle
 import queue
 import subprocess
@@ -66,9 +67,10 @@ class _Spare:
 
     def take(self) -> subprocess.Popen[bytes]:
         process, self.process = self.process, None
-        if process is None or process.poll() is not None:
-            process = _spawn()
-        return process
+        if process is not None and process.poll() is not None:
+            _end(process)
+            process = None
+        return process or _spawn()
 
     def prepare(self) -> None:
         if self.process is None:
@@ -88,7 +90,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            stream.close()
+            with contextlib.suppress(BrokenPipeError):  # what it never read is lost with it
+                stream.close()
 
 
 class _Conversation:
