@@ -88,14 +88,17 @@ def warnings(outcome: Outcome) -> list[str]:
     if outcome.disputed:
         reason = outcome.record.get("disputed_because") or "see the record"
         found.append(f"the checker disputes the solver: {reason}")
-    if outcome.stop in (Stop.ERROR, Stop.KILLED, Stop.MEMORY_LIMIT):
-        ended = {
-            Stop.ERROR: "the solver failed",
-            Stop.KILLED: "the solver process was ended from outside or crashed",
-            Stop.MEMORY_LIMIT: "the solver ran out of memory",
-        }[outcome.stop]
+    ended = {
+        Stop.ERROR: "the solver failed",
+        Stop.KILLED: "the solver process was ended from outside or crashed",
+        Stop.MEMORY_LIMIT: "the solver ran out of memory",
+    }
+    model = (outcome.record.get("model") or {}).get("stop")  # the run may have gone on without it
+    for stop in dict.fromkeys((outcome.stop, model)):
+        if stop not in ended:
+            continue
         kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
-        found.append(f"{ended}; {kept}")
+        found.append(f"{ended[stop]}; {kept}")
     if outcome.stop is Stop.INTERRUPTED:
         kept = "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
         found.append(f"interrupted; {kept}")
