@@ -428,6 +428,7 @@ class _Run:
         plan = self.plan
         if plan is not None and self.value is not None:
             plan = plan.claimed(str(self.problem.objective), self.value, self.planner)
+            plan = dataclasses.replace(plan, fingerprint=self.problem.fingerprint)
         done = Outcome(
             problem=self.problem,
             plan=plan,
