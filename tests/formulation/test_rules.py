@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.api import (
+    Channel,
+    Cluster,
     CommunicationModel,
+    ComputationGraph,
+    Device,
+    DeviceClass,
     Guide,
     Objective,
     Operator,
@@ -15,6 +20,7 @@ from milp_plan.api import (
 )
 from milp_plan.check import verify
 from milp_plan.lp.from_pyomo import compile_pyomo
+from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 
 from .hand import at, equal_memory, fixed, on, op, possible, problem, value
@@ -252,3 +258,42 @@ def test_windows_follow_bound_and_cutoff() -> None:
     )
     assert (source.start["x"].lb, source.start["x"].ub) == (0, 2)
     assert (source.start["y"].lb, source.start["y"].ub) == (3, 5)
+
+
+SLOWER = pytest.mark.xfail(
+    strict=True, reason="a whole value on several devices is sent from the fastest, the first"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "readers", "optimum"),
+    [
+        pytest.param(CHANNEL, "c", 7, marks=SLOWER),
+        (CHANNEL, "cd", 6),
+        (ENDPOINT, "c", 8),
+        pytest.param(ENDPOINT, "cd", 6, marks=SLOWER),
+        (DELAY, "c", 7),
+        (DELAY, "cd", 6),
+    ],
+)
+def test_sends_of_a_process_group(model: CommunicationModel, readers: str, optimum: int) -> None:
+    """Two values lie on a and b; sent from both, they need not wait for each other."""
+    wide = Operator("x", (Option("run", {"G": 3}, gang=2),))
+    ends = [Operator(name, (Option("run", {"H": 1}),)) for name in "pq"]
+    devices = [Device(name, "G" if name in "ab" else "H", None) for name in "ab" + readers]
+    links = [Channel(s.name, t.name, 1, 10**30) for s in devices for t in devices if s != t]
+    case = PlanningProblem(
+        "two sources",
+        ComputationGraph((wide, *ends), (value("v", "x", "p"), value("w", "x", "q"))),
+        Cluster(
+            (DeviceClass("G", None), DeviceClass("H", None)),
+            tuple(devices),
+            tuple(links),
+            (("a", "b"),),
+            model,
+        ),
+    )
+    known = brute_force(case)
+    assert known is not None
+    assert known[0] == optimum
+    assert optimise("operator_schedule", case).verdict.value == optimum
