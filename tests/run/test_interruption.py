@@ -16,6 +16,7 @@ from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io import read_plan
 from milp_plan.run import Settings, solve
+from tests.cli.cases import call
 
 from .cases import INSTANCES, instance, weaken
 from .processes import PATIENCE_S, finish, start
@@ -79,6 +80,18 @@ def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch, kill):
     assert "ended without an answer" in message
     assert outcome.stop is Stop.NODE_LIMIT
     assert verify(outcome.problem, outcome.plan).value == outcome.value
+
+
+def test_a_command_whose_run_goes_on_without_the_model_says_so(monkeypatch, kill, tmp_path):
+    weaken(monkeypatch)
+    kill(1)
+    path = INSTANCES / f"{SLOW}.json"
+    limits = ["--target", "12", "--node-limit", "5", "--rounds", "1"]
+    result = call("solve", path, *limits, "--record-folder", tmp_path, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["stop"] == "node_limit"
+    assert "the solver process was ended from outside or crashed" in result.stderr
+    assert "the best plan until then was kept" in result.stderr
 
 
 def workers(parent: int) -> dict[int, float]:

@@ -1,0 +1,201 @@
+"""The record of a run, and the files it is written to."""
+
+import json
+import re
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import OperatorRun, Plan
+from milp_plan.io import read_plan
+from milp_plan.run import Settings, pipeline, solve, versions, write_record
+from milp_plan.run import record as record_module
+from tests.check.cases import problem
+
+from .cases import REPOSITORY, instance, quick, trap, weaken
+
+EASY = trap("gang-beats-single").problem
+"""Proved by heuristics and bounds alone, in a moment."""
+
+SETTINGS = Settings(time_limit_s=20.0)
+
+
+def test_a_record_is_plain_data(monkeypatch):
+    weaken(monkeypatch)
+    outcome = quick(instance("two-tower-tiny-inference-2xH100"), target=5, node_limit=1, rounds=1)
+    text = json.dumps(outcome.record, allow_nan=False)
+    assert json.loads(text) == outcome.record
+    record = outcome.record
+    assert record["record"] == 1
+    assert record["instance"] == "two-tower-tiny-inference-2xH100"
+    assert record["fingerprint"] == outcome.problem.fingerprint
+    assert (record["operators"], record["devices"]) == (11, 2)
+    assert record["coarse_operators"] <= 5
+    assert record["formulation"]["name"] == "operator_schedule"
+    assert re.fullmatch("[0-9a-f]{64}", record["formulation"]["sha256"])
+    assert record["units"] == {"time": "ns", "size": "bytes", "time_scale": 1}
+    assert record["bounds"] == {"weak": 1}
+    phases = {"bounds", "baselines", "coarsen", "anneal", "build", "compile", "hand over", "solve"}
+    assert phases | {"decode", "expand", "check"} <= record["phases"].keys()
+    assert all(seconds >= 0 for seconds in record["phases"].values())
+    assert sum(record["phases"].values()) <= record["seconds"] + 0.01
+    model = record["model"]
+    assert model["columns"] > 0 < model["rows"]
+    assert re.fullmatch("[0-9a-f]{64}", record["model_hash"])
+    assert record["polish"]["rounds"] == 1
+    assert record["settings"]["node_limit"] == 1
+    assert record["trace"][0]["phase"] == "bounds"
+
+
+def test_without_a_model_there_is_nothing_about_one():
+    record = quick(EASY).record
+    assert record["model"] is record["model_hash"] is record["polish"] is None
+    assert record["coarse_operators"] is record["coarsening_exact"] is None
+    assert record["coarsening"] == []
+
+
+def key(a_problem=EASY, settings=SETTINGS):
+    return solve(a_problem, settings).record["key"]
+
+
+def test_same_question_same_key():
+    assert key() == key(replace(EASY, provenance={"from": "elsewhere"}))
+    assert re.fullmatch("gang-beats-single-[0-9a-f]{12}", key())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"time_limit_s": 21.0},
+        {"node_limit": 9},
+        {"rounds": 3},
+        {"gap": 1e-3},
+        {"seed": 1},
+        {"threads": 2},
+        {"target": 9},
+        {"options": {"symmetry": False}},
+        {"solver": "scip"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_settings_other_key(change):
+    assert key(settings=replace(SETTINGS, **change)) != key()
+
+
+def test_another_problem_another_key():
+    assert key(problem("a")) != key(problem("b"))
+
+
+def test_another_start_another_key():
+    keys = {key(problem("a"))}
+    for begin in (0, 5):
+        start = Plan("p", (OperatorRun("a", "o", ("d0",), begin, begin + 10),))
+        keys.add(key(problem("a"), replace(SETTINGS, start=start)))
+    assert len(keys) == 3
+
+
+def test_another_formulation_file_another_key(tmp_path):
+    copied = tmp_path / "operator_schedule.py"
+    text = (REPOSITORY / "formulations" / "operator_schedule.py").read_text()
+    keys = {key()}
+    for edition in (text, text + "# revised\n"):
+        copied.write_text(edition)
+        keys.add(key(settings=replace(SETTINGS, formulation=str(copied))))
+    assert len(keys) == 2, "the same text elsewhere is the same formulation"
+
+
+def test_versions(monkeypatch):
+    found = versions()
+    assert found["milp_plan"]
+    assert found["highspy"]
+    before = key()
+
+    def without(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(record_module, "version", without)
+    assert versions()["highspy"] is None
+    assert key() != before
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def test_both_files_are_written_and_nothing_else(tmp_path):
+    folder = tmp_path / "results" / "runs"
+    outcome = quick(EASY)
+    for _ in range(2):
+        path = write_record(outcome, folder)
+        name = outcome.record["key"]
+        assert path == folder / f"{name}.json"
+        assert sorted(f.name for f in folder.iterdir()) == [f"{name}.json", f"{name}.plan.json"]
+    assert json.loads(path.read_text()) == outcome.record
+    plan = read_plan(path.with_suffix(".plan.json"))
+    assert plan == outcome.plan
+    verdict = verify(EASY, plan)
+    assert verdict.ok
+    assert verdict.value == outcome.value
+
+
+def test_a_run_without_a_plan_writes_its_record(tmp_path):
+    tight = trap("persistent-counted-once").problem.with_memory_scale(1, 4)
+    path = write_record(quick(tight), tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    outcome = quick(EASY)
+
+    def full(*_):
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        write_record(outcome, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_the_old_record(tmp_path, monkeypatch):
+    outcome = quick(EASY)
+    path = write_record(outcome, tmp_path)
+    before = path.read_bytes()
+    replaced = replace(outcome, record={**outcome.record, "seconds": -1.0})
+
+    def refused(*_):
+        raise OSError(13, "permission denied")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(OSError, match="permission"):
+        write_record(replaced, tmp_path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["a/b: c", "../up", "x" * 300, "größe"])
+def test_names_of_instances_that_are_no_names_of_files(tmp_path, name):
+    path = write_record(quick(replace(EASY, name=name)), tmp_path)
+    assert path.parent == tmp_path
+    assert path.is_file()
+    assert len(path.name) < 130
+    assert json.loads(path.read_text())["instance"] == name
+
+
+def test_a_dispute_is_the_verdict():
+    outcome = quick(EASY)
+    assert outcome.record["verdict"] == "ok"
+    assert outcome.record["disputed_because"] is None
+    details = dict.fromkeys(("coarsening", "answer", "search"))
+    details |= {"bounds": (), "trace": [], "disputed_because": "so"}
+    found = pipeline.get("operator_schedule")
+    clock = pipeline.Clock(1.0)
+    for changes, word in (({"disputed": True}, "DISPUTED"), ({"verdict": None}, "no plan")):
+        changed = replace(outcome, **changes)
+        made = record_module.make_record(changed, SETTINGS, found, clock, details)
+        assert (made["verdict"], made["disputed_because"]) == (word, "so")
+    late = Plan(EASY.name, outcome.plan.runs[:1])
+    broken = replace(outcome, verdict=verify(EASY, late))
+    made = record_module.make_record(broken, SETTINGS, found, clock, details)
+    assert made["verdict"] == "violated"
