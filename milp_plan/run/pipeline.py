@@ -390,10 +390,8 @@ class _Run:
             self.infeasible_because = f"{card.name} has no solution: proved by the solver"
             return
         bound = answer.bound
-        if answer.report.stop is Stop.PROVED and answer.value is not None:
-            closed = relative_gap(answer.value, bound)
-            if closed is not None and closed <= 1e-6 and bound is not None:
-                bound = min(answer.value, bound)
+        if bound is not None and answer.value is not None:
+            bound = min(answer.value, bound)  # they may cross by a tolerance
         if bound is not None and (self.bound is None or bound > self.bound.value):
             self.bound = Bound(card.name, bound, f"solver's bound on {coarse.name}")
             self.say("model", card.name)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from milp_plan.core import FormulationError
 from milp_plan.formulation.registry import get
+from milp_plan.lp.from_pyomo import compile_pyomo
 
 INNER = get("operator_schedule").formulation
 
@@ -21,13 +22,14 @@ class Wrapper:
         return INNER.unsupported(*given)
 
     def build(self, *given):
-        return INNER.build(*given)
+        model = INNER.build(*given)
+        return compile_pyomo(model) if {compiled} else model
 
     def scale(self, *given):
         return INNER.scale(*given)
 
     def encode(self, *given):
-        return INNER.encode(*given)
+        return None if {compiled} else INNER.encode(*given)
 
     def decode(self, *given):
         plan = INNER.decode(*given)
@@ -65,10 +67,13 @@ def write_wrapper(
     name: str = "wrapper",
     exact: bool = True,
     neighbourhoods: bool = True,
+    compiled: bool = False,
 ) -> str:
-    """Write a file that wraps ``operator_schedule``; return its path."""
+    """Write a file that wraps ``operator_schedule``; return its path.
+
+    With ``compiled`` it hands over a matrix instead of a Pyomo model, and takes no start.
+    """
     path = folder / f"{name}.py"
-    path.write_text(
-        WRAPPER.format(damage=damage, name=name, exact=exact, neighbourhoods=neighbourhoods)
-    )
+    card = {"name": name, "exact": exact, "neighbourhoods": neighbourhoods}
+    path.write_text(WRAPPER.format(damage=damage, compiled=compiled, **card))
     return str(path)

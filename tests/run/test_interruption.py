@@ -15,10 +15,10 @@ import pytest
 from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io import read_plan
-from milp_plan.run import Settings, solve
+from milp_plan.run import Settings, pipeline, solve
 from tests.cli.cases import call
 
-from .cases import INSTANCES, instance, weaken
+from .cases import INSTANCES, instance, trap, weaken
 from .processes import PATIENCE_S, finish, start
 
 SLOW = "unet-inference-2xH100"
@@ -32,19 +32,24 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
 
 @pytest.fixture
 def kill(monkeypatch):
-    """Kill -9 the process of the models of these numbers, when they report for the first time."""
+    """Kill -9 the process of the model of this number: at birth, or when it first reports."""
 
-    def of(*numbers: int) -> list[int]:
+    def of(number: int, *, at_birth: bool) -> list[int]:
         inner, pids = highs.solve, []
+
+        def spawned(pid):
+            pids.append(pid)
+            if at_birth and len(pids) == number:
+                os.kill(pid, signal.SIGKILL)
 
         def killed(model, limits, vector=None, *, on_progress=None, **rest):
             def show(point):
                 if on_progress is not None:
                     on_progress(point)
-                if len(pids) in numbers:
+                if not at_birth and len(pids) == number:
                     os.kill(pids[-1], signal.SIGKILL)
 
-            return inner(model, limits, vector, on_progress=show, on_spawn=pids.append)
+            return inner(model, limits, vector, on_progress=show, on_spawn=spawned)
 
         monkeypatch.setattr(highs, "solve", killed)
         return pids
@@ -54,7 +59,7 @@ def kill(monkeypatch):
 
 def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
     weaken(monkeypatch)
-    pids = kill(1)
+    pids = kill(1, at_birth=False)
     heard = []
     outcome = solve(
         instance(SLOW), Settings(time_limit_s=60, target=35, node_limit=50, rounds=0), heard.append
@@ -72,7 +77,7 @@ def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
 
 def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch, kill):
     weaken(monkeypatch)
-    pids = kill(2)
+    pids = kill(2, at_birth=True)
     outcome = solve(instance(SLOW), Settings(time_limit_s=60, target=12, node_limit=5, rounds=3))
     assert len(pids) == 4
     assert outcome.record["polish"]["rounds"] == 3
@@ -84,7 +89,7 @@ def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch, kill):
 
 def test_a_command_whose_run_goes_on_without_the_model_says_so(monkeypatch, kill, tmp_path):
     weaken(monkeypatch)
-    kill(1)
+    kill(1, at_birth=True)
     path = INSTANCES / f"{SLOW}.json"
     limits = ["--target", "12", "--node-limit", "5", "--rounds", "1"]
     result = call("solve", path, *limits, "--record-folder", tmp_path, "--json")
@@ -162,3 +167,18 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
     assert outcome.plan is None
     assert outcome.record["verdict"] == "no plan"
     assert outcome.record["model"] is None
+
+
+def test_ctrl_c_while_the_answer_is_written_up(monkeypatch):
+    inner, calls = pipeline.make_record, []
+
+    def pressed(*given):
+        calls.append(given)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return inner(*given)
+
+    monkeypatch.setattr(pipeline, "make_record", pressed)
+    outcome = solve(trap("gang-beats-single").problem, Settings(time_limit_s=20))
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.value == outcome.record["value"] == 110

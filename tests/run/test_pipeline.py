@@ -1,5 +1,6 @@
 """Both stages together: values, bounds, proofs, starts, refusals."""
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import (
+    BackendUnavailableError,
+    FormulationError,
     InputError,
     Objective,
     OperatorRun,
@@ -15,6 +18,7 @@ from milp_plan.core import (
 )
 from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, pipeline, solve
+from milp_plan.run.model import _uncollected
 from milp_plan.run.pipeline import make_options
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
@@ -195,6 +199,41 @@ def test_a_formulation_for_other_problems_is_refused():
         quick(chain_of_two(), formulation="max_load")
 
 
+def test_a_formulation_that_does_not_exist():
+    with pytest.raises(FormulationError, match="'nothing': found no such name"):
+        quick(chain_of_two(), formulation="nothing")
+
+
+def test_a_formulation_may_hand_over_a_matrix(weak, tmp_path):
+    entry = trap("gang-beats-single")
+    outcome = quick(entry.problem, formulation=write_wrapper(tmp_path, compiled=True))
+    assert outcome.value == outcome.bound == entry.optimum
+    assert outcome.record["model"]["start_accepted"] is None
+
+
+def test_a_solver_that_is_not_there(weak):
+    with pytest.raises(BackendUnavailableError):
+        quick(trap("gang-beats-single").problem, solver="no_such_solver")
+
+
+def test_another_solver(weak):
+    outcome = quick(trap("gang-beats-single").problem, solver="appsi_highs")
+    assert outcome.value == outcome.bound == 110
+    assert outcome.record["settings"]["solver"] == "appsi_highs"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_building_leaves_garbage_collection_as_it_was(enabled):
+    was_on = gc.isenabled()
+    try:
+        gc.enable() if enabled else gc.disable()
+        with _uncollected():
+            assert not gc.isenabled()
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable() if was_on else gc.disable()
+
+
 # -- other objectives ----------------------------------------------------------------------------
 
 
@@ -265,6 +304,22 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
     assert (outcome.bound, outcome.proved) == (WEAK_BOUND.value, False)
     assert outcome.stop is Stop.TIME_LIMIT
     assert outcome.record["polish"] is None
+
+
+@pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])
+def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
+    """Heuristics that find nothing, or something that breaks a law."""
+    monkeypatch.setattr(pipeline, "best_plan", lambda *_, **__: (None, {}))
+    monkeypatch.setattr(pipeline, "LEVEL_TARGETS", 2)
+    run = pipeline._Run
+    offer = run.offer
+    monkeypatch.setattr(run, "offer", lambda self, given, *rest: offer(self, given or plan, *rest))
+    original = instance("two-tower-tiny-inference-2xH100")
+    outcome = quick(original, target=2, node_limit=50, rounds=0)
+    assert outcome.record["coarsening_exact"] is False
+    assert outcome.record["model"]["start_accepted"] is None
+    assert outcome.planner == "operator_schedule + coarsening"
+    assert verify(original, outcome.plan).value == outcome.value
 
 
 # -- limits --------------------------------------------------------------------------------------
