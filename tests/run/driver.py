@@ -1,7 +1,7 @@
 """The command with weak heuristics and bounds, and with Ctrl-C pressed where a test says.
 
 ``python -m tests.run.driver PHASE ARGUMENT...``; PHASE is ``anneal``, ``model``, ``polish`` or
-``none``.
+``none``; ``strong`` is the command as it is.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def press_in_model(patch: pytest.MonkeyPatch, number: int) -> None:
 def run(phase: str, arguments: list[str]) -> None:
     """Run the command."""
     patch = pytest.MonkeyPatch()
-    weaken(patch)
+    if phase != "strong":
+        weaken(patch)
     if phase == "anneal":
         press_in_annealing(patch)
-    elif phase != "none":
+    elif phase in {"model", "polish"}:
         press_in_model(patch, {"model": 1, "polish": 2}[phase])
     main(arguments)
 
