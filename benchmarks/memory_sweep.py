@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from pages import amount, amount_scale, provenance, share, table, text
-from runs import RECORDS, Record, Reuse, recorded_solve
+from runs import RECORDS, Record, Reuse, recorded_solve, without_folders
 from suites import REPOSITORY
 
 from milp_plan.check import verify
@@ -136,7 +136,7 @@ def _solve(point: Point, settings: Settings, folder: Path, reuse: Reuse) -> None
     try:
         record, plan = recorded_solve(point.problem, settings, folder, reuse)
     except Exception as error:  # a crash at one limit is a row, the others go on
-        point.error = f"{type(error).__name__}: {error}"
+        point.error = without_folders(f"{type(error).__name__}: {error}")
         return
     point.record, point.plan = record, plan
     point.value, point.origin = record["value"], point.percent
@@ -283,7 +283,7 @@ def main(arguments: list[str] | None = None) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     settings = Settings(time_limit_s=given.time_limit, seed=given.seed)
     reuse: Reuse = "yes" if given.resume else "no"
-    files = given.files or [INSTANCES / f"{name}.json" for name in CHOSEN]
+    files = given.files or [next(INSTANCES.glob(f"{name}.json*")) for name in CHOSEN]
     records: list[Record] = []
     every: list[Point] = []
     sections, wrong = [], []
@@ -292,7 +292,8 @@ def main(arguments: list[str] | None = None) -> int:
             problem = read(file)
             record, points = sweep(problem, settings, given.records, reuse)
         except Exception as error:  # one instance that fails costs its section only
-            wrong.append(f"{file.name}: {type(error).__name__}: {error}")
+            said = without_folders(f"{type(error).__name__}: {error}", file)
+            wrong.append(f"{file.name}: {said}")
             continue
         records += [record, *(p.record for p in points if p.record is not None)]
         every += points

@@ -99,6 +99,8 @@ def concerns(rows: Iterable[Record], known: Mapping[tuple[str, str], Known]) -> 
             found.append(f"`{name}`: check {row['verdict']}: {because}")
         elif row["value"] is None and row["infeasible_because"] is None:
             found.append(f"`{name}`: no plan found, and no proof that there is none")
+        if row["stop"] == "proved" and not row["proved"]:
+            found.append(f"`{name}`: stopped as proved at a gap of {share(row['gap'])}")
         better = improvement(row)
         if better is not None and better < 0:
             found.append(f"`{name}`: worse than baseline {row['baseline_name']}")

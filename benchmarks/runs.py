@@ -205,10 +205,17 @@ def _kill(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def without_folders(message: str, *paths: Path) -> str:
+    """Return a message in which no folder of this machine is named."""
+    for path in paths:
+        message = message.replace(str(path), path.name)
+    return message.replace(f"{REPOSITORY}{os.sep}", "")
+
+
 def error_row(entry: Entry, message: str, stop: str = "error") -> Record:
-    """Return a row for a file that gave no record; folders of this machine are not named."""
-    text = message.replace(str(entry.path), entry.label).replace(f"{REPOSITORY}{os.sep}", "")
-    return {"instance": entry.stem, "stop": stop, "verdict": "no plan", "error": text}
+    """Return a row for a file that gave no record."""
+    said = without_folders(message, entry.path)
+    return {"instance": entry.stem, "stop": stop, "verdict": "no plan", "error": said}
 
 
 def main(arguments: list[str] | None = None) -> int:

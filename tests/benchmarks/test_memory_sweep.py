@@ -43,6 +43,7 @@ def test_a_file_that_fails_costs_its_section_only(script, tmp_path):
     assert memory_sweep.main([str(bad), str(good), *asked]) == 1
     page = (tmp_path / "memory_sweep.md").read_text()
     assert "bad.json: InputError" in page
+    assert str(tmp_path) not in page
     assert "## gang-beats-single" in page
 
 

@@ -128,6 +128,7 @@ def test_interruption_ends_the_processes_and_keeps_the_rest(script, tmp_path, mo
         ({}, "", False),
         ({"value": 260}, "worse than baseline greedy", False),
         ({"operators": 20}, "not proved optimal", False),
+        ({"stop": "proved"}, "stopped as proved at a gap of 25.00%", False),
         ({"verdict": "DISPUTED", "disputed_because": "late"}, "check DISPUTED: late", True),
         ({"value": None, "verdict": "no plan", "gap": None}, "no plan found", False),
         ({"instance": "known", "value": 160}, "its optimum is 170 (enumeration)", True),

@@ -1,0 +1,52 @@
+"""Problems for the tests of the run, and a way to keep every stage busy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from milp_plan.bounds import Bound
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.io import read
+from milp_plan.planners import PLANNERS, best_plan
+from milp_plan.run import Outcome, Settings, pipeline, solve
+from milp_plan.zoo import TRAPS
+from milp_plan.zoo.traps import Trap
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+INSTANCES = REPOSITORY / "instances"
+WEAK_BOUND = Bound("weak", 1, "every plan takes a tick")
+
+
+def trap(name: str) -> Trap:
+    """Return the trap of that name."""
+    return next(entry for entry in TRAPS if entry.name == name)
+
+
+def instance(name: str) -> PlanningProblem:
+    """Read a shipped instance."""
+    return read(INSTANCES / f"{name}.json")
+
+
+def quick(problem: PlanningProblem, **changes: object) -> Outcome:
+    """Solve with a small limit."""
+    settings: Mapping[str, object] = {"time_limit_s": 20.0, **changes}
+    return solve(problem, Settings(**settings))  # type: ignore[arg-type]
+
+
+def weaken(patch: pytest.MonkeyPatch) -> None:
+    """Leave a trivial bound and one naive heuristic, so that every later stage has work to do.
+
+    Without this, a better heuristic or bound would silently take the subject of a test away.
+    """
+    naive = {"single_device": PLANNERS["single_device"]}
+    patch.setattr(pipeline, "all_bounds", lambda problem, limit: (WEAK_BOUND,))
+    patch.setattr(pipeline, "best_plan", partial(best_plan, planners=naive))
+
+
+def starts(plan: Plan) -> dict[str, int | None]:
+    """Start of each operator."""
+    return {run.operator: run.start_ns for run in plan.runs}

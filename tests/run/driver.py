@@ -1,0 +1,65 @@
+"""The command with weak heuristics and bounds, and with Ctrl-C pressed where a test says.
+
+``python -m tests.run.driver PHASE ARGUMENT...``; PHASE is ``anneal``, ``model``, ``polish`` or
+``none``.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any
+
+import pytest
+
+from milp_plan.backends import highs
+from milp_plan.cli.main import main
+from milp_plan.planners import Annealing
+
+from .cases import weaken
+
+
+def press(*_: object) -> None:
+    """Press Ctrl-C."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def press_in_annealing(patch: pytest.MonkeyPatch) -> None:
+    """In the third move."""
+    step = Annealing._step
+
+    def pressed(search: Annealing, heat: float) -> None:
+        step(search, heat)
+        if search.tried > 4:
+            press()
+
+    patch.setattr(Annealing, "_step", pressed)
+
+
+def press_in_model(patch: pytest.MonkeyPatch, number: int) -> None:
+    """When the solver reports for the first time in the model of this number."""
+    solve = highs.solve
+    models: list[Any] = []
+
+    def pressed(*given: Any, **named: Any) -> Any:
+        models.append(given)
+        if len(models) == number:
+            named["on_progress"] = press
+        return solve(*given, **named)
+
+    patch.setattr(highs, "solve", pressed)
+
+
+def run(phase: str, arguments: list[str]) -> None:
+    """Run the command."""
+    patch = pytest.MonkeyPatch()
+    weaken(patch)
+    if phase == "anneal":
+        press_in_annealing(patch)
+    elif phase != "none":
+        press_in_model(patch, {"model": 1, "polish": 2}[phase])
+    main(arguments)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,36 @@
+"""The driver as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .cases import REPOSITORY
+
+PATIENCE_S = 120
+"""Only against a test that hangs."""
+
+
+def start(folder: Path, phase: str, *arguments: str | Path, **more: str) -> subprocess.Popen[str]:
+    """Start the driver in a folder, with more environment."""
+    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "tests.run.driver", phase]
+    return subprocess.Popen(
+        [*command, *(str(argument) for argument in arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1", **more},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end; return exit code and both outputs."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    return process.returncode, out, err

@@ -1,0 +1,151 @@
+"""A killed solver and Ctrl-C cost no plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from milp_plan.backends import Stop, highs
+from milp_plan.check import verify
+from milp_plan.io import read_plan
+from milp_plan.run import Settings, solve
+
+from .cases import INSTANCES, instance, weaken
+from .processes import PATIENCE_S, finish, start
+
+SLOW = "unet-inference-2xH100"
+"""Its model takes many times longer than it takes to kill it."""
+
+HARD = "moe-tiny-inference-4xA100"
+"""Its model takes several seconds."""
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
+
+
+@pytest.fixture
+def kill(monkeypatch):
+    """Kill -9 the process of the models of these numbers, when they report for the first time."""
+
+    def of(*numbers: int) -> list[int]:
+        inner, pids = highs.solve, []
+
+        def killed(model, limits, vector=None, *, on_progress=None, **rest):
+            def show(point):
+                if on_progress is not None:
+                    on_progress(point)
+                if len(pids) in numbers:
+                    os.kill(pids[-1], signal.SIGKILL)
+
+            return inner(model, limits, vector, on_progress=show, on_spawn=pids.append)
+
+        monkeypatch.setattr(highs, "solve", killed)
+        return pids
+
+    return of
+
+
+def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
+    weaken(monkeypatch)
+    pids = kill(1)
+    heard = []
+    outcome = solve(
+        instance(SLOW), Settings(time_limit_s=60, target=35, node_limit=50, rounds=0), heard.append
+    )
+    assert len(pids) == 1
+    model = outcome.record["model"]
+    assert model["stop"] == Stop.KILLED
+    assert model["value"] is not None, "the incumbent of the dead process"
+    assert "ended without an answer" in model["message"]
+    assert outcome.stop is Stop.KILLED
+    assert outcome.value <= min(outcome.baselines.values())
+    assert verify(outcome.problem, outcome.plan).value == outcome.value
+    assert any("ended without an answer" in point.note for point in heard)
+
+
+def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch, kill):
+    weaken(monkeypatch)
+    pids = kill(2)
+    outcome = solve(instance(SLOW), Settings(time_limit_s=60, target=12, node_limit=5, rounds=3))
+    assert len(pids) == 4
+    assert outcome.record["polish"]["rounds"] == 3
+    [message] = outcome.record["polish"]["failures"]
+    assert "ended without an answer" in message
+    assert outcome.stop is Stop.NODE_LIMIT
+    assert verify(outcome.problem, outcome.plan).value == outcome.value
+
+
+def workers(parent: int) -> dict[int, float]:
+    """Solver processes of a process, with the seconds each of them has computed."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            command = (entry / "cmdline").read_bytes()
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):  # not a process, or one that has just ended
+            continue
+        if b"milp_plan.backends.worker" in command and int(fields[1]) == parent:
+            found[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def kill_the_busy_worker(process: subprocess.Popen[str]) -> None:
+    """Wait until a solver is past its imports and in the middle of its work, and kill it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and process.poll() is None:
+        for pid, seconds in workers(process.pid).items():
+            if seconds > 1.0:
+                os.kill(pid, signal.SIGKILL)
+                return
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the solver in /proc")
+def test_kill_of_the_solver_of_a_command(tmp_path):
+    path = INSTANCES / f"{HARD}.json"
+    limits = ["--target", "25", "--node-limit", "100000", "--rounds", "0"]
+    process = start(tmp_path, "none", "solve", path, *limits, "--json")
+    kill_the_busy_worker(process)
+    code, out, err = finish(process)
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["stop"] == "killed"
+    assert told["value"] <= told["best_baseline"]
+    assert "the solver process was ended from outside or crashed" in err
+    plan = read_plan(tmp_path / told["plan_file"])
+    assert verify(instance(HARD), plan).value == told["value"]
+
+
+@pytest.mark.parametrize("phase", ["anneal", "model", "polish"])
+def test_ctrl_c_keeps_the_best_plan_and_writes_the_record(tmp_path, phase):
+    path = INSTANCES / f"{SLOW}.json"
+    limits = ["--target", "12", "--node-limit", "50"]
+    code, out, err = finish(start(tmp_path, phase, "solve", path, *limits, "--json"))
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["stop"] == "interrupted"
+    assert "interrupted; the best plan so far was kept" in err
+    record = json.loads((tmp_path / told["record_file"]).read_text())
+    assert record["stop"] == "interrupted"
+    assert (record["model"] is None) == (phase == "anneal")
+    assert (record["polish"] is None) == (phase != "polish")
+    plan = read_plan(tmp_path / told["plan_file"])
+    assert verify(instance(SLOW), plan).value == told["value"] <= told["best_baseline"]
+
+
+def test_ctrl_c_before_there_is_a_plan(monkeypatch):
+    def press(point):
+        if point.phase == "bounds":
+            signal.raise_signal(signal.SIGINT)
+
+    outcome = solve(instance(SLOW), Settings(time_limit_s=60), press)
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.plan is None
+    assert outcome.record["verdict"] == "no plan"
+    assert outcome.record["model"] is None
