@@ -32,12 +32,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import ceil, gcd
+from math import ceil
 from typing import Any
 
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    MARGIN,
     Arc,
     Card,
     Columns,
@@ -50,24 +51,24 @@ from milp_plan.api import (
     Plan,
     PlanningProblem,
     Scale,
-    ScheduleSets,
     Sequence,
     TransferTask,
     Values,
     at_most,
     canonical_devices,
+    choose,
     devices_at_risk,
-    fixed_placements,
+    guided_sets,
+    horizon,
     interchangeable_devices,
     intervals,
     label,
+    memory_grain,
+    memory_unit,
     needed_routes,
     retime,
-    schedule_sets,
+    time_unit,
 )
-
-MARGIN = 5e-4
-"""Units of time by which a strict order is kept, where a tick is less than that."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,14 @@ class OperatorSchedule:
         """Every optimum is a sum of durations (of sizes, for peak memory)."""
         builder = _builder(problem, options, guide)
         if problem.objective is Objective.PEAK_MEMORY:
-            return Scale(builder.memory_unit, max(1, gcd(*_sizes(problem))))
+            return Scale(builder.memory_unit, memory_grain(problem))
         return Scale(builder.unit, builder.sets.tick, builder.spread * len(builder.names))
 
     def decode(
         self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
     ) -> Plan:
         """Round the decisions and give every task its earliest start under them."""
-        sets = _sets(problem, guide)
+        sets = guided_sets(problem, guide)
         columns = Columns(sets, sets.transfers)
         chosen = values.get("place", {})
 
@@ -147,53 +148,17 @@ class OperatorSchedule:
         return builder.encode(plan) if plan.stop_ns <= builder.horizon else None
 
 
-def _sets(problem: PlanningProblem, guide: Guide) -> ScheduleSets:
-    return schedule_sets(problem, fixed_placements(problem.graph.groups, guide.neighbourhood))
-
-
-def _horizon(sets: ScheduleSets, guide: Guide) -> int:
-    if sets.problem.objective is Objective.MAKESPAN and guide.cutoff is not None:
-        return guide.cutoff
-    # the strict order of ``later`` may cost a tick per task
-    return sets.serial_ns + sets.tick * (len(sets.operators) + len(sets.transfers))
-
-
-def _time_unit(sets: ScheduleSets, horizon: int) -> float:
-    """Ticks per unit of time: the common tick, doubled until the horizon is below 5,000 units.
-
-    A solver's integrality tolerance (1e-9) times a big-M of the horizon must stay far below the
-    margin that strict orders keep (:data:`MARGIN`).
-    """
-    unit = sets.tick
-    while horizon > 5_000 * unit:
-        unit *= 2
-    return float(unit)
-
-
-def _sizes(problem: PlanningProblem) -> list[int]:
-    sizes = [size for value in problem.graph.values for size in value.bytes.values()]
-    return sizes + [o.workspace_bytes for op in problem.graph.operators for o in op.options]
-
-
-def _memory_unit(problem: PlanningProblem) -> float:
-    limits = [d.memory_bytes for d in problem.cluster.devices if d.memory_bytes is not None]
-    unit = max(1, gcd(*_sizes(problem)))
-    while max([*limits, *_sizes(problem)], default=0) > 50_000 * unit:
-        unit *= 2
-    return float(unit)
-
-
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Options, guide: Guide) -> None:
         self.problem, self.options, self.guide = problem, options, guide
-        self.sets = sets = _sets(problem, guide)
+        self.sets = sets = guided_sets(problem, guide)
         self.by_time = problem.objective is Objective.MAKESPAN
         self.symmetry = options.symmetry and guide.neighbourhood is None
-        self.horizon = _horizon(sets, guide)
-        self.unit = _time_unit(sets, self.horizon)
-        self.memory_unit = _memory_unit(problem)
+        self.horizon = horizon(sets, guide)
+        self.unit = time_unit(sets, self.horizon)
+        self.memory_unit = memory_unit(problem)
         self.devices = problem.cluster.device_names
         self.risky = list(self.devices) if not self.by_time else devices_at_risk(sets)
         if not guide.memory:
@@ -224,8 +189,6 @@ class _Builder:
             self.first_use()
         m.objective = pyo.Objective(expr=m.makespan if self.by_time else m.peak)
         return m
-
-    # -- placement and flow ------------------------------------------------------------------
 
     def choose_place(self) -> None:
         """Exactly one placement per operator; one set of devices per group."""
@@ -306,8 +269,6 @@ class _Builder:
                 columns.use[task.name, made] = m.use[task.name, label(made)]
                 for total in wanted:
                     at_most(m.use_legs, total, m.use[task.name, label(made)])
-
-    # -- time --------------------------------------------------------------------------------
 
     def declare_times(self) -> None:
         """Starts within windows from heads, tails and the horizon."""
@@ -442,8 +403,6 @@ class _Builder:
                 fixed = min(h for h, _ in edges[resource]) + min(t for _, t in edges[resource])
                 at_most(self.m.workload, pyo.quicksum(terms) + fixed / self.unit, self.m.makespan)
 
-    # -- memory ------------------------------------------------------------------------------
-
     def memory(self) -> None:
         """Memory over time, on the devices where it can bind."""
         floor = 0 if self.by_time else max(0, self.guide.bound or 0)
@@ -459,8 +418,6 @@ class _Builder:
             at_most(self.m.capacity, total, limit / self.memory_unit)
         if not self.by_time:
             at_most(self.m.capacity, total, self.m.peak)
-
-    # -- symmetry and start ------------------------------------------------------------------
 
     def first_use(self) -> None:
         """Interchangeable devices are first used in device order."""
@@ -484,14 +441,14 @@ class _Builder:
             column.set_value(0, skip_validation=True)
         placements = {run.operator: run.placement for run in plan.runs}
         for name, placement in placements.items():
-            _choose(columns.place(name, placement))
+            choose(columns.place(name, placement))
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
-                _choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
+                choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
         needed = needed_routes(sets, placements)
         for task in self.transfers:
             if task.shared and task.name in needed:
-                _choose(columns.use[task.name, placements[task.producer]])
+                choose(columns.use[task.name, placements[task.producer]])
         times = intervals(sets, plan)
         moments = sorted({interval.start_ns for interval in times.values()})
         later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}
@@ -499,7 +456,7 @@ class _Builder:
             begin = times[name].start_ns
             m.start[name].set_value(begin / self.unit + later_by[begin])
         self.encode_bits(times)
-        self.rows.encode()
+        self.rows.encode(times)
         m.makespan.set_value(plan.stop_ns / self.unit + later_by[moments[-1]])
         totals = [pyo.value(row.body) for row in m.capacity.values()]
         m.peak.set_value(max([m.peak.lb, *totals]))
@@ -510,18 +467,12 @@ class _Builder:
         return named
 
     def encode_bits(self, times: dict[str, Interval]) -> None:
-        """Order and memory bits as the times say; of two that both hold, the first."""
+        """Order bits as the times say; of two that both hold, the first."""
         m = self.m
         for first, second in m.before:
             if times[first].stop_ns <= times[second].start_ns:
                 reverse = (second, first) in m.before and m.before[second, first].value
                 m.before[first, second].set_value(0 if reverse else 1)
-        for reader, event in m.ended:
-            done = times[reader].stop_ns <= times[event].start_ns
-            m.ended[reader, event].set_value(int(done))
-        for event, maker in m.later:
-            apart = times[maker].start_ns >= times[event].start_ns + self.sets.tick
-            m.later[event, maker].set_value(int(apart))
 
 
 _latest: list[_Builder] = []
@@ -533,11 +484,6 @@ def _builder(problem: PlanningProblem, options: Options, guide: Guide) -> _Build
     if not same or _latest[0].options != options:
         _latest[:] = [_Builder(problem, options, guide)]
     return _latest[0]
-
-
-def _choose(column: Any) -> None:
-    if not isinstance(column, int):
-        column.set_value(1)
 
 
 def _levels(numbers: Iterable[int], count: int) -> list[int]:

@@ -22,7 +22,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.cost import Route, route_between, routes
-from milp_plan.formulation.columns import Columns, label
+from milp_plan.formulation.columns import Columns, choose, label
 from milp_plan.formulation.memory_rows import MemoryRows, at_most
 from milp_plan.formulation.protocol import (
     Card,
@@ -42,7 +42,13 @@ from milp_plan.formulation.retention import (
     persistent,
 )
 from milp_plan.formulation.retime import Arc, retime
-from milp_plan.formulation.sequence import Interval, Sequence, fixed_placements, intervals
+from milp_plan.formulation.sequence import (
+    Interval,
+    Sequence,
+    fixed_placements,
+    guided_sets,
+    intervals,
+)
 from milp_plan.formulation.sets import (
     Leg,
     ScheduleSets,
@@ -51,9 +57,17 @@ from milp_plan.formulation.sets import (
     schedule_sets,
 )
 from milp_plan.formulation.symmetry import canonical_devices
+from milp_plan.formulation.units import (
+    MARGIN,
+    horizon,
+    memory_grain,
+    memory_unit,
+    time_unit,
+)
 
 __all__ = [
     "FULL",
+    "MARGIN",
     "Arc",
     "Card",
     "Channel",
@@ -92,16 +106,22 @@ __all__ = [
     "Values",
     "at_most",
     "canonical_devices",
+    "choose",
     "devices_at_risk",
     "fixed_placements",
+    "guided_sets",
     "holdings",
+    "horizon",
     "interchangeable_devices",
     "intervals",
     "label",
+    "memory_grain",
+    "memory_unit",
     "needed_routes",
     "persistent",
     "retime",
     "route_between",
     "routes",
     "schedule_sets",
+    "time_unit",
 ]

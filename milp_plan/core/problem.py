@@ -66,7 +66,7 @@ class PlanningProblem:
     cluster: Cluster
     objective: Objective = Objective.MAKESPAN
     memory_law: MemoryLaw = MemoryLaw.INSTANT
-    units: Units = Units()
+    units: Units = field(default_factory=Units)
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

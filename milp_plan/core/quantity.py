@@ -19,7 +19,7 @@ class Units:
     Parameters
     ----------
     time
-        ``"ns"``, or ``"unspecified"`` when the source names no unit.
+        ``"ns"``, the source's own unit (``"ms"``), or ``"unspecified"`` when it names none.
     size
         ``"bytes"`` or ``"unspecified"``.
     time_scale

@@ -30,10 +30,9 @@ def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
         return findings
     findings += chain.from_iterable(_operator_findings(op, cluster) for op in graph.operators)
     try:
-        order = graph.topological_order
+        _ = graph.topological_order
     except ValueError as error:
         return [*findings, Finding("values", str(error), "an acyclic graph", "break the cycle")]
-    assert len(order) == len(graph.operators)
     if findings:
         return findings
     findings += chain.from_iterable(_layout_findings(op, graph) for op in graph.operators)
@@ -59,10 +58,9 @@ def _negative(where: str, number: int) -> Iterator[Finding]:
 
 def _cluster_findings(cluster: Cluster) -> Iterator[Finding]:
     classes = {entry.name for entry in cluster.device_classes}
-    devices = set(cluster.device_names)
     yield from _duplicates("device_classes", (entry.name for entry in cluster.device_classes))
     yield from _duplicates("devices", cluster.device_names)
-    if not devices:
+    if not cluster.devices:
         yield Finding("devices", "none", "at least one", "add a device")
     for device in cluster.devices:
         if device.device_class not in classes:
@@ -73,11 +71,16 @@ def _cluster_findings(cluster: Cluster) -> Iterator[Finding]:
                 "add the class to device_classes or correct the name",
             )
         yield from _negative(f"device {device.name!r} memory_bytes", device.memory_bytes or 0)
+    yield from _channel_findings(cluster)
+    yield from _process_group_findings(cluster)
+
+
+def _channel_findings(cluster: Cluster) -> Iterator[Finding]:
     ends = [f"{channel.source}->{channel.target}" for channel in cluster.channels]
     yield from _duplicates("channels", ends)
     for name, channel in zip(ends, cluster.channels, strict=True):
         for end in (channel.source, channel.target):
-            if end not in devices:
+            if end not in cluster.device_names:
                 yield _unknown(f"channel {name}", "device", end)
         if channel.source == channel.target:
             yield Finding(f"channel {name}", "a loop", "two devices", "remove the channel")
@@ -89,12 +92,15 @@ def _cluster_findings(cluster: Cluster) -> Iterator[Finding]:
                 "a positive number",
                 "correct it, or remove the channel",
             )
+
+
+def _process_group_findings(cluster: Cluster) -> Iterator[Finding]:
     for position, group in enumerate(cluster.groups):
         where = f"groups[{position}]"
         if len(group) < 2 or len(set(group)) < len(group):
             yield Finding(where, str(list(group)), "two or more different devices", "correct it")
         for name in group:
-            if name not in devices:
+            if name not in cluster.device_names:
                 yield _unknown(where, "device", name)
 
 
@@ -118,6 +124,10 @@ def _value_references(value: Value, graph: ComputationGraph) -> Iterator[Finding
         )
     if value.persistent and not value.consumers:
         yield Finding(where, "neither producer nor consumer", "at least one", "remove the value")
+    yield from _size_findings(value, where)
+
+
+def _size_findings(value: Value, where: str) -> Iterator[Finding]:
     if not value.bytes:
         yield Finding(f"{where} bytes", "no layout", "bytes per layout", f"give at least {FULL!r}")
     if value.messages < 1:

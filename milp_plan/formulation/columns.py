@@ -20,6 +20,12 @@ def label(placement: Placement) -> str:
     return f"{placement.option} on {'+'.join(placement.devices)}"
 
 
+def choose(column: Column) -> None:
+    """Set a column to 1 in a start; nothing to do where the decision is a number already."""
+    if not isinstance(column, int):
+        column.set_value(1)
+
+
 class Columns:
     """Look-up of decision columns.
 

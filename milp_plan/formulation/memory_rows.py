@@ -12,14 +12,14 @@ of ``started`` or ``stopped``); a bit left at 0 only counts more. Exact, and wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import pyomo.environ as pyo
 
 from .columns import Columns
 from .retention import Holding, holdings, persistent
-from .sequence import Sequence
+from .sequence import Interval, Sequence
 
 
 class Model(Protocol):
@@ -79,8 +79,14 @@ class MemoryRows:
         for family in ("kept", "started", "stopped", "living", "capacity"):
             m.add_component(family, pyo.ConstraintList())
 
-    def encode(self) -> None:
-        """Set ``keep`` and ``alive`` to the least values that the other columns allow."""
+    def encode(self, times: Mapping[str, Interval]) -> None:
+        """Set the bits as the times say; ``keep`` and ``alive`` to the least values they allow."""
+        for reader, event in self.m.ended:
+            done = times[reader].stop_ns <= times[event].start_ns
+            self.m.ended[reader, event].set_value(int(done))
+        for event, maker in self.m.later:
+            apart = times[maker].start_ns >= times[event].start_ns + self.sets.tick
+            self.m.later[event, maker].set_value(int(apart))
         for (family, *key), expressions in self.lower.items():
             reached = max(0.0, *(pyo.value(expression) for expression in expressions))
             self.m.component(family)[tuple(key)].set_value(min(1.0, reached))

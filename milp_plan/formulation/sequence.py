@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from milp_plan.core import Placement, Plan
+from milp_plan.core import Placement, Plan, PlanningProblem
 
 from .columns import Columns
-from .protocol import Neighbourhood
-from .sets import ScheduleSets, needed_routes
+from .protocol import Guide, Neighbourhood
+from .sets import ScheduleSets, needed_routes, schedule_sets
 
 
 def fixed_placements(
@@ -35,6 +35,12 @@ def fixed_placements(
         for run in neighbourhood.plan.runs
         if run.operator not in neighbourhood.free or run.operator in tied
     }
+
+
+def guided_sets(problem: PlanningProblem, guide: Guide) -> ScheduleSets:
+    """Return the sets of a problem, with the placements that a guide's neighbourhood keeps."""
+    fixed = fixed_placements(problem.graph.groups, guide.neighbourhood)
+    return schedule_sets(problem, fixed)
 
 
 @dataclass(frozen=True, slots=True)

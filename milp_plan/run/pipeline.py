@@ -135,6 +135,7 @@ class _Run:
     baselines: dict[str, int | None] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
     coarsening: Coarsening | None = None
+    clusters: bool = False
     answer: ModelAnswer | None = None
     search: Search | None = None
     trace: list[Progress] = field(default_factory=list)
@@ -250,14 +251,13 @@ class _Run:
         self.offer(start, start.planner or "start", "start")
 
     def choose_coarsening(self) -> None:
-        """Exact steps alone if they suffice, else heuristic clusters as well."""
-        target = self.settings.target
-        with self.clock.phase("coarsen"):
-            self.coarsening = Coarsening(self.problem)
-            if self.problem.needs_schedule:
-                self.coarsening = coarsen(self.problem, target, exact_only=True)
-                if len(self.coarsening.problem.graph.operators) > MOST_EXACT * target:
-                    self.coarsening = coarsen(self.problem, target, guide=self.plan)
+        """Exact steps alone if they suffice; else the exact stage clusters as well."""
+        self.coarsening = Coarsening(self.problem)
+        if self.problem.needs_schedule:
+            with self.clock.phase("coarsen"):
+                self.coarsening = coarsen(self.problem, self.settings.target, exact_only=True)
+            left = len(self.coarsening.problem.graph.operators)
+            self.clusters = left > MOST_EXACT * self.settings.target
 
     def plan_on_levels(self) -> None:
         """Heuristics and annealing on a lightly coarsened problem, where a schedule is cheap."""
@@ -266,7 +266,10 @@ class _Run:
         makespan = self.problem.objective is Objective.MAKESPAN
         if level < MOST_EXACT * self.settings.target or not makespan:
             return
+        most = self.limit(LEVEL_SHARE)
         for guide in (None, self.plan):
+            if most is not None and self.clock.phases.get("coarsen", 0.0) > most:
+                return
             with self.clock.phase("coarsen"):
                 light = coarsen(self.problem, level, guide=guide)
             plan, _ = self.heuristics(light.problem, LEVEL_SHARE)
@@ -290,8 +293,7 @@ class _Run:
         """Local search over places and priorities."""
         if self.plan is None or self.problem.objective is not Objective.MAKESPAN:
             return
-        assert self.coarsening is not None
-        share = ANNEALING_SHARE_EXACT if self.coarsening.exact else ANNEALING_SHARE
+        share = ANNEALING_SHARE if self.clusters else ANNEALING_SHARE_EXACT
         search = Annealing(self.problem, self.plan, self.settings.seed)
         with self.clock.phase("anneal"):
             search.run(*self.annealing_limits(share), self.annealed)
@@ -303,8 +305,8 @@ class _Run:
     def exact_stage(self) -> None:
         """Plan the coarse problem by the model, expand."""
         assert self.coarsening is not None
-        if not self.coarsening.exact:
-            with self.clock.phase("coarsen"):  # again: clusters follow the best plan
+        if self.clusters:
+            with self.clock.phase("coarsen"):
                 self.coarsening = coarsen(self.problem, self.settings.target, guide=self.plan)
         coarse = self.coarsening.problem
         self.say("model", f"{len(coarse.graph.operators)} operators")
@@ -331,8 +333,10 @@ class _Run:
             name = self.found.name if self.coarsening.exact else f"{self.found.name} + coarsening"
             self.offer(plan, name, "expand")
             self.offer_compact(plan, name)
-        if answer.report.stop is not Stop.INFEASIBLE or self.infeasible_because is not None:
-            self.stop = answer.report.stop  # a heuristic step may leave no plan: no proof
+        # a proof about a heuristically coarsened problem is none about the original
+        unproved = (Stop.PROVED, Stop.INFEASIBLE)
+        if answer.report.stop not in unproved or self.infeasible_because is not None:
+            self.stop = answer.report.stop
 
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""

@@ -33,7 +33,8 @@ class Search:
     """State of the search.
 
     ``size`` is the number of free operators: it grows while neighbourhoods are searched to the
-    end in vain, and shrinks when they run into their limit.
+    end in vain, and shrinks when they run into their limit. ``overhead_s`` is what the last round
+    took beside solving: no round starts that could not even be built in time.
     """
 
     problem: PlanningProblem
@@ -48,6 +49,7 @@ class Search:
     disputes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     interrupted: bool = False
+    overhead_s: float = 1.0
 
     def run(self, clock: Clock, on_better: Callable[[str], None]) -> None:
         """Search until the limit, the bound, or an interruption."""
@@ -69,7 +71,7 @@ class Search:
             return True
         if self.bound is not None and self.value <= self.bound:
             return True
-        return clock.left_s < 1.0
+        return clock.left_s < self.overhead_s
 
     def step(self, kind: str, free: frozenset[str], clock: Clock) -> bool:
         """One round; True when it found a better plan."""
@@ -83,7 +85,9 @@ class Search:
             seed=self.settings.seed,
             threads=self.settings.threads,
         )
+        began = clock.elapsed_s
         answer = self.solver.run(self.problem, guide, limits, clock, start=self.plan)
+        self.overhead_s = max(1.0, clock.elapsed_s - began - answer.report.seconds)
         self.interrupted = answer.report.stop is Stop.INTERRUPTED
         if answer.disputed:
             self.disputes.append(answer.disputed)
