@@ -31,9 +31,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import (
-    FULL,
     Card,
-    CommunicationModel,
     Guide,
     MemoryLaw,
     Objective,
@@ -49,8 +47,8 @@ from milp_plan.api import (
     Values,
     label,
     needed_routes,
-    route_between,
     schedule_sets,
+    send_choices,
 )
 
 Copy = tuple[str, Placement, tuple[str, ...], str]
@@ -104,7 +102,7 @@ class MaxLoad:
         for route, _ in needed_routes(sets, chosen).values():
             made = chosen[str(problem.graph.value(route.value).producer)]
             copy = (route.value, made, route.target, route.layout)
-            ways = list(_ways(problem, made, route))
+            ways = _ways(problem, made, route)
             best = max(ways, key=lambda way: sent.get(_key(copy, way.source), 0.0))
             transfers.append(Transfer(route.value, best.source, route.target, route.layout))
         runs = tuple(OperatorRun(op.name, *chosen[op.name]) for op in problem.graph.operators)
@@ -118,19 +116,9 @@ class MaxLoad:
         return builder.encode(plan)
 
 
-def _ways(problem: PlanningProblem, made: Placement, route: Route) -> Iterator[Route]:
-    """Every transfer that makes the same copy: one per source, or the reshard alone.
-
-    Without contention all ways cost the same, nothing, so the planners' own way is enough.
-    """
-    one_source = len(route.source) == 1 and len(made.devices) > 1 and route.layout == FULL
-    if not one_source or problem.cluster.communication is CommunicationModel.DELAY:
-        yield route
-        return
-    value = problem.graph.value(route.value)
-    for device in made.devices:
-        found = route_between(problem, value, ((device,), FULL), (route.target, FULL))
-        yield from found or ()
+def _ways(problem: PlanningProblem, made: Placement, route: Route) -> tuple[Route, ...]:
+    """Every transfer that makes the same copy: one per source, or the reshard alone."""
+    return send_choices(problem, problem.graph.value(route.value), route, made.devices)
 
 
 def _key(copy: Copy, source: tuple[str, ...]) -> tuple[str, str]:
@@ -251,20 +239,20 @@ class _Builder:
     def copies(self) -> None:
         """A copy that any consumer calls for is sent, one way; all its readers share it."""
         m, sets = self.m, self.sets
-        calls: dict[Copy, dict[str, list[Any]]] = {}
+        calls: dict[Copy, dict[str, dict[Any, Any]]] = {}
         for task in sets.transfers:
             for leg in task.legs:
                 made, _ = leg.combination
                 copy = (task.value, made, leg.route.target, leg.route.layout)
                 if copy not in self.ways:
-                    self.ways[copy] = tuple(_ways(self.problem, made, leg.route))
+                    self.ways[copy] = _ways(self.problem, made, leg.route)
                 key = (task.producer, leg.consumer, *map(label, leg.combination))
-                calls.setdefault(copy, {}).setdefault(leg.consumer, []).append(m.flow[key])
+                calls.setdefault(copy, {}).setdefault(leg.consumer, {})[key] = m.flow[key]
         index = [_key(copy, way.source) for copy, ways in self.ways.items() for way in ways]
         m.send, m.copies = pyo.Var(index, domain=pyo.Binary), pyo.ConstraintList()
         for copy, readers in calls.items():
             for flows in readers.values():
-                m.copies.add(pyo.quicksum(flows) - self.sent(copy) <= 0)
+                m.copies.add(pyo.quicksum(flows.values()) - self.sent(copy) <= 0)
 
     def sent(self, copy: Copy) -> Any:
         """Whether a copy is made."""
@@ -373,9 +361,7 @@ class _Builder:
         for transfer in plan.transfers:
             made = chosen[str(self.problem.graph.value(transfer.value).producer)]
             copy = (transfer.value, made, transfer.target, transfer.layout)
-            ways = [way for way in self.ways[copy] if way.source == transfer.source]
-            source = ways[0].source if ways else self.ways[copy][0].source
-            m.send[_key(copy, source)].set_value(1)
+            m.send[_key(copy, transfer.source)].set_value(1)
         for amount, column in self.reached:
             column.set_value(max(column.value, pyo.value(amount)), skip_validation=True)
         if m.bottleneck.ub is not None and m.bottleneck.value > m.bottleneck.ub + 1e-9:

@@ -3,21 +3,21 @@ r"""Placement, option choice, order, transfers and memory over time as one disju
 The families, each one method of ``_Builder``. Letters: operator i, k; placement p = (option,
 devices); device d; value v; transfer task t; task means operator or transfer; H the horizon.
 
-=====================  ==========================================================================
-``choose_place``       sum_p place[i,p] = 1; operators of a group choose the same devices
-``link_flows``         sum_q flow[i,k,p,q] = place[i,p];  sum_p flow[i,k,p,q] = place[k,q]
-``use_legs``           use[t,p] >= sum_q flow[i,k,p,q] over the q that call for t (shared t only)
-``precede``            start[k] >= start[i] + length[i] + longest route of the chosen flow
-``travel``             start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
-``order_tasks``        start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
-``order_tasks``        before[i,k] + before[k,i] >= on[i,r] + on[k,r] - 1 for each resource r
-``span``               makespan >= stop[i] + tail[i]
-``workload``              makespan >= head + work on r of tasks between head and tail + tail
-``memory``             later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
-``memory``             alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
-``memory``             sum of bytes * alive[c,e] + persistent <= memory, at each allocating task e
-``first_use``          device k of a class of equals is used only after device k - 1
-=====================  ==========================================================================
+================  ===============================================================================
+``choose_place``  sum_p place[i,p] = 1; operators of a group choose the same devices
+``link_flows``    sum_q flow[i,k,p,q] = place[i,p];  sum_p flow[i,k,p,q] = place[k,q]
+``use_legs``      sum_a use[t,p,a] >= sum_q flow[i,k,p,q] over the q that call for t (shared t)
+``precede``       start[k] >= start[i] + length[i] + longest route of the chosen flow
+``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
+``order_tasks``   start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
+``order_tasks``   before[i,k] + before[k,i] >= on[i,r] + on[k,r] - 1 for each resource r
+``span``          makespan >= stop[i] + tail[i]
+``workload``      makespan >= head + work on r of tasks between head and tail + tail
+``memory``        later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
+``memory``        alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
+``memory``        sum of bytes * alive[c,e] + persistent <= memory, at each allocating task e
+``first_use``     device k of a class of equals is used only after device k - 1
+================  ===============================================================================
 
 Memory can only peak where something is allocated, so ``capacity`` at the start of every allocating
 task is exact. ``later`` is strict by one tick common to all durations: some optimal plan starts
@@ -67,6 +67,7 @@ from milp_plan.api import (
     memory_unit,
     needed_routes,
     retime,
+    spread_levels,
     time_unit,
 )
 
@@ -119,16 +120,8 @@ class OperatorSchedule:
         """Round the decisions and give every task its earliest start under them."""
         sets = guided_sets(problem, guide)
         columns = Columns(sets, sets.transfers)
-        chosen = values.get("place", {})
-
-        def weight(name: str, placement: Placement) -> float:
-            owner, own = columns.owned(name, placement)
-            return chosen.get((owner, label(own)), 0.0)
-
-        placements = {
-            name: max(sets.placements[name], key=lambda p: weight(name, p))
-            for name in sets.operators
-        }
+        placements = columns.decided_placements(values.get("place", {}))
+        sources = columns.decided_sources(values.get("use", {}))
 
         def bits(family: str) -> Iterable[tuple[str, str]]:
             return (pair for pair, bit in values.get(family, {}).items() if bit > 0.5)  # type: ignore[misc]
@@ -136,7 +129,7 @@ class OperatorSchedule:
         arcs = [Arc(first, second) for first, second in bits("before")]
         arcs += [Arc(reader, event) for reader, event in bits("ended")]
         arcs += [Arc(e, m, from_stop=False, lag_ns=sets.tick) for e, m in bits("later")]
-        return retime(sets, placements, arcs, values["start"])
+        return retime(sets, placements, arcs, values["start"], sources)
 
     def encode(
         self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
@@ -257,18 +250,35 @@ class _Builder:
         for task in self.transfers:
             if not task.shared:
                 continue
-            calls: dict[Placement, dict[str, list[Any]]] = {}
+            calls: dict[Placement, dict[str, dict[Any, Any]]] = {}
+            sources: dict[Placement, dict[tuple[str, ...], None]] = {}
             for leg in task.legs:
-                readers = calls.setdefault(leg.combination[0], {})
-                readers.setdefault(leg.consumer, []).append(columns.flow(task, leg))
+                made = leg.combination[0]
+                flows = calls.setdefault(made, {}).setdefault(leg.consumer, {})
+                flows[leg.combination] = columns.flow(task, leg)
+                sources.setdefault(made, {})[leg.route.source] = None
             for made, readers in calls.items():
-                wanted = [sum(flows) for flows in readers.values()]
-                if any(isinstance(total, int) and total == 1 for total in wanted):
-                    columns.use[task.name, made] = 1
-                    continue
-                columns.use[task.name, made] = m.use[task.name, label(made)]
-                for total in wanted:
-                    at_most(m.use_legs, total, m.use[task.name, label(made)])
+                wanted = [sum(flows.values()) for flows in readers.values()]
+                self.use(task, made, list(sources[made]), wanted)
+
+    def use(
+        self, task: TransferTask, made: Placement, sources: list[tuple[str, ...]], wanted: list[Any]
+    ) -> None:
+        """One column per device that the copy may leave from; 1 if it is sure to leave there."""
+        m, columns = self.m, self.columns
+        if len(sources) == 1 and any(isinstance(t, int) and t == 1 for t in wanted):
+            columns.use[task.name, made, sources[0]] = 1
+            return
+        for source in sources:
+            column = m.use[task.name, label(made), "+".join(source)]
+            if len(sources) > 1:  # half a send from each of two devices would hold neither
+                column.domain = pyo.Binary
+            columns.use[task.name, made, source] = column
+        total = sum(columns.use[task.name, made, source] for source in sources)
+        for call in wanted:
+            at_most(m.use_legs, call, total)
+        if len(sources) > 1:
+            at_most(m.use_legs, total, 1)
 
     def declare_times(self) -> None:
         """Starts within windows from heads, tails and the horizon."""
@@ -316,9 +326,10 @@ class _Builder:
             for consumer in task.consumers:
                 slack: Any = 0
                 if task.shared:
-                    legs = [leg for leg in task.legs if leg.consumer == consumer]
+                    legs = {leg.combination: leg for leg in task.legs if leg.consumer == consumer}
                     big = (self.latest_stop[task.name] - self.earliest[consumer]) / self.unit
-                    slack = big * (1 - sum(self.columns.flow(task, leg) for leg in legs))
+                    calls = sum(self.columns.flow(task, leg) for leg in legs.values())
+                    slack = big * (1 - calls)
                 at_most(m.travel, self.stop(task.name) - slack, m.start[consumer])
 
     def order_tasks(self) -> None:
@@ -378,8 +389,8 @@ class _Builder:
         if not self.by_time:
             return
         seen = set()
-        for low in _levels(heads.values(), self.options.load_thresholds):
-            for high in _levels(tails.values(), self.options.load_thresholds):
+        for low in spread_levels(heads.values(), self.options.load_thresholds):
+            for high in spread_levels(tails.values(), self.options.load_thresholds):
                 names = [n for n in heads if heads[n] >= low and tails[n] >= high]
                 if frozenset(names) not in seen:
                     seen.add(frozenset(names))
@@ -445,10 +456,12 @@ class _Builder:
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
                 choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
-        needed = needed_routes(sets, placements)
+        sources = {(t.value, t.target, t.layout): t.source for t in plan.transfers}
+        needed = needed_routes(sets, placements, sources)
         for task in self.transfers:
             if task.shared and task.name in needed:
-                choose(columns.use[task.name, placements[task.producer]])
+                source = needed[task.name][0].source
+                choose(columns.use[task.name, placements[task.producer], source])
         times = intervals(sets, plan)
         moments = sorted({interval.start_ns for interval in times.values()})
         later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}
@@ -484,13 +497,6 @@ def _builder(problem: PlanningProblem, options: Options, guide: Guide) -> _Build
     if not same or _latest[0].options != options:
         _latest[:] = [_Builder(problem, options, guide)]
     return _latest[0]
-
-
-def _levels(numbers: Iterable[int], count: int) -> list[int]:
-    """At most ``count`` distinct levels, spread over the sorted numbers, smallest first."""
-    distinct = sorted(set(numbers))
-    step = max(1, -(-len(distinct) // count))
-    return distinct[::step]
 
 
 FORMULATION = OperatorSchedule()

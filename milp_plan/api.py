@@ -21,7 +21,7 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
-from milp_plan.cost import Route, route_between, routes
+from milp_plan.cost import Route, route_between, routes, send_choices
 from milp_plan.formulation.columns import Columns, choose, label
 from milp_plan.formulation.memory_rows import MemoryRows, at_most
 from milp_plan.formulation.protocol import (
@@ -62,6 +62,7 @@ from milp_plan.formulation.units import (
     horizon,
     memory_grain,
     memory_unit,
+    spread_levels,
     time_unit,
 )
 
@@ -123,5 +124,7 @@ __all__ = [
     "route_between",
     "routes",
     "schedule_sets",
+    "send_choices",
+    "spread_levels",
     "time_unit",
 ]

@@ -9,7 +9,7 @@ from .collectives import (
 )
 from .devices import DEVICES, LINKS, DeviceSpec, LinkSpec, cluster, device_spec, link_spec
 from .roofline import roofline_ns
-from .routes import Route, route_between, routes
+from .routes import Route, route_between, routes, send_choices
 from .strategies import (
     SINGLE,
     WAY_SPLITS,
@@ -49,5 +49,6 @@ __all__ = [
     "roofline_ns",
     "route_between",
     "routes",
+    "send_choices",
     "ways",
 ]

@@ -79,6 +79,19 @@ def route_between(
     return (Route(value.name, source, target, wanted, duration, held),)
 
 
+def send_choices(
+    problem: PlanningProblem, value: Value, route: Route, site: tuple[str, ...]
+) -> tuple[Route, ...]:
+    """List every way to make the copy of a route: a send may leave from any device of the site.
+
+    ``route`` is one of :func:`routes`, from a producer at ``site``; a reshard has itself alone.
+    """
+    if len(site) == 1 or len(route.source) > 1:
+        return (route,)
+    sends = (_send(problem, value, (device,), route.target[0]) for device in site)
+    return tuple(send for send in sends if send is not None)
+
+
 def _send(
     problem: PlanningProblem, value: Value, source: tuple[str, ...], target: str
 ) -> Route | None:

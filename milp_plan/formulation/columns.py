@@ -6,11 +6,12 @@ models shrink by themselves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from milp_plan.core import Placement
 
-from .sets import Leg, ScheduleSets, TransferTask
+from .sets import Key, Leg, ScheduleSets, TransferTask
 
 Column = Any
 
@@ -43,7 +44,7 @@ class Columns:
         self.owner = _owners(sets)
         self.places: dict[tuple[str, Placement], Column] = {}
         self.flows: dict[tuple[str, str, Placement, Placement], Column] = {}
-        self.use: dict[tuple[str, Placement], Column] = {}
+        self.use: dict[tuple[str, Placement, tuple[str, ...]], Column] = {}
 
     @property
     def deciders(self) -> list[str]:
@@ -62,6 +63,28 @@ class Columns:
         """Whether an operator has this placement."""
         return self.places[self.owned(name, placement)]
 
+    def decided_placements(self, chosen: Mapping[Any, float]) -> dict[str, Placement]:
+        """Placement of every operator, given the values of the placement columns."""
+
+        def weight(name: str, placement: Placement) -> float:
+            owner, own = self.owned(name, placement)
+            return chosen.get((owner, label(own)), 0.0)
+
+        return {
+            name: max(places, key=lambda p, n=name: weight(n, p))  # type: ignore[misc]
+            for name, places in self.sets.placements.items()
+        }
+
+    def decided_sources(self, used: Mapping[Any, float]) -> dict[Key, tuple[str, ...]]:
+        """Where copies leave from, given the values of the use columns."""
+        found: dict[Key, tuple[str, ...]] = {}
+        for task in self.task.values():
+            for leg in task.legs:
+                name = (task.name, label(leg.combination[0]), "+".join(leg.route.source))
+                if used.get(name, 0.0) > 0.5:
+                    found[leg.route.key] = leg.route.source
+        return found
+
     def on(self, name: str, device: str) -> list[Column]:
         """Columns whose sum says whether an operator runs on a device."""
         return [self.place(name, p) for p in self.sets.placements[name] if device in p.devices]
@@ -73,8 +96,8 @@ class Columns:
     def uses(self, task: TransferTask) -> list[tuple[Column, Any]]:
         """(column, route) for each way a transfer can run; the columns sum to its presence."""
         if task.shared:
-            routes = {leg.combination[0]: leg.route for leg in task.legs}
-            return [(self.use[task.name, made], route) for made, route in routes.items()]
+            ways = {(leg.combination[0], leg.route.source): leg.route for leg in task.legs}
+            return [(self.use[task.name, *way], route) for way, route in ways.items()]
         return [(self.flow(task, leg), leg.route) for leg in task.legs]
 
     def column(self, reference: tuple[Any, ...]) -> Column:

@@ -2,7 +2,7 @@
 
 Columns of a model are named by references, so that this module knows no variables:
 ``("place", operator, placement)``, ``("flow", producer, consumer, made, read)`` and
-``("use", transfer task, made)`` for shared transfer tasks.
+``("use", transfer task, made, source)`` for shared transfer tasks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Persistent:
 def leg_reference(task: TransferTask, leg: Leg) -> Reference:
     """Column that says whether a transfer runs that way."""
     if task.shared:
-        return ("use", task.name, leg.combination[0])
+        return ("use", task.name, leg.combination[0], leg.route.source)
     return ("flow", task.producer, leg.consumer, *leg.combination)
 
 

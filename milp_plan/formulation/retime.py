@@ -11,7 +11,7 @@ from typing import Any
 from milp_plan.core import OperatorRun, Placement, Plan, PlanningProblem, Transfer
 from milp_plan.cost import Route
 
-from .sets import ScheduleSets, needed_routes
+from .sets import Key, ScheduleSets, needed_routes
 
 Network = Mapping[str, list[tuple[str, int]]]
 """Task -> (task that follows, least time between their starts)."""
@@ -32,6 +32,7 @@ def retime(
     placements: Mapping[str, Placement],
     arcs: Iterable[Arc],
     hint: Mapping[Any, float],
+    sources: Mapping[Key, tuple[str, ...]] | None = None,
 ) -> Plan:
     """Give every task its earliest start that respects precedence and the decided arcs.
 
@@ -45,8 +46,10 @@ def retime(
         Start of each task as the solver has it, in any unit. It decides only where arcs contradict
         each other or precedence (tasks closer together than the solver's tolerances): those
         against it are dropped.
+    sources
+        Where copies leave from, as for :func:`needed_routes`.
     """
-    transfers = needed_routes(sets, placements)
+    transfers = needed_routes(sets, placements, sources)
     length = {name: sets.duration[name, placements[name]] for name in sets.operators}
     length.update({name: route.duration_ns for name, (route, _) in transfers.items()})
     network: dict[str, list[tuple[str, int]]] = {name: [] for name in length}

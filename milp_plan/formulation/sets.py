@@ -11,10 +11,12 @@ from functools import cached_property
 from math import gcd
 
 from milp_plan.core import FormulationError, Placement, PlanningProblem, Value
-from milp_plan.cost import Route, routes
+from milp_plan.cost import Route, routes, send_choices
 
 Pair = tuple[str, str]
 Combination = tuple[Placement, Placement]
+Key = tuple[str, tuple[str, ...], str]
+"""A copy that a transfer makes: value, target, layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,9 @@ class Leg:
 class TransferTask:
     """A journey that may be needed. Present when one of its legs is chosen.
 
-    ``shared`` tasks serve several consumers that may choose independently; a task that is not
-    shared has at most one chosen leg, given by the flow of its single deciding consumer.
+    ``shared`` tasks serve several consumers that may choose independently, or may leave from
+    several devices; a task that is not shared has at most one chosen leg, given by the flow of its
+    single deciding consumer.
     """
 
     name: str
@@ -149,10 +152,11 @@ class ScheduleSets:
 
     def _transfers_of(self, value: Value, producer: str) -> list[TransferTask]:
         legs = [
-            Leg(consumer, combination, route)
+            Leg(consumer, combination, choice)
             for consumer in value.consumers
             for combination, needed in self.combinations[producer, consumer].items()
             for route in needed[value.name]
+            for choice in send_choices(self.problem, value, route, combination[0].devices)
         ]
         if not legs:
             return []
@@ -162,7 +166,7 @@ class ScheduleSets:
             chosen = tuple(leg for leg in legs if leg.consumer == decider)
             name = f"send {value.name}"
             return [TransferTask(name, value.name, producer, chosen, consumers, shared=False)]
-        by_key: dict[tuple[str, tuple[str, ...], str], list[Leg]] = {}
+        by_key: dict[Key, list[Leg]] = {}
         for leg in legs:
             by_key.setdefault(leg.route.key, []).append(leg)
         tasks = []
@@ -171,11 +175,9 @@ class ScheduleSets:
             label = f"send {name} to {'+'.join(target)}" + (
                 "" if layout == "full" else f" {layout}"
             )
-            tasks.append(
-                TransferTask(
-                    label, name, producer, tuple(members), readers, shared=len(readers) > 1
-                )
-            )
+            choices = {(leg.consumer, leg.combination) for leg in members}
+            shared = len(readers) > 1 or len(choices) < len(members)
+            tasks.append(TransferTask(label, name, producer, tuple(members), readers, shared))
         return tasks
 
     def _decider(self, legs: list[Leg], consumers: tuple[str, ...]) -> str | None:
@@ -266,9 +268,15 @@ class ScheduleSets:
 
 
 def needed_routes(
-    sets: ScheduleSets, placements: Mapping[str, Placement]
+    sets: ScheduleSets,
+    placements: Mapping[str, Placement],
+    sources: Mapping[Key, tuple[str, ...]] | None = None,
 ) -> dict[str, tuple[Route, tuple[str, ...]]]:
-    """Transfer task name -> the route these placements call for and the consumers it serves."""
+    """Transfer task name -> the route these placements call for and the consumers it serves.
+
+    ``sources`` says for some copies which device of a process group they leave from; the others
+    leave from the fastest.
+    """
     names = {leg.route.key: task.name for task in sets.transfers for leg in task.legs}
     found: dict[str, tuple[Route, tuple[str, ...]]] = {}
     for value in sets.graph.values:
@@ -285,7 +293,10 @@ def needed_routes(
             for route in ways:
                 name = names[route.key]
                 served = found[name][1] if name in found else ()
-                found[name] = (route, (*served, consumer))
+                source = (sources or {}).get(route.key, route.source)
+                choices = send_choices(sets.problem, value, route, made.devices)
+                chosen = next((way for way in choices if way.source == source), route)
+                found[name] = (chosen, (*served, consumer))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import gcd
 
 from milp_plan.core import Objective, PlanningProblem
@@ -53,3 +54,10 @@ def memory_unit(problem: PlanningProblem) -> float:
 def _sizes(problem: PlanningProblem) -> list[int]:
     sizes = [size for value in problem.graph.values for size in value.bytes.values()]
     return sizes + [o.workspace_bytes for op in problem.graph.operators for o in op.options]
+
+
+def spread_levels(numbers: Iterable[int], count: int) -> list[int]:
+    """At most ``count`` distinct levels, spread over the sorted numbers, smallest first."""
+    distinct = sorted(set(numbers))
+    step = max(1, -(-len(distinct) // count))
+    return distinct[::step]

@@ -19,7 +19,7 @@ from milp_plan.core import Placement, Plan, PlanningProblem
 from .dispatch import dispatch
 from .priorities import bottom_levels
 
-START_TEMPERATURE, END_TEMPERATURE = 0.01, 0.0002
+START_TEMPERATURE, END_TEMPERATURE = 0.004, 0.0001
 """Relative worsening that is accepted with probability 1/e, at the start and at the end."""
 
 

@@ -260,18 +260,13 @@ def test_windows_follow_bound_and_cutoff() -> None:
     assert (source.start["y"].lb, source.start["y"].ub) == (3, 5)
 
 
-SLOWER = pytest.mark.xfail(
-    strict=True, reason="a whole value on several devices is sent from the fastest, the first"
-)
-
-
 @pytest.mark.parametrize(
     ("model", "readers", "optimum"),
     [
-        pytest.param(CHANNEL, "c", 7, marks=SLOWER),
+        (CHANNEL, "c", 7),
         (CHANNEL, "cd", 6),
         (ENDPOINT, "c", 8),
-        pytest.param(ENDPOINT, "cd", 6, marks=SLOWER),
+        (ENDPOINT, "cd", 6),
         (DELAY, "c", 7),
         (DELAY, "cd", 6),
     ],
