@@ -333,10 +333,8 @@ class _Run:
             name = self.found.name if self.coarsening.exact else f"{self.found.name} + coarsening"
             self.offer(plan, name, "expand")
             self.offer_compact(plan, name)
-        # a proof about a heuristically coarsened problem is none about the original
-        unproved = (Stop.PROVED, Stop.INFEASIBLE)
-        if answer.report.stop not in unproved or self.infeasible_because is not None:
-            self.stop = answer.report.stop
+        if answer.report.stop is not Stop.INFEASIBLE or self.infeasible_because is not None:
+            self.stop = answer.report.stop  # a heuristic step may leave no plan: no proof
 
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""
