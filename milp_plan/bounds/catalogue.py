@@ -53,6 +53,8 @@ def all_bounds(problem: PlanningProblem, time_limit_s: float | None = None) -> t
         return catalogue.peak_memory()
     if problem.objective is Objective.BOTTLENECK:
         return catalogue.bottleneck()
+    if problem.objective is Objective.SPAN:
+        return catalogue.span()
     return catalogue.makespan()
 
 
@@ -119,6 +121,10 @@ class _Catalogue:
         if len(self.frame.names) <= LARGEST_PAIRS:
             self.add("bytes alive", lambda: instant_peak(self.frame, self.deadline))
         return tuple(self.found)
+
+    def span(self) -> tuple[Bound, ...]:
+        """A device is busy for no longer than its span, so bounds on device work hold."""
+        return self.bottleneck()
 
     def makespan(self) -> tuple[Bound, ...]:
         self.found.append(critical_path(simple_windows(self.frame)))

@@ -10,6 +10,9 @@ from .replay import DeviceMemory
 
 MAKESPAN = "makespan"
 """Latest stop of an operator, in ticks; absent without a schedule."""
+SPAN = "span"
+"""Longest time from first start to last stop on one device, in ticks; ``span DEVICE`` is the part
+of one device that runs anything."""
 PEAK_MEMORY = "peak_memory"
 """Largest sum on any device in bytes; ``peak_memory DEVICE`` is the part of one device."""
 BOTTLENECK = "bottleneck"
@@ -19,7 +22,7 @@ BOTTLENECK = "bottleneck"
 def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str, int]:
     """Every figure that can be computed from the plan.
 
-    Totals (``makespan``, ``peak_memory``, ``bottleneck``) stand only where no part of the plan
+    Totals (``makespan``, ``span``, ``peak_memory``, ``bottleneck``) stand only where no part of the plan
     is missing; the parts per device, channel and port always stand, for what the plan holds.
     """
     found: dict[str, int] = {}
@@ -29,6 +32,9 @@ def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str,
     timed = timed and all(journey.times is not None for journey in reading.journeys)
     if timed:
         found[MAKESPAN] = max(run.times[1] for run in reading.runs.values() if run.times)
+        spans = _spans(reading)
+        found[SPAN] = max(spans.values())
+        found |= {f"{SPAN} {name}": ticks for name, ticks in spans.items()}
     if timed or (placed and not reading.scheduled):
         found[PEAK_MEMORY] = max(memory.peak_bytes for memory in memories.values())
     busy, known = _busy(reading)
@@ -43,10 +49,23 @@ def objective_value(objective: Objective, figures: dict[str, int]) -> int | None
     """Pick the figure the objective asks for; ``None`` where the plan is too broken for it."""
     names = {
         Objective.MAKESPAN: MAKESPAN,
+        Objective.SPAN: SPAN,
         Objective.PEAK_MEMORY: PEAK_MEMORY,
         Objective.BOTTLENECK: BOTTLENECK,
     }
     return figures.get(names[objective])
+
+
+def _spans(reading: Reading) -> dict[str, int]:
+    """Time from first start to last stop, of every device that runs anything."""
+    ends: dict[str, tuple[int, int]] = {}
+    for run in reading.runs.values():
+        if run.times is None:
+            continue
+        for device in run.site:
+            first, last = ends.get(device, run.times)
+            ends[device] = (min(first, run.times[0]), max(last, run.times[1]))
+    return {device: last - first for device, (first, last) in ends.items()}
 
 
 def _busy(reading: Reading) -> tuple[dict[str, int], bool]:

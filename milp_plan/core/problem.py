@@ -23,6 +23,9 @@ class Objective(StrEnum):
 
     MAKESPAN = "makespan"
     """Stop of the last operator: latency, or the time of a training step."""
+    SPAN = "span"
+    """Longest time from the first start to the last stop on one device: the time of a training
+    step whose devices do not wait for each other at its end (optimizer without a barrier)."""
     BOTTLENECK = "bottleneck"
     """Busy time of the busiest device or channel: steady-state time per sample."""
     PEAK_MEMORY = "peak_memory"
