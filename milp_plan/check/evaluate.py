@@ -22,8 +22,8 @@ BOTTLENECK = "bottleneck"
 def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str, int]:
     """Every figure that can be computed from the plan.
 
-    Totals (``makespan``, ``span``, ``peak_memory``, ``bottleneck``) stand only where no part of the plan
-    is missing; the parts per device, channel and port always stand, for what the plan holds.
+    Totals (``makespan``, ``span``, ``peak_memory``, ``bottleneck``) stand only where no part of
+    the plan is missing; the parts per device, channel and port always stand, for what it holds.
     """
     found: dict[str, int] = {}
     facts = reading.facts

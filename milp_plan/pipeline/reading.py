@@ -214,12 +214,12 @@ class _Reader:
                 device = self.problem.placements(consumer)[0].devices[0]
                 layout = self.graph.operator(consumer).options[0].layout_read(value.name)
                 sites.add((device, layout))
-            for device, layout in sites:
-                held[device] += value.bytes[layout]
+            for place, layout in sites:
+                held[place] += value.bytes[layout]
         found: list[int | None] = [None] * len(self.machines)
-        for index, device in enumerate(self.problem.cluster.devices):
-            if device.memory_bytes is not None:
-                found[index] = device.memory_bytes - held[device.name]
+        for index, entry in enumerate(self.problem.cluster.devices):
+            if entry.memory_bytes is not None:
+                found[index] = entry.memory_bytes - held[entry.name]
         return tuple(found)
 
 

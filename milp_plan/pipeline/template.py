@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
@@ -214,14 +214,12 @@ def _graph(template: Template, ways: Sequence[Route | None], devices: int) -> Co
     readers: dict[int, list[str]] = {s: [] for s in range(len(template.stages))}
     for batch in range(template.micro_batches):
         way = batch * len(ways) // template.micro_batches
-        for index, stage in enumerate(template.stages):
+        for index in readers:
             route = ways[way]
-            classes = (
-                [f"d{route[index]}"] if route is not None else [f"d{d}" for d in range(devices)]
-            )
-            made = _stage_operators(template, index, stage, batch, classes, f"stage {index}/{way}")
+            places = range(devices) if route is None else [route[index]]
+            made = _stage_operators(template, index, batch, places, f"stage {index}/{way}")
             operators += made
-            values += _stage_values(template, index, stage, batch)
+            values += _stage_values(template, index, batch)
             readers[index] += [operator.name for operator in made]
     for index, stage in enumerate(template.stages):
         if stage.parameter_bytes:
@@ -231,8 +229,11 @@ def _graph(template: Template, ways: Sequence[Route | None], devices: int) -> Co
 
 
 def _stage_operators(
-    template: Template, index: int, stage: Stage, batch: int, classes: list[str], group: str
+    template: Template, index: int, batch: int, places: Iterable[int], group: str
 ) -> list[Operator]:
+    stage = template.stages[index]
+    classes = [f"d{place}" for place in places]
+
     def operator(letter: str, kind: str, ticks: int) -> Operator:
         option = Option("run", dict.fromkeys(classes, ticks))
         return Operator(f"{letter}{index}@{batch}", (option,), kind, group, batch, f"stage {index}")
@@ -244,7 +245,8 @@ def _stage_operators(
     return [forward, backward, operator("W", WEIGHT, stage.weight_ns)]
 
 
-def _stage_values(template: Template, index: int, stage: Stage, batch: int) -> list[Value]:
+def _stage_values(template: Template, index: int, batch: int) -> list[Value]:
+    stage = template.stages[index]
     last = index == len(template.stages) - 1
 
     def value(label: str, producer: str, reader: str, size: int) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from milp_plan.core import Objective, Plan
+from milp_plan.core import MissingFacetError, Objective, OperatorRun, Plan, Transfer
 
 from .shop import Shop
 
@@ -66,22 +66,23 @@ def times(shop: Shop, words: Words) -> Starts:
                 ready += waiting[kind]
                 waiting[kind] = []
         cursor[machine], free[machine] = at, now
-    for kind, row in zip(kinds, starts, strict=True):
-        if len(row) != kind.count:
-            raise Deadlock(f"{kind.name} runs {len(row)} of {kind.count} times")
+    for entry, row in zip(kinds, starts, strict=True):
+        if len(row) != entry.count:
+            raise Deadlock(f"{entry.name} runs {len(row)} of {entry.count} times")
     return starts
 
 
 def value_of(shop: Shop, starts: Sequence[Sequence[int]]) -> int:
     """Objective of a schedule, ticks: makespan, or the longest span of a device."""
+    # tasks of a kind start in micro-batch order, so each row is sorted
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for kind, row in zip(shop.kinds, starts, strict=True):
         machine = kind.machine
         if machine >= shop.num_devices or not row:
             continue
-        first[machine] = min(first.get(machine, min(row)), min(row))
-        last[machine] = max(last.get(machine, 0), max(row) + kind.duration)
+        first[machine] = min(first.get(machine, row[0]), row[0])
+        last[machine] = max(last.get(machine, 0), row[-1] + kind.duration)
     if shop.objective is Objective.SPAN:
         return max(last[machine] - first[machine] for machine in last)
     return max(last.values())
@@ -113,10 +114,7 @@ def words_of(shop: Shop, plan: Plan) -> list[list[int]]:
 
     Renamed to micro-batch order the words are at least as good as the plan (see :mod:`.shop`).
     """
-    runs: dict[str, tuple[int, int]] = {}
-    for run in plan.runs:
-        assert run.start_ns is not None and run.stop_ns is not None
-        runs[run.operator] = (run.start_ns, run.stop_ns)
+    runs = {run.operator: _ends(run) for run in plan.runs}
     sent = {(t.value, "->".join([*t.source, *t.target])): t for t in plan.transfers}
     entries: list[list[tuple[int, int, int]]] = [[] for _ in shop.machines]
     for k, kind in enumerate(shop.kinds):
@@ -124,8 +122,12 @@ def words_of(shop: Shop, plan: Plan) -> list[list[int]]:
             if kind.machine < shop.num_devices:
                 start, stop = runs[member]
             else:
-                transfer = sent[member, shop.machines[kind.machine]]
-                assert transfer.start_ns is not None and transfer.stop_ns is not None
-                start, stop = transfer.start_ns, transfer.stop_ns
+                start, stop = _ends(sent[member, shop.machines[kind.machine]])
             entries[kind.machine].append((start, stop, k))
     return [[k for _, _, k in sorted(row)] for row in entries]
+
+
+def _ends(task: OperatorRun | Transfer) -> tuple[int, int]:
+    if task.start_ns is None or task.stop_ns is None:
+        raise MissingFacetError("the plan has no schedule")
+    return task.start_ns, task.stop_ns

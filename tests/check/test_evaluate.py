@@ -38,6 +38,7 @@ UNTIMED = replace(
     ("objective", "achieved"),
     [
         (Objective.MAKESPAN, 61),
+        (Objective.SPAN, 61),  # d0 waits from 10 to 57
         (Objective.BOTTLENECK, 22),  # u on its channel
         (Objective.PEAK_MEMORY, 28),  # d1: v 8 until 35, u 20 from 20 on
     ],
@@ -48,6 +49,9 @@ def test_each_objective_and_every_component(objective, achieved):
     assert (verdict.objective, verdict.value) == (objective.value, achieved)
     assert verdict.components == {
         "makespan": 61,
+        "span": 61,
+        "span d0": 61,
+        "span d1": 15,
         "peak_memory": 28,
         "bottleneck": 22,
         "peak_memory d0": 20,

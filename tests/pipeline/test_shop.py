@@ -100,7 +100,8 @@ def test_memory_is_half_freed_at_the_backward() -> None:
     case = shop_of(
         pipeline_problem("half", template, place("line", 2), memory_bytes=2 * activation)
     )
-    assert case is not None and activation == 2
+    assert case is not None
+    assert activation == 2
     frees = {kind.role: kind.free for kind in case.kinds if kind.machine == 0}
     assert frees == {FORWARD: 0, BACKWARD: 1, WEIGHT: 1}
     words = all_forward_first(case)
