@@ -1,0 +1,19 @@
+"""Published pipeline schedules, each valid for any sizes and times it is defined for.
+
+``WORDS`` gives a schedule as words of a shop, for searches that start from one; ``EXPERTS`` are
+planners like all others.
+"""
+
+from ..planner import Planner
+from . import line
+from .expert import Expert, planner_of
+
+WORDS: dict[str, Expert] = {
+    **line.WORDS,
+}
+"""Name -> words of the schedule, ``None`` where it is not defined; limits are not looked at."""
+
+EXPERTS: dict[str, Planner] = {name: planner_of(name, expert) for name, expert in WORDS.items()}
+"""Name -> planner."""
+
+__all__ = ["EXPERTS", "WORDS", "Expert", "planner_of"]

@@ -1,0 +1,42 @@
+"""What an expert is: a published schedule as words, and the planner made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.pipeline import Shop, Words, fits, shop_of, times
+
+from ..planner import Planner
+
+Expert = Callable[[Shop], Words | None]
+"""Words of a schedule, or ``None`` where it is not defined for the shop. Memory limits are not
+looked at, unless the schedule itself depends on them."""
+
+_last: list[tuple[PlanningProblem, Shop | None]] = []
+
+
+def planner_of(name: str, expert: Expert) -> Planner:
+    """Make a planner of an expert.
+
+    It returns no plan where the problem is no shop, the schedule is not defined for it, or its
+    memory does not suffice. The seed does nothing.
+    """
+
+    def planner(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
+        shop = _shop(problem)
+        words = None if shop is None else expert(shop)
+        if shop is None or words is None or not fits(shop, words):
+            return None
+        return shop.plan(times(shop, words), name)
+
+    planner.__name__ = name
+    planner.__doc__ = expert.__doc__
+    return planner
+
+
+def _shop(problem: PlanningProblem) -> Shop | None:
+    """Shop of a problem; the last one is remembered, since experts come one after another."""
+    if not _last or _last[0][0] is not problem:
+        _last[:] = [(problem, shop_of(problem))]
+    return _last[0][1]
