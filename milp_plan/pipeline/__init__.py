@@ -1,5 +1,6 @@
 """Pipelines: templates and placements unrolled into problems, and problems read as job shops."""
 
+from .case import Built, Case, Model, Piece, build
 from .placement import FAMILIES, bidirectional, interleaved, line, place, wave
 from .reading import read_shop, shop_of
 from .shop import TRANSFER, Journey, Kind, Shop
@@ -13,15 +14,20 @@ __all__ = [
     "JOINT",
     "TRANSFER",
     "WEIGHT",
+    "Built",
+    "Case",
     "Deadlock",
     "Journey",
     "Kind",
+    "Model",
+    "Piece",
     "Shop",
     "Stage",
     "Starts",
     "Template",
     "Words",
     "bidirectional",
+    "build",
     "fits",
     "interleaved",
     "line",

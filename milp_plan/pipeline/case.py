@@ -1,0 +1,251 @@
+"""One pipeline to plan: a model, how it is cut and placed, how many micro-batches, which memory.
+
+All numbers are exact fractions in the units of their source: times of one micro-batch, sizes in
+whatever the source counts (for ``--times`` one device's share of the activations is 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import accumulate
+from math import lcm
+
+from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units
+
+from .placement import place
+from .template import Stage, Template, pipeline_problem
+
+Number = Fraction | int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the model that is not cut further; costs of one micro-batch.
+
+    Parameters
+    ----------
+    forward, backward, weight
+        Times of forward pass, input gradient and weight gradient.
+    held_to_backward, held_to_weight
+        Activations held from the start of the forward pass to the end of the input gradient, and
+        to the end of the weight gradient.
+    gradient
+        Held from the start of the input gradient to the end of the weight gradient.
+    parameters
+        Held all the time.
+    """
+
+    forward: Number
+    backward: Number
+    weight: Number
+    held_to_backward: Number = 0
+    held_to_weight: Number = 0
+    gradient: Number = 0
+    parameters: Number = 0
+
+    def scaled(self, factor: Number) -> Piece:
+        """Return the piece with everything but its parameters multiplied: another batch size."""
+        times = (self.forward, self.backward, self.weight)
+        sizes = (self.held_to_backward, self.held_to_weight, self.gradient)
+        return Piece(*(number * factor for number in (*times, *sizes)), self.parameters)
+
+    @property
+    def time(self) -> Number:
+        """All of its work on one micro-batch."""
+        return self.forward + self.backward + self.weight
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is cut into stages.
+
+    Parameters
+    ----------
+    pieces
+        In the order of the forward pass; stages are runs of neighbouring pieces.
+    transfer
+        Time of a transfer between neighbouring stages on different devices.
+    even
+        The only piece is one device's share of a model that can be cut anywhere into equal parts.
+    time_unit, size_unit
+        What the numbers count; ``unspecified`` if nothing is said.
+    """
+
+    pieces: tuple[Piece, ...]
+    transfer: Number = 0
+    even: bool = False
+    time_unit: str = "unspecified"
+    size_unit: str = "unspecified"
+
+    @classmethod
+    def from_share(
+        cls,
+        times: tuple[Number, Number, Number],
+        transfer: Number = 0,
+        freed_at_backward: Number = 0,
+    ) -> Model:
+        """Return the model whose share per device has these F, B and W, and one activation."""
+        share = Piece(*times, freed_at_backward, 1 - freed_at_backward)
+        return cls((share,), transfer, even=True)
+
+    def cut(self, devices: int, stages: int) -> tuple[Piece, ...]:
+        """Cut into stages.
+
+        Raises
+        ------
+        ValueError
+            There are fewer pieces than stages.
+        """
+        if self.even:
+            share = self.pieces[0]
+            part = share.scaled(Fraction(devices, stages))
+            return (
+                replace(part, parameters=share.parameters * Fraction(devices, stages)),
+            ) * stages
+        if len(self.pieces) < stages:
+            raise ValueError(f"{len(self.pieces)} pieces cannot be cut into {stages} stages")
+        return tuple(_joined(part) for part in _balanced(self.pieces, stages))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pipeline to plan.
+
+    Parameters
+    ----------
+    model, devices, micro_batches, family, chunks
+        What is planned where; see :func:`.placement.place`.
+    memory
+        Limit of every device, in the model's units; ``None`` is without limit.
+    batch
+        Factor on the size of a micro-batch: times and activations are multiplied by it.
+    joint_backward, channels
+        One operator for both gradients; transfers hold their channel.
+    objective
+        Makespan, or span.
+    """
+
+    model: Model
+    devices: int
+    micro_batches: int
+    family: str = "line"
+    chunks: int | None = None
+    memory: Number | None = None
+    batch: Number = 1
+    joint_backward: bool = False
+    channels: bool = False
+    objective: Objective = Objective.MAKESPAN
+
+    @property
+    def name(self) -> str:
+        """Name of the problem: what tells it from its neighbours in a sweep."""
+        chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
+        memory = "" if self.memory is None else f"-memory{float(self.memory):g}"
+        span = "-span" if self.objective is Objective.SPAN else ""
+        return f"{self.family}{chunks}-{self.devices}x{self.micro_batches}{memory}{span}"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A case as a problem, and its scales.
+
+    Parameters
+    ----------
+    problem
+        With ``units.time_scale`` ticks per unit of time.
+    bytes_per_unit
+        Bytes of the problem per unit of memory of the model.
+    work
+        Ticks the busiest device works: makespan less than that is impossible.
+    """
+
+    problem: PlanningProblem
+    bytes_per_unit: int
+    work: int
+
+
+def build(case: Case) -> Built:
+    """Unroll a case into a problem.
+
+    Raises
+    ------
+    ValueError
+        The placement does not exist, or the model cannot be cut for it.
+    """
+    routes = place(case.family, case.devices, case.chunks)
+    pieces = case.model.cut(case.devices, len(routes[0]))
+    pieces = tuple(piece.scaled(case.batch) for piece in pieces)
+    times = [t for piece in pieces for t in (piece.forward, piece.backward, piece.weight)]
+    time_scale = _denominator([*times, case.model.transfer])
+    sizes = [size for piece in pieces for size in _sizes(piece)]
+    memory = [] if case.memory is None else [case.memory]
+    size_scale = _denominator([*sizes, *memory])
+    template = Template(
+        stages=tuple(_stage(piece, time_scale, size_scale) for piece in pieces),
+        micro_batches=case.micro_batches,
+        transfer_ns=int(case.model.transfer * time_scale),
+        joint_backward=case.joint_backward,
+        transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
+        units=Units(case.model.time_unit, case.model.size_unit, time_scale),
+    )
+    limit = None if case.memory is None else int(case.memory * size_scale)
+    problem = pipeline_problem(
+        case.name, template, routes, memory_bytes=limit, objective=case.objective
+    )
+    return Built(problem, size_scale, _work(template, routes, case.devices))
+
+
+def _work(template: Template, routes: Sequence[Sequence[int]], devices: int) -> int:
+    busy = [0] * devices
+    for batch in range(template.micro_batches):
+        route = routes[batch * len(routes) // template.micro_batches]
+        for device, stage in zip(route, template.stages, strict=True):
+            busy[device] += stage.forward_ns + stage.backward_ns + stage.weight_ns
+    return max(busy)
+
+
+def _sizes(piece: Piece) -> tuple[Number, ...]:
+    return (piece.held_to_backward, piece.held_to_weight, piece.gradient, piece.parameters)
+
+
+def _stage(piece: Piece, time_scale: int, size_scale: int) -> Stage:
+    times = (piece.forward, piece.backward, piece.weight)
+    return Stage(
+        *(int(number * time_scale) for number in times),
+        *(int(number * size_scale) for number in _sizes(piece)),
+    )
+
+
+def _denominator(numbers: Iterable[Number]) -> int:
+    return lcm(*(Fraction(number).denominator for number in numbers))
+
+
+def _joined(pieces: Sequence[Piece]) -> Piece:
+    """One stage of several pieces."""
+    rows = [((p.forward, p.backward, p.weight), _sizes(p)) for p in pieces]
+    times = [sum(column) for column in zip(*(row[0] for row in rows), strict=True)]
+    sizes = [sum(column) for column in zip(*(row[1] for row in rows), strict=True)]
+    return Piece(*times, *sizes)
+
+
+def _balanced(pieces: Sequence[Piece], parts: int) -> list[Sequence[Piece]]:
+    """Cut into runs whose longest is as short as can be (dynamic programme over last cuts)."""
+    total = [Fraction(0), *accumulate(Fraction(piece.time) for piece in pieces)]
+    count = len(pieces)
+    best: list[dict[int, tuple[Fraction, int]]] = [{0: (Fraction(0), 0)}]
+    for part in range(1, parts + 1):
+        row: dict[int, tuple[Fraction, int]] = {}
+        for end in range(part, count - (parts - part) + 1):
+            row[end] = min(
+                (max(longest, total[end] - total[cut]), cut)
+                for cut, (longest, _) in best[-1].items()
+                if cut < end
+            )
+        best.append(row)
+    cuts = [count]
+    for part in range(parts, 0, -1):
+        cuts.append(best[part][cuts[-1]][1])
+    cuts.reverse()
+    return [pieces[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
