@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import lcm
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units
@@ -47,9 +47,15 @@ class Piece:
 
     def scaled(self, factor: Number) -> Piece:
         """Return the piece with everything but its parameters multiplied: another batch size."""
-        times = (self.forward, self.backward, self.weight)
-        sizes = (self.held_to_backward, self.held_to_weight, self.gradient)
-        return Piece(*(number * factor for number in (*times, *sizes)), self.parameters)
+        return Piece(
+            self.forward * factor,
+            self.backward * factor,
+            self.weight * factor,
+            self.held_to_backward * factor,
+            self.held_to_weight * factor,
+            self.gradient * factor,
+            self.parameters,
+        )
 
     @property
     def time(self) -> Number:
@@ -100,10 +106,8 @@ class Model:
         """
         if self.even:
             share = self.pieces[0]
-            part = share.scaled(Fraction(devices, stages))
-            return (
-                replace(part, parameters=share.parameters * Fraction(devices, stages)),
-            ) * stages
+            size = Fraction(devices, stages)
+            return (replace(share.scaled(size), parameters=share.parameters * size),) * stages
         if len(self.pieces) < stages:
             raise ValueError(f"{len(self.pieces)} pieces cannot be cut into {stages} stages")
         return tuple(_joined(part) for part in _balanced(self.pieces, stages))
@@ -248,4 +252,4 @@ def _balanced(pieces: Sequence[Piece], parts: int) -> list[Sequence[Piece]]:
     for part in range(parts, 0, -1):
         cuts.append(best[part][cuts[-1]][1])
     cuts.reverse()
-    return [pieces[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [pieces[a:b] for a, b in pairwise(cuts)]

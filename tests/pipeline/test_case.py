@@ -46,7 +46,7 @@ def test_a_smaller_micro_batch_takes_less_of_all_but_parameters() -> None:
     assert shop is not None
     assert sorted(kind.duration for kind in shop.kinds) == [1, 1, 2, 2, 2, 2]
     assert {lag for _, _, lag in shop.arcs} == {0, 1}
-    assert shop.limits == (50, 50)
+    assert shop.limits == (50 * built.bytes_per_unit,) * 2
     assert shop.work == (20, 20)
 
 
