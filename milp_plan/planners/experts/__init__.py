@@ -5,11 +5,14 @@ planners like all others.
 """
 
 from ..planner import Planner
-from . import line
+from . import greedy, interleaved, line, zero_bubble
 from .expert import Expert, planner_of
 
 WORDS: dict[str, Expert] = {
     **line.WORDS,
+    **interleaved.WORDS,
+    **zero_bubble.WORDS,
+    **greedy.WORDS,
 }
 """Name -> words of the schedule, ``None`` where it is not defined; limits are not looked at."""
 
