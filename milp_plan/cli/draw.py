@@ -1,4 +1,4 @@
-"""``plot`` and ``export``: a plan as a picture or a trace, a model as a file."""
+"""``plot`` and ``export``: a plan as a picture, a trace or torch's schedule, a model as a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from milp_plan.core import Plan, PlanningProblem, UnsupportedProblemError
+from milp_plan.core import InputError, Plan, PlanningProblem, UnsupportedProblemError, Verdict
 
 from .formulations import chosen_switches
 from .inputs import PATH, Variation, drawable, plan_of, problem, varied
@@ -84,16 +84,17 @@ def _plan(instance: PlanningProblem, plan_file: Path) -> Plan:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["lp", "mps", "perfetto"]),
+    type=click.Choice(["lp", "mps", "perfetto", "torch-schedule"]),
     required=True,
-    help="A model for other solvers, or the trace of a plan for ui.perfetto.dev.",
+    help="A model for other solvers; a plan's trace for ui.perfetto.dev; or a pipeline plan as the "
+    "CSV that torch.distributed.pipelining runs.",
 )
 @click.option("-o", "--output", type=PATH, required=True, help="File to write (.gz: compressed).")
 @click.option(
     "--plan",
     "plan_file",
     type=PATH,
-    help="The plan to trace; for a model, one whose value is its cutoff.",
+    help="The plan to write; for a model, one whose value is its cutoff.",
 )
 @click.option(
     "--target",
@@ -117,12 +118,12 @@ def export(
     memory_scale: Fraction | None,
     objective: str | None,
 ) -> None:
-    """Write the model of an instance (lp, mps), or the trace of a plan (perfetto)."""
+    """Write the model of an instance (lp, mps), or a plan (perfetto, torch-schedule)."""
     variation = Variation(memory_scale, objective)
-    if format_name == "perfetto":
+    if format_name in _PLAN_WRITERS:
         if plan_file is None:
-            raise click.UsageError("--format perfetto needs --plan")
-        _write_trace(problem(file, variation), plan_file, output)
+            raise click.UsageError(f"--format {format_name} needs --plan")
+        _PLAN_WRITERS[format_name](problem(file, variation), plan_file, output)
     else:
         options = chosen_switches(formulation, switches)
         instance = problem(file, variation)
@@ -144,16 +145,38 @@ def _write_trace(instance: PlanningProblem, plan_file: Path, output: Path) -> No
     write_trace(instance, plan, output, memory)
 
 
+def _write_torch_schedule(instance: PlanningProblem, plan_file: Path, output: Path) -> None:
+    from milp_plan.io import write_torch_schedule
+
+    if output.suffix == ".gz":
+        raise click.BadParameter(f"{output}: torch reads no compressed file", param_hint="'-o'")
+    plan, _ = _valid(instance, plan_file, "torch would not run what was planned")
+    try:
+        write_torch_schedule(instance, plan, output)
+    except InputError as error:
+        raise error.in_file(str(plan_file)) from None
+
+
+_PLAN_WRITERS = {"perfetto": _write_trace, "torch-schedule": _write_torch_schedule}
+"""Formats that hold a plan, not a model."""
+
+
 def _value(instance: PlanningProblem, plan_file: Path) -> int | None:
     """Value of a valid plan."""
+    return _valid(instance, plan_file, "its value is no cutoff")[1].value
+
+
+def _valid(instance: PlanningProblem, plan_file: Path, consequence: str) -> tuple[Plan, Verdict]:
+    """Read a plan that keeps every law."""
     from milp_plan.check import verify
 
-    verdict = verify(instance, plan_of(instance, plan_file))
+    plan = plan_of(instance, plan_file)
+    verdict = verify(instance, plan)
     if not verdict.ok:
         raise UnsupportedProblemError(
-            f"{plan_file}: the plan is not valid, so its value is no cutoff; see milp-plan check"
+            f"{plan_file}: the plan is not valid, so {consequence}; see milp-plan check"
         )
-    return verdict.value
+    return plan, verdict
 
 
 def _write_model(

@@ -4,15 +4,24 @@ from .dnn_partitioning import ACCELERATOR, CPU
 from .files import Document, read_document, write_atomic, write_document
 from .fit import oversized
 from .perfetto import trace, write_trace
+from .pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_file
 from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
+from .recipe_file import Peer, Recipe, RecipeCase, read_recipe
 from .registry import Format, formats, read, read_many, write
 from .schemas import schemas, write_schemas
+from .torch_schedule import torch_actions, torch_schedule_csv, write_torch_schedule
 
 __all__ = [
     "ACCELERATOR",
     "CPU",
     "Document",
     "Format",
+    "Peer",
+    "PipelineFile",
+    "PipelinePiece",
+    "Recipe",
+    "RecipeCase",
+    "exact",
     "formats",
     "oversized",
     "plan_from_json",
@@ -20,13 +29,18 @@ __all__ = [
     "read",
     "read_document",
     "read_many",
+    "read_pipeline_file",
     "read_plan",
+    "read_recipe",
     "schemas",
+    "torch_actions",
+    "torch_schedule_csv",
     "trace",
     "write",
     "write_atomic",
     "write_document",
     "write_plan",
     "write_schemas",
+    "write_torch_schedule",
     "write_trace",
 ]

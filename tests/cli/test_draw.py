@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from milp_plan.cli.exits import Exit
+from milp_plan.pipeline import pipeline_problem, place, shop_of, uniform
 from tests.report.plans import plan_of_two_devices
 
 from .cases import INSTANCES, call, instance_file, late_plan, plan_file
@@ -69,12 +70,65 @@ def test_export_of_a_trace(tmp_path: Path) -> None:
     assert {"embed", "hidden to d1", "memory d0"} <= names
 
 
-def test_export_of_a_trace_needs_a_plan(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_name", ["perfetto", "torch-schedule"])
+def test_export_of_a_plan_needs_a_plan(format_name: str, tmp_path: Path) -> None:
     result = call(
-        "export", instance_file(tmp_path), "--format", "perfetto", "-o", tmp_path / "x.json"
+        "export", instance_file(tmp_path), "--format", format_name, "-o", tmp_path / "x.json"
     )
     assert result.exit_code == Exit.USAGE
-    assert "--plan" in result.stderr
+    assert f"--format {format_name} needs --plan" in result.stderr
+
+
+def pipeline_files(folder: Path, placement: str) -> tuple[Path, Path]:
+    """An instance with two micro-batches, and a plan that runs one after the other."""
+    problem = pipeline_problem("pipe", uniform(2, 2)[0], place(placement, 2))
+    shop = shop_of(problem)
+    assert shop is not None
+    starts = [
+        [6 * n + head for n in range(kind.count)]
+        for kind, head in zip(shop.kinds, shop.heads, strict=True)
+    ]
+    if placement == "dualpipe":
+        starts = [
+            [start + 12 * kind.route for start in row]
+            for kind, row in zip(shop.kinds, starts, strict=True)
+        ]
+    return instance_file(folder, problem), plan_file(folder, shop.plan(starts, "test"))
+
+
+def test_export_of_a_schedule_for_torch(tmp_path: Path) -> None:
+    instance, plan = pipeline_files(tmp_path, "line")
+    target = tmp_path / "schedule.csv"
+    command = ("export", instance, "--format", "torch-schedule", "--plan", plan)
+    result = call(*command, "-o", target)
+    assert result.exit_code == Exit.DONE
+    assert result.stdout == f"{target}\n"
+    assert result.stderr == ""
+    assert target.read_text() == "0F0,0I0,0W0,0F1,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1\n"
+    packed = call(*command, "-o", tmp_path / "schedule.csv.gz")
+    assert packed.exit_code == Exit.USAGE
+    assert "torch reads no compressed file" in packed.stderr
+
+
+def test_export_for_torch_refuses_what_torch_cannot_run(tmp_path: Path) -> None:
+    instance, plan = pipeline_files(tmp_path, "dualpipe")
+    target = tmp_path / "schedule.csv"
+    result = call("export", instance, "--format", "torch-schedule", "--plan", plan, "-o", target)
+    assert result.exit_code == Exit.BAD_INPUT
+    assert f"error: {plan}: stage 0: found copies on d0 and d1" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not target.exists()
+
+
+def test_export_for_torch_refuses_a_broken_plan(tmp_path: Path) -> None:
+    target = tmp_path / "schedule.csv"
+    result = call(
+        *("export", instance_file(tmp_path), "--format", "torch-schedule", "-o", target),
+        *("--plan", plan_file(tmp_path, late_plan())),
+    )
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "the plan is not valid, so torch would not run what was planned" in result.stderr
+    assert not target.exists()
 
 
 @pytest.mark.parametrize("format_name", ["lp", "mps"])
