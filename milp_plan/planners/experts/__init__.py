@@ -5,7 +5,8 @@ planners like all others.
 """
 
 from ..planner import Planner
-from . import greedy, interleaved, line, zero_bubble
+from . import bidirectional, greedy, interleaved, line, vshape, wave, zero_bubble
+from .bidirectional import overlapped_dualpipe
 from .expert import Expert, planner_of
 
 WORDS: dict[str, Expert] = {
@@ -13,10 +14,13 @@ WORDS: dict[str, Expert] = {
     **interleaved.WORDS,
     **zero_bubble.WORDS,
     **greedy.WORDS,
+    **vshape.WORDS,
+    **bidirectional.WORDS,
+    **wave.WORDS,
 }
 """Name -> words of the schedule, ``None`` where it is not defined; limits are not looked at."""
 
 EXPERTS: dict[str, Planner] = {name: planner_of(name, expert) for name, expert in WORDS.items()}
 """Name -> planner."""
 
-__all__ = ["EXPERTS", "WORDS", "Expert", "planner_of"]
+__all__ = ["EXPERTS", "WORDS", "Expert", "overlapped_dualpipe", "planner_of"]
