@@ -9,7 +9,7 @@ import click
 from milp_plan import __version__
 from milp_plan.core import MilpPlanError
 
-from . import bound, check, draw, info, listing, make, new, solve, table, versions
+from . import bound, check, draw, info, listing, make, new, pipeline, solve, table, versions
 from .exits import Exit, code_of
 from .output import complain, note
 
@@ -48,6 +48,7 @@ def main() -> None:
 
 for command in (
     solve.solve,
+    pipeline.pipeline,
     check.check,
     check.explain,
     bound.bound,

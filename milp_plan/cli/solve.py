@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ from .exits import Exit, code_of, most_serious
 from .formulations import chosen_switches
 from .inputs import PATH, Variation, plan_of, problems, varied
 from .interrupts import Deferred
+from .limits import limits
 from .output import complain, note, say_json
 from .progress import display
 
@@ -39,51 +39,9 @@ class Request:
     quiet: bool
 
 
-def _limits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options on when a run ends; the defaults are those of ``milp_plan.run.Settings``."""
-    for option in (
-        click.option(
-            "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of HiGHS."
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0),
-            default=0,
-            show_default=True,
-            help="Of HiGHS and of the neighbourhood search.",
-        ),
-        click.option(
-            "--gap",
-            type=click.FloatRange(min=0),
-            default=1e-4,
-            show_default=True,
-            help="Relative gap at which a plan counts as proved optimal.",
-        ),
-        click.option(
-            "--rounds",
-            type=click.IntRange(min=0),
-            help="Rounds of neighbourhood search; until the time limit unless given.",
-        ),
-        click.option(
-            "--node-limit",
-            type=click.IntRange(min=1),
-            help="Branch-and-bound nodes per model; makes runs repeatable.",
-        ),
-        click.option(
-            "--time-limit",
-            type=click.FloatRange(min=0, min_open=True),
-            default=60.0,
-            show_default=True,
-            help="Seconds per file.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
-@_limits
+@limits
 @varied
 @click.option(
     "--target",

@@ -20,6 +20,7 @@ _NEEDED = ("instance", "fingerprint", "value", "stop")
 
 
 @click.command()
+@click.argument("recipe_folder", metavar="[RECIPE]", required=False, type=PATH)
 @click.option(
     "--record-folder",
     type=PATH,
@@ -30,14 +31,38 @@ _NEEDED = ("instance", "fingerprint", "value", "stop")
 @click.option("--all", "every", is_flag=True, help="Every run, not the latest of each problem.")
 @click.option("-o", "--output", type=PATH, help="File to write instead of standard output.")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of Markdown.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Cases of a RECIPE at a time.",
+)
+@click.option("--render", is_flag=True, help="Write a RECIPE's table from its stored results.")
 @click.pass_context
 def table(
-    ctx: click.Context, /, *, record_folder: Path, every: bool, output: Path | None, as_json: bool
+    ctx: click.Context,
+    /,
+    *,
+    recipe_folder: Path | None,
+    record_folder: Path,
+    every: bool,
+    output: Path | None,
+    as_json: bool,
+    jobs: int,
+    render: bool,
 ) -> None:
     """Write the overview of runs: value, best baseline, bound, gap, phase times.
 
+    With RECIPE, a folder that holds recipe.toml (results/paper/dualpipe), plan all its cases and
+    write table.md, table.json and the figure there.
+
     Exits with 3 when there is no record, or one that cannot be read.
     """
+    if recipe_folder is not None:
+        from .recipes import make_table
+
+        ctx.exit(make_table(recipe_folder, jobs=jobs, render=render))
     from milp_plan.io import write_atomic
     from milp_plan.report import to_json, to_markdown
 

@@ -1,9 +1,12 @@
 """Pipelines: templates and placements unrolled into problems, and problems read as job shops."""
 
-from .case import Built, Case, Model, Piece, build
+from .case import Built, Case, Model, Number, Piece, build
+from .holds import Held, Hold, OffloadShop, Step, read_offload
+from .offload import HOLD, HOST, Lanes, chain_problem, offload_problem, with_lanes
 from .placement import FAMILIES, bidirectional, interleaved, line, place, wave
 from .reading import read_shop, shop_of
 from .shop import TRANSFER, Journey, Kind, Shop
+from .span import best_times
 from .template import BACKWARD, FORWARD, JOINT, WEIGHT, Stage, Template, pipeline_problem, uniform
 from .timing import Deadlock, Starts, Words, fits, memory_peaks, times, value_of, words_of
 
@@ -11,34 +14,47 @@ __all__ = [
     "BACKWARD",
     "FAMILIES",
     "FORWARD",
+    "HOLD",
+    "HOST",
     "JOINT",
     "TRANSFER",
     "WEIGHT",
     "Built",
     "Case",
     "Deadlock",
+    "Held",
+    "Hold",
     "Journey",
     "Kind",
+    "Lanes",
     "Model",
+    "Number",
+    "OffloadShop",
     "Piece",
     "Shop",
     "Stage",
     "Starts",
+    "Step",
     "Template",
     "Words",
+    "best_times",
     "bidirectional",
     "build",
+    "chain_problem",
     "fits",
     "interleaved",
     "line",
     "memory_peaks",
+    "offload_problem",
     "pipeline_problem",
     "place",
+    "read_offload",
     "read_shop",
     "shop_of",
     "times",
     "uniform",
     "value_of",
     "wave",
+    "with_lanes",
     "words_of",
 ]

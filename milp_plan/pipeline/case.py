@@ -157,6 +157,8 @@ class Built:
 
     Parameters
     ----------
+    case
+        What was built.
     problem
         With ``units.time_scale`` ticks per unit of time.
     bytes_per_unit
@@ -165,6 +167,7 @@ class Built:
         Ticks the busiest device works: makespan less than that is impossible.
     """
 
+    case: Case
     problem: PlanningProblem
     bytes_per_unit: int
     work: int
@@ -198,7 +201,7 @@ def build(case: Case) -> Built:
     problem = pipeline_problem(
         case.name, template, routes, memory_bytes=limit, objective=case.objective
     )
-    return Built(problem, size_scale, _work(template, routes, case.devices))
+    return Built(case, problem, size_scale, _work(template, routes, case.devices))
 
 
 def _work(template: Template, routes: Sequence[Sequence[int]], devices: int) -> int:

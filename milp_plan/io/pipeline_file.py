@@ -1,0 +1,81 @@
+"""Pipelines as TOML: costs per piece of a model. Described in ``instances/formats/pipeline.md``."""
+
+from __future__ import annotations
+
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from milp_plan.core import Finding, InputError
+
+from .defects import schema_findings
+from .files import Document, read_document
+from .wire import Positive, Strict, schema_of
+
+Amount = Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0)]
+"""A time or a size in the file's own unit; decimals stay exact."""
+
+
+class PipelinePiece(Strict):
+    """A part of the model that stays whole: times and sizes for one micro-batch."""
+
+    forward: Amount
+    backward: Amount
+    weight: Amount
+    held_to_backward: Amount = 0
+    held_to_weight: Amount = 0
+    gradient: Amount = 0
+    parameters: Amount = 0
+    repeat: Positive = 1
+
+
+class PipelineFile(Strict):
+    """A model as a list of pieces, in the order of the forward pass."""
+
+    pieces: Annotated[tuple[PipelinePiece, ...], msgspec.Meta(min_length=1)]
+    transfer: Amount = 0
+    time_unit: str = "unspecified"
+    size_unit: str = "unspecified"
+
+
+def exact(number: float | int) -> Fraction:
+    """Return the decimal a number was written as: 0.1 is one tenth."""
+    return Fraction(Decimal(repr(number)))
+
+
+def read_pipeline_file(path: str | Path) -> PipelineFile:
+    """Read a pipeline file.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file: no TOML, or each field that is not what it should be.
+    """
+    document = read_document(path, "a pipeline file (TOML)")
+    content = toml_content(document)
+    findings = schema_findings(content, schema_of(PipelineFile))
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    return msgspec.convert(content, PipelineFile)
+
+
+def toml_content(document: Document) -> dict[str, Any]:
+    """Parse a TOML document.
+
+    Raises
+    ------
+    InputError
+        It is not TOML in UTF-8; says where.
+    """
+    try:
+        return tomllib.loads(document.data.decode())
+    except UnicodeDecodeError as error:
+        where, found = f"byte {error.start}", "bytes that are not UTF-8"
+        wanted, remedy = "UTF-8 text", "save it as UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        where, found, wanted, remedy = "file", str(error), "TOML", "correct the line"
+    raise InputError([Finding(where, found, wanted, remedy, document.file)])

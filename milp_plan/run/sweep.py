@@ -1,0 +1,176 @@
+"""Many pipeline cases, one after the other, and which of their plans are worth having."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from milp_plan.core import Plan
+from milp_plan.pipeline import FAMILIES, Built, Case, Model, Number, place
+
+from .pipeline import solve
+from .settings import Outcome, ProgressHook, Settings
+
+
+@dataclass(frozen=True)
+class Point:
+    """A case and what came of it.
+
+    Parameters
+    ----------
+    built, outcome
+        What was asked, and the answer.
+    """
+
+    built: Built
+    outcome: Outcome
+
+    @property
+    def case(self) -> Case:
+        """What was asked."""
+        return self.built.case
+
+    @property
+    def time(self) -> Fraction | None:
+        """Value in the model's unit of time; ``None`` without a plan."""
+        value, scale = self.outcome.value, self.built.problem.units.time_scale
+        return None if value is None else Fraction(value, scale)
+
+    @property
+    def bound(self) -> Fraction | None:
+        """Bound in the model's unit of time."""
+        bound, scale = self.outcome.bound, self.built.problem.units.time_scale
+        return None if bound is None else Fraction(bound, scale)
+
+    @property
+    def peak_memory(self) -> Fraction | None:
+        """Largest memory of a device, in the model's unit of size."""
+        verdict = self.outcome.verdict
+        if verdict is None or self.outcome.plan is None:
+            return None
+        return Fraction(verdict.components["peak_memory"], self.built.bytes_per_unit)
+
+    @property
+    def bubble(self) -> Fraction | None:
+        """Time the busiest device idles within the value: value minus its work."""
+        work = Fraction(self.built.work, self.built.problem.units.time_scale)
+        return None if self.time is None else self.time - work
+
+    @property
+    def bubble_rate(self) -> float | None:
+        """Bubble over value."""
+        if self.time is None or self.bubble is None or not self.time:
+            return None
+        return float(self.bubble / self.time)
+
+    @property
+    def sample_time(self) -> Fraction | None:
+        """Time per micro-batch of size 1: what compares different numbers of micro-batches."""
+        if self.time is None:
+            return None
+        return self.time / (self.case.micro_batches * Fraction(self.case.batch))
+
+
+def cases(
+    model: Model,
+    devices: int,
+    micro_batches: Sequence[int],
+    families: Sequence[str],
+    memories: Sequence[Number | None],
+    *,
+    chunks: int | None = None,
+    fixed_batch: bool = False,
+    **settings: object,
+) -> list[Case]:
+    """All combinations; per placement by rising memory, so that each can start from the last.
+
+    Parameters
+    ----------
+    model, devices
+        What is planned, and on how many devices.
+    micro_batches, families, memories
+        Choices.
+    chunks
+        Stages per device, for the families that leave it open.
+    fixed_batch
+        The whole batch is that of the first number of micro-batches: with more of them each is
+        smaller, and takes less time and memory in proportion.
+    settings
+        Other fields of :class:`~milp_plan.pipeline.Case`.
+    """
+    found = []
+    for family in families:
+        for count in micro_batches:
+            size = Fraction(micro_batches[0], count) if fixed_batch else 1
+            for memory in sorted(memories, key=lambda limit: (limit is None, limit or 0)):
+                found.append(
+                    Case(
+                        model,
+                        devices,
+                        count,
+                        family,
+                        chunks if family in ("interleaved", "wave") else None,
+                        memory,
+                        size,
+                        **settings,  # type: ignore[arg-type]
+                    )
+                )
+    return found
+
+
+def fitting(model: Model, devices: int, families: Iterable[str] = FAMILIES) -> list[str]:
+    """Families for which the model has enough pieces (``v`` is one of the waves)."""
+    found = []
+    for family in families:
+        stages = len(place(family, devices)[0])
+        if model.even or len(model.pieces) >= stages:
+            found.append(family)
+    return found
+
+
+def plan_case(
+    built: Built,
+    settings: Settings,
+    previous: Point | None = None,
+    hook: ProgressHook | None = None,
+) -> Point:
+    """Plan one case.
+
+    Parameters
+    ----------
+    built, settings
+        What, and how.
+    previous
+        The case before it in the list of :func:`cases`: under more memory the search starts from
+        the plan for less.
+    hook
+        Told about progress.
+    """
+    start = None if previous is None else _start(previous, built)
+    outcome = solve(built.problem, replace(settings, start=start), hook)
+    return Point(built, outcome)
+
+
+def _start(last: Point, built: Built) -> Plan | None:
+    """The plan of the same case under less memory, where its scale is the same."""
+    same = replace(last.case, memory=built.case.memory) == built.case
+    if not same or last.outcome.plan is None or last.built.bytes_per_unit != built.bytes_per_unit:
+        return None
+    return replace(last.outcome.plan, problem=built.problem.name, fingerprint=None)
+
+
+def front(points: Iterable[Point]) -> list[Point]:
+    """Points whose plan no other plan beats in both time per micro-batch and peak memory."""
+    known = [point for point in points if point.time is not None]
+    known.sort(key=lambda point: (point.peak_memory, point.sample_time))
+    best: list[Point] = []
+    for point in known:
+        if not best or _time(point) < _time(best[-1]):
+            best.append(point)
+    return best
+
+
+def _time(point: Point) -> Fraction:
+    assert point.sample_time is not None
+    return point.sample_time
