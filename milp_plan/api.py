@@ -56,6 +56,7 @@ from milp_plan.formulation.sets import (
     needed_routes,
     schedule_sets,
 )
+from milp_plan.formulation.shop_orders import Contradiction, ShopOrders, Stretch
 from milp_plan.formulation.symmetry import canonical_devices
 from milp_plan.formulation.units import (
     MARGIN,
@@ -64,6 +65,17 @@ from milp_plan.formulation.units import (
     memory_unit,
     spread_levels,
     time_unit,
+)
+from milp_plan.pipeline import (
+    Deadlock,
+    Shop,
+    best_times,
+    fits,
+    memory_peaks,
+    read_shop,
+    times,
+    value_of,
+    words_of,
 )
 
 __all__ = [
@@ -77,6 +89,8 @@ __all__ = [
     "CommunicationModel",
     "CompiledModel",
     "ComputationGraph",
+    "Contradiction",
+    "Deadlock",
     "Device",
     "DeviceClass",
     "Formulation",
@@ -101,14 +115,19 @@ __all__ = [
     "Scale",
     "ScheduleSets",
     "Sequence",
+    "Shop",
+    "ShopOrders",
+    "Stretch",
     "Transfer",
     "TransferTask",
     "Value",
     "Values",
     "at_most",
+    "best_times",
     "canonical_devices",
     "choose",
     "devices_at_risk",
+    "fits",
     "fixed_placements",
     "guided_sets",
     "holdings",
@@ -117,9 +136,11 @@ __all__ = [
     "intervals",
     "label",
     "memory_grain",
+    "memory_peaks",
     "memory_unit",
     "needed_routes",
     "persistent",
+    "read_shop",
     "retime",
     "route_between",
     "routes",
@@ -127,4 +148,7 @@ __all__ = [
     "send_choices",
     "spread_levels",
     "time_unit",
+    "times",
+    "value_of",
+    "words_of",
 ]
