@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +14,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import schema_findings
+from .defects import json_path, schema_findings
 from .files import Document, read_document
 from .wire import Positive, Strict, schema_of
 
@@ -57,10 +59,20 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
     """
     document = read_document(path, "a pipeline file (TOML)")
     content = toml_content(document)
-    findings = schema_findings(content, schema_of(PipelineFile))
+    findings = [*schema_findings(content, schema_of(PipelineFile)), *endless(content)]
     if findings:
         raise InputError(findings).in_file(document.file)
     return msgspec.convert(content, PipelineFile)
+
+
+def endless(item: Any, path: tuple[str | int, ...] = ()) -> Iterator[Finding]:
+    """Find numbers that TOML knows and no plan does: ``inf`` and ``nan``."""
+    if isinstance(item, float) and not math.isfinite(item):
+        yield Finding(json_path(path), str(item), "a finite number", "correct it")
+    entries = item.items() if isinstance(item, dict) else ()
+    entries = enumerate(item) if isinstance(item, list) else entries
+    for step, entry in entries:
+        yield from endless(entry, (*path, step))
 
 
 def toml_content(document: Document) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from milp_plan.core import Finding, InputError
 
 from .defects import schema_findings
 from .files import read_document
-from .pipeline_file import Amount, toml_content
+from .pipeline_file import Amount, endless, toml_content
 from .wire import Positive, Strict, schema_of
 
 
@@ -54,7 +54,7 @@ class Recipe(Strict):
     cases: Annotated[tuple[RecipeCase, ...], msgspec.Meta(min_length=1)]
     experts: tuple[str, ...] = ()
     figure: Positive | None = None
-    figure_expert: str = "DualPipe"
+    figure_expert: str = "dualpipe"
     time_limit: Annotated[float, msgspec.Meta(gt=0)] = 60.0
     threads: Positive = 1
 
@@ -69,7 +69,7 @@ def read_recipe(path: str | Path) -> Recipe:
     """
     document = read_document(path, "a recipe (TOML)")
     content = toml_content(document)
-    findings = schema_findings(content, schema_of(Recipe))
+    findings = [*schema_findings(content, schema_of(Recipe)), *endless(content)]
     if findings:
         raise InputError(findings).in_file(document.file)
     recipe = msgspec.convert(content, Recipe)

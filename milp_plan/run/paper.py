@@ -20,7 +20,7 @@ from .settings import Outcome, Settings
 Row = dict[str, Any]
 """Plain data about one case; times in the recipe's unit, ``None`` where something is not known."""
 
-ATOMIC = "DualPipe atomic"
+ATOMIC = "dualpipe_atomic"
 """DualPipe with each overlapped pair of forward and backward as one operator of their length."""
 
 
