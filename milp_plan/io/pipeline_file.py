@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -69,10 +69,11 @@ def endless(item: Any, path: tuple[str | int, ...] = ()) -> Iterator[Finding]:
     """Find numbers that TOML knows and no plan does: ``inf`` and ``nan``."""
     if isinstance(item, float) and not math.isfinite(item):
         yield Finding(json_path(path), str(item), "a finite number", "correct it")
-    entries = item.items() if isinstance(item, dict) else ()
-    entries = enumerate(item) if isinstance(item, list) else entries
-    for step, entry in entries:
-        yield from endless(entry, (*path, step))
+    if isinstance(item, dict | list):
+        entries: Iterable[tuple[str | int, Any]]
+        entries = item.items() if isinstance(item, dict) else enumerate(item)
+        for step, entry in entries:
+            yield from endless(entry, (*path, step))
 
 
 def toml_content(document: Document) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""What ``pipeline`` writes and says: files, one case for people or as JSON, the front of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import answers
+from .output import note, say, say_json, say_table
+from .quantities import DASH, share_text
+
+if TYPE_CHECKING:
+    from milp_plan.run.sweep import Point
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is written besides the answer."""
+
+    plan: Path | None
+    instance: Path | None
+    plot: Path | None
+    records: Path
+
+    def check(self, cases: int) -> None:
+        """Refuse what cannot be written, before anything is planned."""
+        for option, given in (("--plan-output", self.plan), ("--instance-output", self.instance)):
+            if given is not None and cases > 1:
+                raise click.UsageError(f"{option} is for one case, found {cases}")
+            if given is not None and not given.absolute().parent.is_dir():
+                raise click.BadParameter(
+                    f"there is no folder {given.parent}", param_hint=f"'{option}'"
+                )
+        if self.plot is not None:
+            from .draw import refuse_suffix
+
+            refuse_suffix(self.plot, "--plot")
+        self.records.mkdir(parents=True, exist_ok=True)
+
+    def write(self, point: Point, *, single: bool) -> dict[str, str]:
+        """Write record, plan, instance and timeline of a case; return what was written."""
+        from milp_plan import report, run
+        from milp_plan.io import write, write_plan
+
+        outcome = point.outcome
+        record = run.write_record(outcome, self.records)
+        written = {"record_file": str(record)}
+        if self.instance is not None:
+            write(outcome.problem, self.instance)
+            written["instance_file"] = str(self.instance)
+        if outcome.plan is None:
+            return written
+        written["plan_file"] = str(record.with_suffix(".plan.json"))
+        if self.plan is not None:
+            write_plan(outcome.plan, self.plan)
+            written["plan_file"] = str(self.plan)
+        if self.plot is not None and single:
+            panel = report.Panel(_headline(point), outcome.problem, outcome.plan)
+            report.write_figure(report.schedules([panel]), self.plot)
+            written["plot_file"] = str(self.plot)
+        return written
+
+
+def _facts(point: Point) -> dict[str, Any]:
+    """What is asked and found, in the units of the command line."""
+    case = point.case
+
+    def number(amount: Fraction | int | None) -> float | None:
+        return None if amount is None else float(amount)
+
+    verdict = point.outcome.verdict
+    parts = {} if verdict is None or point.outcome.plan is None else verdict.components
+    scale = point.built.problem.units.time_scale
+    both = {key: parts[key] / scale if key in parts else None for key in ("makespan", "span")}
+    return {
+        "placement": case.family,
+        "chunks": case.chunks,
+        "stages": case.devices,
+        "micro_batches": case.micro_batches,
+        "memory_limit": number(case.memory),
+        "time": number(point.time),
+        "time_bound": number(point.bound),
+        **both,
+        "bubble": number(point.bubble),
+        "bubble_rate": point.bubble_rate,
+        "peak_memory": number(point.peak_memory),
+        "time_per_micro_batch": number(point.sample_time),
+    }
+
+
+def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> None:
+    written = files.write(point, single=single)
+    outcome = point.outcome
+    if as_json:
+        code = answers.code_of_outcome(outcome)
+        told = answers.summary(Path(outcome.problem.name), outcome, written, code)
+        say_json(_facts(point) | told)
+    elif single:
+        say(_headline(point))
+        answers.show(outcome, written)
+    for warning in answers.warnings(outcome):
+        note(f"{outcome.problem.name}: {warning}")
+
+
+def _headline(point: Point) -> str:
+    case, outcome = point.case, point.outcome
+    ways = f"{case.family}, {case.devices} devices, {case.micro_batches} micro-batches"
+    limit = "no memory limit" if case.memory is None else f"memory limit {float(case.memory):g}"
+    if point.time is None or point.bubble is None:
+        return f"{ways}, {limit}: no plan"
+    proof = "proved optimal" if outcome.proved else f"bound {_text(point.bound)}"
+    return (
+        f"{ways}, {limit}: {outcome.problem.objective} {_text(point.time)} ({proof}), "
+        f"bubble {_text(point.bubble)} ({share_text(point.bubble_rate)}), "
+        f"peak memory {_text(point.peak_memory)}"
+    )
+
+
+def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
+    from milp_plan import report
+    from milp_plan.run.sweep import front
+
+    best = front(points)
+    names = [point.case.name for point in best]
+    if files.plot is not None:
+        shown = [
+            report.FrontPoint(
+                point.case.family,
+                float(point.peak_memory),
+                float(point.sample_time),
+                float(point.bound * point.sample_time / point.time) if point.bound else None,
+                point in best,
+            )
+            for point in points
+            if point.time and point.sample_time is not None and point.peak_memory is not None
+        ]
+        labels = ("peak memory of a device", f"{points[0].case.objective} per micro-batch")
+        report.write_figure(
+            report.time_and_memory(shown, "Time against memory", labels), files.plot
+        )
+    if as_json:
+        say_json({"front": names, "plot_file": None if files.plot is None else str(files.plot)})
+        return
+    rows = [_row(point, on_front=point in best) for point in points]
+    heads = ["placement", "micro-batches", "memory limit", str(points[0].case.objective), "bound"]
+    heads += ["bubble", "peak memory", "per micro-batch", "planner", "front"]
+    say_table(heads, rows, numeric=range(1, 8))
+
+
+def _row(point: Point, *, on_front: bool) -> list[str]:
+    case = point.case
+    return [
+        case.family if case.chunks is None else f"{case.family} ({case.chunks} chunks)",
+        str(case.micro_batches),
+        _text(case.memory),
+        _text(point.time),
+        _text(point.bound) + ("" if not point.outcome.proved else " proved"),
+        _text(point.bubble),
+        _text(point.peak_memory),
+        _text(point.sample_time),
+        point.outcome.planner or DASH,
+        "yes" if on_front else "",
+    ]
+
+
+def _text(number: Fraction | int | None) -> str:
+    return DASH if number is None else f"{float(number):.6g}"
