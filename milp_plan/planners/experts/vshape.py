@@ -9,6 +9,7 @@ from milp_plan.pipeline import Shop, Words
 from .building_blocks import Block, Orders, orders_of, v_half, v_min
 from .expert import Expert
 from .lines import Layout, layout_of
+from .zero_bubble_v import zb_v_words
 
 
 def v_half_words(shop: Shop) -> Words | None:
@@ -51,4 +52,4 @@ def _words(layout: Layout, orders: Orders) -> Words:
     return layout.words(rows)
 
 
-WORDS: dict[str, Expert] = {"v_half": v_half_words, "v_min": v_min_words}
+WORDS: dict[str, Expert] = {"zb_v": zb_v_words, "v_half": v_half_words, "v_min": v_min_words}
