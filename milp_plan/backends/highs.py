@@ -188,6 +188,7 @@ def _report(talk: _Conversation, ended: Stop | None, seconds: float) -> SolverRe
         start_accepted=talk.start_accepted,
         trace=tuple(talk.trace),
         message=message,
+        row_duals=done.get("row_duals"),
     )
 
 

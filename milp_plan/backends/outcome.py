@@ -87,6 +87,10 @@ class SolverReport:
         Incumbent and bound over time.
     message
         The solver's own word, or what went wrong.
+    row_duals
+        Multipliers of the rows of a linear program, shape (num_rows,), signed as HiGHS signs them
+        (of a minimisation: at most 0 where a row presses from above); they may be inexact and
+        prove nothing unless re-checked. ``None`` for integer models, or when there are none.
     """
 
     stop: Stop
@@ -99,6 +103,7 @@ class SolverReport:
     start_accepted: bool | None = None
     trace: tuple[TracePoint, ...] = field(default=())
     message: str = ""
+    row_duals: NDArray[np.float64] | None = None
 
     @property
     def gap(self) -> float | None:

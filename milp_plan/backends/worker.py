@@ -157,6 +157,14 @@ def _stop(highs: Any, stream: _Stream, model: CompiledModel) -> Stop:
     return Stop.ERROR
 
 
+def _row_duals(highs: Any, integer: bool) -> NDArray[np.float64] | None:
+    """Multipliers of a linear program's rows, however good they are."""
+    found = highs.getSolution()
+    if integer or not found.dual_valid:
+        return None
+    return np.array(found.row_dual, dtype=float)
+
+
 def solve(job: Job, stream: _Stream) -> None:
     """Run one job and stream its answer."""
     import highspy
@@ -180,6 +188,7 @@ def solve(job: Job, stream: _Stream) -> None:
         types.kCallbackMipLogging,
         types.kCallbackMipInterrupt,
         types.kCallbackSimplexInterrupt,
+        types.kCallbackIpmInterrupt,
     ):
         highs.startCallback(kind)
     highs.run()
@@ -198,6 +207,7 @@ def solve(job: Job, stream: _Stream) -> None:
             "solution": np.array(highs.getSolution().col_value) if has_point else None,
             "objective": value,
             "bound": None if stop is Stop.INFEASIBLE else _finite(dual),
+            "row_duals": _row_duals(highs, integer),
             "nodes": max(0, int(info.mip_node_count)),
             "message": highs.modelStatusToString(highs.getModelStatus()),
             "version": highs.version(),

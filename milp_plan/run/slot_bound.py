@@ -1,0 +1,291 @@
+"""Bounds of pipelines by refuting horizons: counting rows, HiGHS, and a check in integers.
+
+A horizon T is refuted when the rows of :mod:`milp_plan.formulation.slots` have no solution with
+share 1. HiGHS maximises the share; its multipliers are only a suggestion, from which
+:func:`milp_plan.lp.certificate.refutes` makes a proof in integers, or not. So every bound is
+proved, however inexact the solver was, and the solver may stop early.
+
+The largest share grows about linearly with T, by one micro-batch per period. So two or three
+horizons per distance of points lead to the largest one that can be refuted; coarse points come
+first and say where the finer ones begin.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from milp_plan.backends import Limits, highs
+from milp_plan.bounds import Bound
+from milp_plan.core import Objective
+from milp_plan.formulation.slots import SlotRows, finest_step
+from milp_plan.lp.certificate import refutes
+from milp_plan.pipeline.bounds import best_floor
+from milp_plan.pipeline.frames import Frame, frames
+from milp_plan.pipeline.shop import Shop
+
+_OPTIONS: dict[str, bool | int | float | str] = {
+    "solver": "ipm",
+    "run_crossover": "off",
+    "ipm_optimality_tolerance": 1e-4,
+}
+"""An interior point near the optimum; its multipliers are good enough to be checked."""
+
+COARSEST = 700
+"""Columns of the first linear program, about."""
+
+FINER = 0.55
+"""Next distance of points, as a part of the last."""
+
+PROBES = 5
+"""Horizons tried per distance of points, at most."""
+
+Progress = Callable[[Bound], None]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One horizon that was tried.
+
+    Parameters
+    ----------
+    horizon, step
+        Ticks.
+    columns
+        Of the linear program.
+    share
+        Largest part of the tasks that fits, as the solver says; ``None`` if it did not.
+    refuted
+        Whether the multipliers prove that no plan fits.
+    seconds
+        For building, solving and checking.
+    """
+
+    horizon: int
+    step: int
+    columns: int
+    share: float | None
+    refuted: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SlotBound:
+    """A proved bound and how it was found.
+
+    Parameters
+    ----------
+    bound
+        Ticks; the start's when no horizon above it was refuted.
+    probes
+        In the order in which they were tried.
+    seconds
+        Wall clock, all together.
+    """
+
+    bound: Bound
+    probes: tuple[Probe, ...]
+    seconds: float
+
+    @property
+    def value(self) -> int:
+        """Ticks."""
+        return self.bound.value
+
+
+def slot_bound(
+    shop: Shop,
+    upper: int | None = None,
+    limit_s: float = 10.0,
+    lower: int | None = None,
+    *,
+    threads: int = 1,
+    finest: int | None = None,
+    on_progress: Progress | None = None,
+) -> SlotBound:
+    """Raise the bound of a shop's makespan or span.
+
+    Parameters
+    ----------
+    shop
+        What to bound; its objective says what.
+    upper
+        Value of a known plan; nothing is tried once the bound reaches it.
+    limit_s
+        Wall-clock seconds.
+    lower
+        A bound that is known already; the combinatorial ones are computed in any case.
+    threads
+        Of the solver.
+    finest
+        Smallest distance of points to go to, ticks; by default the largest number that divides
+        all durations and lags, at which the rows are exact.
+    on_progress
+        Called with each better bound.
+
+    Returns
+    -------
+    SlotBound
+        Proved; never below ``lower``.
+    """
+    return _Search(shop, upper, limit_s, threads, on_progress).run(lower, finest)
+
+
+@dataclass
+class _Line:
+    """What the horizons of one clock have said: share as a function of the horizon."""
+
+    frame: Frame
+    period: float
+    points: dict[int, float] = field(default_factory=dict)
+    guess: float | None = None
+
+    def crossing(self) -> float:
+        """Horizon at which the share is about 1."""
+        (t, share), *others = sorted(self.points.items(), key=lambda p: abs(p[1] - 1.0))
+        slope = 1.0 / self.period
+        if others and others[0][1] != share:
+            steepness = (others[0][1] - share) / (others[0][0] - t)
+            slope = steepness if steepness > slope / 10 else slope
+        return t + (1.0 - share) / slope
+
+
+class _Search:
+    def __init__(
+        self,
+        shop: Shop,
+        upper: int | None,
+        limit_s: float,
+        threads: int,
+        on_progress: Progress | None,
+    ) -> None:
+        self.shop, self.upper, self.threads = shop, upper, threads
+        self.began = time.perf_counter()
+        self.limit_s = limit_s
+        self.on_progress = on_progress
+        self.grain = finest_step(shop)
+        self.probes: list[Probe] = []
+        self.rate = 0.0  # seconds per column ** 1.5 of the dearest linear program so far
+
+    def left(self) -> float:
+        return self.limit_s - (time.perf_counter() - self.began)
+
+    def run(self, lower: int | None, finest: int | None) -> SlotBound:
+        floor = best_floor(self.shop)
+        self.best = Bound(floor.name, floor.value, floor.detail)
+        if lower is not None and lower > floor.value:
+            self.best = Bound("given", lower, "known before")
+        busiest = max(self.shop.work[: self.shop.num_devices], default=1)
+        lines = [
+            _Line(frame, max(1, busiest))
+            for frame in frames(self.shop, self.shop.objective is Objective.SPAN)
+        ]
+        steps = self.steps(lines, max(self.grain, finest or 0))
+        for number, step in enumerate(steps):
+            for line in lines if number else list(lines):
+                if self.over():
+                    break
+                self.level(line, step)
+            told = [line for line in lines if line.guess is not None]
+            if told:  # finer points only for the device that bounds most
+                lines = [max(told, key=lambda line: line.guess or 0.0)]
+        return SlotBound(self.best, tuple(self.probes), time.perf_counter() - self.began)
+
+    def over(self) -> bool:
+        return self.left() <= 0.05 or (self.upper is not None and self.best.value >= self.upper)
+
+    def steps(self, lines: list[_Line], finest: int) -> list[int]:
+        """Distances of points, coarse ones first, multiples of the grain."""
+        columns = max(
+            sum(map(len, (c.points for c in self.rows(line, self.horizon(), finest).curves)))
+            for line in lines
+        )
+        found = [finest]
+        step = float(finest)
+        while columns * finest / step > COARSEST:
+            step /= FINER
+            found.append(max(finest, round(step / self.grain) * self.grain))
+        return sorted(set(found), reverse=True)
+
+    def horizon(self) -> int:
+        """Shortest horizon whose refutation raises the bound."""
+        return -(-self.best.value // self.grain) * self.grain
+
+    def rows(self, line: _Line, horizon: int, step: int) -> SlotRows:
+        return SlotRows(self.shop, line.frame, horizon, step)
+
+    def level(self, line: _Line, step: int) -> None:
+        """Refute what can be refuted with points at this distance."""
+        line.points = {}
+        horizon = self.first()
+        lowest_open: int | None = None
+        for _ in range(PROBES):
+            if self.over():
+                return
+            probe = self.probe(line, horizon, step)
+            if probe is None or probe.share is None:
+                return
+            line.points[horizon] = probe.share
+            line.guess = line.crossing()
+            if not probe.refuted:
+                lowest_open = horizon if lowest_open is None else min(lowest_open, horizon)
+            following = self.next(line.guess, lowest_open)
+            if following is None or following in line.points:
+                return
+            horizon = following
+
+    def first(self) -> int:
+        """Where to begin: just under a plan that is near, else just above the bound."""
+        low = self.horizon()
+        if self.upper is None:
+            return low
+        last = (self.upper - 1) // self.grain * self.grain
+        return last if last - low <= max(4 * self.grain, 0.01 * low) else low
+
+    def next(self, guess: float, lowest_open: int | None) -> int | None:
+        low = self.horizon()
+        high = lowest_open - self.grain if lowest_open is not None else None
+        if self.upper is not None:
+            last = (self.upper - 1) // self.grain * self.grain
+            high = last if high is None else min(high, last)
+        target = int(guess - 1e-3 * self.grain) // self.grain * self.grain
+        if guess <= low or (high is not None and high < low):
+            return None
+        target = max(low, target)
+        return target if high is None else min(target, high)
+
+    def probe(self, line: _Line, horizon: int, step: int) -> Probe | None:
+        """Solve for one horizon; ``None`` when it would take longer than there is time."""
+        began = time.perf_counter()
+        rows = self.rows(line, horizon, step)
+        model = rows.model()
+        if self.rate * model.num_columns**1.5 > self.left():
+            return None
+        report = highs.solve(
+            model,
+            Limits(time_s=max(0.05, self.left()), threads=self.threads, grace_s=0.5),
+            options=_OPTIONS,
+        )
+        refuted = report.row_duals is not None and refutes(
+            model, -report.row_duals, [1] + [0] * (model.num_columns - 1), rows.boxes
+        )
+        seconds = time.perf_counter() - began
+        self.rate = max(self.rate, report.seconds / model.num_columns**1.5)
+        share = None if report.objective is None else -report.objective
+        probe = Probe(horizon, step, model.num_columns, share, refuted, seconds)
+        self.probes.append(probe)
+        if refuted and horizon >= self.best.value:
+            self.raise_to(horizon, line, rows)
+        return probe
+
+    def raise_to(self, horizon: int, line: _Line, rows: SlotRows) -> None:
+        value = horizon // self.grain * self.grain + self.grain
+        place = "" if line.frame.anchor is None else f" of {self.shop.machines[line.frame.anchor]}"
+        detail = (
+            f"nothing fits into {horizon} ticks{place}: {rows.num_columns} counts, a point every "
+            f"{rows.step} ticks, multipliers checked in integers"
+        )
+        self.best = Bound("slots", value, detail)
+        if self.on_progress is not None:
+            self.on_progress(self.best)
