@@ -7,13 +7,15 @@ heuristic), with the choices of the authors' public scheduler.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from milp_plan.pipeline import Kind, Shop, Words, times, value_of
 
 from .expert import Expert
 from .lines import Layout, layout_of
+
+_F, _B, _W = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,27 @@ class _Full(Exception):
 
 
 class _Stage:
-    """A device while it is filled."""
+    """A device while it is filled.
 
-    __slots__ = ("bubble", "held", "kinds", "limit", "now", "ran", "row", "stops", "ticks")
+    ``left`` are the bytes that F, B and W leave behind (negative where they release some);
+    ``needs`` the bytes that must be free before they start, so that all that runs can be finished:
+    a forward leaves room for its B, and B for its W.
+    """
+
+    __slots__ = ("bubble", "held", "left", "limit", "needs", "now", "ran", "row", "stops", "ticks")
 
     def __init__(self, kinds: Sequence[Kind], limit: int | None) -> None:
         self.row: list[int] = []
-        self.kinds = kinds
         self.ticks = [kind.duration for kind in kinds]
         self.limit = limit
         self.ran = [0, 0, 0]  # F, B, W that ran
         self.stops: list[list[int]] = [[], [], []]
         self.held = self.now = self.bubble = 0
+        forward, backward, weight = (kind.alloc for kind in kinds)
+        self.left = [kind.alloc - kind.free for kind in kinds]
+        backward = max(backward, self.left[_B] + weight)
+        forward = max(forward, self.left[_F] + max(backward, weight))
+        self.needs = [forward, backward, weight]
 
     @property
     def pending(self) -> int:
@@ -60,14 +71,7 @@ class _Stage:
 
     def fits(self, role: int, held: int | None = None) -> bool:
         held = self.held if held is None else held
-        return self.limit is None or held + self.kinds[role].alloc <= self.limit
-
-    def left(self, role: int) -> int:
-        """Bytes that a task leaves behind; negative where it releases some."""
-        return self.kinds[role].alloc - self.kinds[role].free
-
-
-_F, _B, _W = range(3)
+        return self.limit is None or held + self.needs[role] <= self.limit
 
 
 class _Greedy:
@@ -82,7 +86,7 @@ class _Greedy:
         for cell, limit in zip(self.cells, limits, strict=True):
             assert cell.weight is not None
             triple = [kinds[cell.forward], kinds[cell.backward], kinds[cell.weight]]
-            self.stages.append(_Stage(triple, limit))
+            self.stages.append(_Stage(_counted(triple), limit))
         pairs = list(zip(self.cells, self.cells[1:], strict=False))
         self.down = [0] + [layout.lags[a.forward, b.forward] for a, b in pairs]
         self.up = [layout.lags[b.backward, a.backward] for a, b in pairs] + [0]
@@ -134,7 +138,7 @@ class _Greedy:
             self.worst = max(self.worst, stage.bubble)
         stage.now = begin + stage.ticks[role]
         stage.stops[role].append(stage.now)
-        stage.held += stage.left(role)
+        stage.held += stage.left[role]
         stage.ran[role] += 1
         stage.row.append(role)
 
@@ -189,12 +193,12 @@ class _Greedy:
             while 1 + ahead[device] < self.count and stage.fits(_F, held):
                 if now + stage.ticks[_F] > due if self.flags.punctual else now >= due:
                     break
-                held += stage.left(_F)
+                held += stage.left[_F]
                 now += stage.ticks[_F]
                 ahead[device] += 1
             back = max(now, due) + stage.ticks[_B]
         for device in range(1, len(ahead)):
-            if 1 + ahead[device] < self.count:
+            if 1 + min(ahead[device - 1 : device + 1]) < self.count:
                 ahead[device] = max(0, min(ahead[device], ahead[device - 1] - 1))
         return ahead
 
@@ -215,7 +219,7 @@ class _Greedy:
         for _ in range(stage.pending):
             if stage.fits(_F, held):
                 break
-            held += stage.left(_W)
+            held += stage.left[_W]
             room += stage.ticks[_W]
         if stage.now + room + stage.ticks[_F] <= due:
             return True
@@ -246,13 +250,17 @@ def zb_auto_words(shop: Shop) -> Words | None:
     layout = _line(shop)
     if layout is None:
         return None
-    return _best(layout, [shop.limits[machine] for machine in layout.machines])
+    limits = []
+    for cell, machine in zip(layout.cells[0], layout.machines, strict=True):
+        counts = _activation([shop.kinds[kind] for kind in (cell.forward, *cell.both)])
+        limits.append(shop.limits[machine] if counts else None)
+    return _best(layout, limits)
 
 
 def zb_1p_words(shop: Shop) -> Words | None:
     """ZB-1p: the automatic zero-bubble schedule with the memory of p activations per device.
 
-    Source: arXiv 2401.10241, section 4. It has the peak memory of 1F1B.
+    Source: arXiv 2401.10241, section 5. It has the peak memory of 1F1B.
     """
     return _times_p(shop, 1)
 
@@ -260,7 +268,7 @@ def zb_1p_words(shop: Shop) -> Words | None:
 def zb_2p_words(shop: Shop) -> Words | None:
     """ZB-2p: the automatic zero-bubble schedule with the memory of 2p activations per device.
 
-    Source: arXiv 2401.10241, section 4.
+    Source: arXiv 2401.10241, section 5.
     """
     return _times_p(shop, 2)
 
@@ -271,9 +279,17 @@ def _times_p(shop: Shop, factor: int) -> Words | None:
         return None
     limits = []
     for cell in layout.cells[0]:
-        kinds = [shop.kinds[kind] for kind in (cell.forward, *cell.both)]
+        kinds = _counted([shop.kinds[kind] for kind in (cell.forward, *cell.both)])
         limits.append(factor * layout.devices * _activation(kinds))
     return _best(layout, limits)
+
+
+def _counted(kinds: Sequence[Kind]) -> list[Kind]:
+    """F, B and W; activations that have no bytes count as one, from F to W."""
+    forward, backward, weight = kinds
+    if _activation(kinds):
+        return [forward, backward, weight]
+    return [replace(forward, alloc=1), backward, replace(weight, free=1)]
 
 
 def _activation(kinds: Sequence[Kind]) -> int:

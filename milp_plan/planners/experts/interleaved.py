@@ -15,8 +15,8 @@ def interleaved_words(shop: Shop) -> Words | None:
 
     Source: Narayanan et al. (Megatron-LM), arXiv 2104.04473, section 2.2. Device d runs
     2(p−1−d) + (v−1)p chunk forwards ahead. With equal stages and free transfers the bubble is
-    (p−1)(F+B+W)/v of one device's share ((p−1)(F+B)/v where the backward is split), and device 0
-    holds p(v+1)−1 chunk activations (all mv, if that is less).
+    (p−1)(F+B+W)/v of one device's share ((p−1)(F+B)/v where the backward is split and W ≤ B), and
+    device d holds one chunk activation more than it runs ahead, or all mv.
     """
     layout = layout_of(shop)
     if layout is None or len(layout.cells) > 1 or not layout.placed("interleaved"):

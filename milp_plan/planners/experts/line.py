@@ -17,8 +17,8 @@ from .lines import Layout, layout_of
 def gpipe_words(shop: Shop) -> Words | None:
     """GPipe: all forwards, then all backwards; any placement of one route.
 
-    Source: Huang et al., arXiv 1811.06965. With equal stages and free transfers the bubble is
-    (p−1)(F+B+W), and every device holds m activations.
+    Source: Huang et al., arXiv 1811.06965. With equal stages, one per device, and transfers of
+    c the bubble is (p−1)(F+B+W+2c), and every device holds m activations.
     """
     layout = layout_of(shop)
     if layout is None or len(layout.cells) > 1:
@@ -43,8 +43,9 @@ def one_f_one_b_words(shop: Shop) -> Words | None:
 def eager_words(shop: Shop) -> Words | None:
     """Eager 1F1B: as 1F1B with 2(p−1−d) forwards ahead, which hides transfers.
 
-    Source: Zhuang et al. (AlpaComm), arXiv 2211.05322. With equal stages and free transfers the
-    bubble is (p−1)(F+B+W), and device d holds min(m, 2(p−1−d)+1) activations.
+    Source: Zhuang et al. (AlpaComm), arXiv 2211.05322. With equal stages and transfers of c, no
+    longer than F or the backward, the bubble is (p−1)(F+B+W+2c), and device d holds
+    min(m, 2(p−1−d)+1) activations.
     """
     return _pairs(shop, lambda layout, device: 2 * (layout.devices - 1 - device))
 

@@ -7,7 +7,7 @@ a shop these names, so that a schedule is a few loops over :class:`Cell` s.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -97,8 +97,16 @@ class Layout:
 
     @property
     def chunks(self) -> int:
-        """Stages of a route per device, where all devices have as many; else rounded down."""
-        return len(self.cells[0]) // self.devices
+        """Stages of route 0 per device, where all devices have as many; at least 1."""
+        return max(1, len(self.cells[0]) // self.devices)
+
+    @cached_property
+    def on_device(self) -> tuple[tuple[Cell, ...], ...]:
+        """Device position -> its cells, route after route."""
+        cells = [cell for row in self.cells for cell in row]
+        return tuple(
+            tuple(cell for cell in cells if cell.device == device) for device in range(self.devices)
+        )
 
     def placed(self, family: str) -> bool:
         """Whether the placement is of that family (see :data:`milp_plan.pipeline.FAMILIES`)."""
@@ -119,7 +127,7 @@ class Layout:
                     found[a, b] = lag + shop.kinds[way].duration + rest
         return found
 
-    def words(self, rows: Sequence[Iterable[int]]) -> Words:
+    def words(self, rows: Iterable[Iterable[int]]) -> Words:
         """Words of the shop from one row of kinds per device position.
 
         Channels transfer first come, first served (:func:`.channels.with_channels`).

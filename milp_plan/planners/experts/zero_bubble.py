@@ -14,8 +14,9 @@ from .lines import layout_of
 def zb_h1_words(shop: Shop) -> Words | None:
     """ZB-H1: 1F1B whose weight gradients lag d micro-batches behind on device d.
 
-    Source: arXiv 2401.10241, section 2.1. With equal stages, free transfers and W ≤ B + F the
-    bubble is (p−1)(F+B−W); no device holds more than min(m, p) activations, as in 1F1B.
+    Source: arXiv 2401.10241, section 2.1. With equal stages and free transfers the bubble is
+    (p−1)(F+B−W) for m ≥ p and W ≤ B; in general (p−1)(F+B) − (min(m, p)−1)·min(B, W). Every
+    device holds min(m, p) activations at its peak, no more than the first one in 1F1B.
     """
     return _lagging(shop, 1)
 
@@ -23,9 +24,9 @@ def zb_h1_words(shop: Shop) -> Words | None:
 def zb_h2_words(shop: Shop) -> Words | None:
     """ZB-H2: 2(p−1−d) forwards ahead on device d, weight gradients 2d micro-batches behind.
 
-    Source: arXiv 2401.10241, section 2.2. It shortens the longest **span** of a device: with equal
-    stages and m ≥ 2p−1 to (p−1)(F+B+2c−2W)⁺ beyond its work, c the transfer time; no device holds
-    more than min(m, 2p−1) activations.
+    Source: arXiv 2401.10241, section 2.2. With equal stages, m ≥ 2p−1 and transfers of c the
+    bubble of the longest **span** is (p−1)(F+B+2c−2W)⁺ (for c = 0, or W ≤ B and c ≤ F, B); that of
+    the makespan is (p−1)(F+c), if that is more. Every device holds min(m, 2p−1) activations.
     """
     return _lagging(shop, 2)
 
