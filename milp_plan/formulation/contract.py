@@ -73,6 +73,10 @@ class FormulationContract:
         """Return the options to test with: the defaults."""
         return self.formulation.Options()
 
+    def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
+        """Return a tiny instance and a valid plan of it: any graph, on two or three devices."""
+        return planted_with_plan(seed, objective)
+
     def optimum(self, problem: PlanningProblem) -> int | None:  # noqa: ARG002
         """Return the optimum, in ticks or bytes, as an oracle knows it; ``None`` without one."""
         return None
@@ -109,7 +113,7 @@ class FormulationContract:
         options = self.make_options()
         for objective in self.formulation.card.objectives:
             for seed in self.seeds:
-                problem, plan = planted_with_plan(seed, objective)
+                problem, plan = self.planted(seed, objective)
                 if self.formulation.unsupported(problem, options) is None:
                     verdict = verify(problem, plan)
                     assert verdict.ok, f"planted plan of {problem.name}: {verdict.violations}"

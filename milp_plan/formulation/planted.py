@@ -7,6 +7,7 @@ get just the memory that this takes. So limits bind, and no instance is infeasib
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 from milp_plan.check import verify
@@ -31,6 +32,15 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.cost import Route, routes
+from milp_plan.pipeline import (
+    Shop,
+    memory_peaks,
+    pipeline_problem,
+    place,
+    read_shop,
+    times,
+    uniform,
+)
 
 SPLIT = "split"
 """The layout in which each of two devices holds one half."""
@@ -168,3 +178,63 @@ def _places(rng: Random, problem: PlanningProblem) -> dict[str, Placement]:
             choices = tuple(place for place in choices if place.devices == site)
         placed[operator.name] = rng.choice(choices)
     return placed
+
+
+def planted_pipeline(seed: int, objective: Objective | None = None) -> tuple[PlanningProblem, Plan]:
+    """Return a tiny pipeline of identical micro-batches and a valid plan of it.
+
+    Parameters
+    ----------
+    seed
+        Equal seeds give equal instances: placement family, times, transfers as delays or on
+        channels, split or joint backward. Memory is just what the plan takes, mostly.
+    objective
+        Makespan or span; drawn by the seed when ``None``.
+    """
+    rng = Random(seed)
+    drawn = rng.choice([Objective.MAKESPAN, Objective.SPAN])
+    family = ("line", "v", "dualpipe")[seed % 3]
+    joint = family == "v" or rng.random() < 0.3
+    template, _ = uniform(
+        2,
+        2 if family == "v" else rng.choice([2, 4]) if family == "dualpipe" else rng.choice([2, 3]),
+        (rng.randint(1, 4), rng.randint(1, 4), rng.randint(1, 3)),
+        transfer=rng.randint(0, 2),
+        chunks=2 if family == "v" else 1,
+        freed_at_backward=rng.choice([Fraction(0), Fraction(1, 2)]),
+        joint_backward=joint,
+    )
+    if rng.random() < 0.4:
+        template = replace(template, transfers=CommunicationModel.CHANNEL)
+    problem = pipeline_problem(
+        f"planted-pipeline-{seed}", template, place(family, 2), objective=objective or drawn
+    )
+    shop = read_shop(problem)
+    assert isinstance(shop, Shop), shop
+    words = _random_words(rng, shop)
+    if rng.random() < 0.8:
+        tight = dict(zip(shop.machines, memory_peaks(shop, words), strict=True))
+        limits: dict[str, int | None] = {n: tight[n] for n in problem.cluster.device_names}
+        problem = replace(problem, cluster=problem.cluster.with_memory(limits))
+    plan = shop.plan(times(shop, words), "planted")
+    value = verify(problem, plan).value
+    assert value is not None
+    claims = {"objective": problem.objective.value, "value": value}
+    return problem, replace(plan, fingerprint=problem.fingerprint, **claims)  # type: ignore[arg-type]
+
+
+def _random_words(rng: Random, shop: Shop) -> list[list[int]]:
+    """Start any task whose predecessors have run, again and again."""
+    seen = [0] * len(shop.kinds)
+    words: list[list[int]] = [[] for _ in shop.machines]
+    while True:
+        ready = [
+            k
+            for k, kind in enumerate(shop.kinds)
+            if seen[k] < kind.count and all(seen[a] > seen[k] for a, _ in shop.before[k])
+        ]
+        if not ready:
+            return words
+        chosen = rng.choice(ready)
+        words[shop.kinds[chosen].machine].append(chosen)
+        seen[chosen] += 1
