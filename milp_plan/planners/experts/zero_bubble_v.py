@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from fractions import Fraction
 from itertools import product
+from math import lcm
 
 from milp_plan.pipeline import Shop, Words
 
@@ -75,17 +77,7 @@ class _Board:
             assert up.weight is not None
             assert down.weight is not None
             self.weight_of[up.backward], self.weight_of[down.backward] = up.weight, down.weight
-        every = layout.shop.kinds
-        self.change = {}  # kind -> change of the activations held; gradients are not counted
-        self.caps = []
-        for first, second, *backwards in self.kinds:
-            self.caps.append(p * (every[first].alloc + every[second].alloc))
-            for forward in (first, second):
-                self.change[forward] = every[forward].alloc
-            for backward in backwards:
-                weight = self.weight_of[backward]
-                self.change[backward] = -every[backward].free
-                self.change[weight] = every[backward].alloc - every[weight].free
+        self.change, self.cap = self.memory()
         self.stops: dict[int, list[int]] = {k: [] for k in self.change}
         self.rows: list[list[int]] = [[] for _ in range(p)]
         self.clock = [0] * p
@@ -94,6 +86,22 @@ class _Board:
         self.pending: list[deque[int]] = [deque() for _ in range(p)]
         known = idle or [0] * p
         self.slack = [max(known) - entry for entry in known]
+
+    def memory(self) -> tuple[dict[int, int], int]:
+        """Return the change of what is held by each kind, and what p micro-batches hold.
+
+        Counted in parts of a stage's activation, whatever the bytes of the stage.
+        """
+        every = self.layout.shop.kinds
+        parts: dict[int, Fraction] = {}
+        for forward, backward in ((k[i], k[3 - i]) for k in self.kinds for i in (0, 1)):
+            net = every[forward].alloc - every[forward].free
+            freed = every[backward].free - every[backward].alloc
+            early = min(Fraction(max(freed, 0), max(net, 1)), Fraction(1))
+            parts[forward], parts[backward] = Fraction(1), -early
+            parts[self.weight_of[backward]] = early - 1
+        scale = lcm(*(part.denominator for part in parts.values()))
+        return {kind: int(part * scale) for kind, part in parts.items()}, 2 * self.devices * scale
 
     # -- state -------------------------------------------------------------------------------
 
@@ -128,7 +136,7 @@ class _Board:
 
     def fits(self, device: int, leg: int) -> bool:
         """Whether memory suffices."""
-        return self.held[device] + self.change[self.kinds[device][leg]] <= self.caps[device]
+        return self.held[device] + self.change[self.kinds[device][leg]] <= self.cap
 
     # -- moves -------------------------------------------------------------------------------
 
@@ -210,7 +218,7 @@ class _Board:
         ticks = self.layout.shop.kinds[forward].duration
         room = self.change[forward] * (2 + 2 * last)
         while (
-            self.held[last] + room <= self.caps[last]
+            self.held[last] + room <= self.cap
             and self.clock[last] + ticks <= arrival
             and self.count(0, 0) < self.batches
             and all(self.fits(device, 0) for device in range(last + 1))
