@@ -79,6 +79,7 @@ def fuse(
     ticks = dict(pairs) if isinstance(pairs, Mapping) else {}
     inner = [value for value in problem.graph.values if _is_inner(value, home)]
     kept: dict[str, list[Value]] = {}
+    gone = {value.name for value in inner}
     for value in inner:
         kept.setdefault(home[value.producer or ""], []).append(value)
     joined = {
@@ -91,7 +92,7 @@ def fuse(
             for operator in problem.graph.operators
             if operator.name in joined or operator.name not in home
         ),
-        tuple(_moved(value, home) for value in problem.graph.values if value not in inner),
+        tuple(_moved(value, home) for value in problem.graph.values if value.name not in gone),
     )
     return replace(problem, name=f"{problem.name}, overlapped", graph=graph), names
 
