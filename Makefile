@@ -5,16 +5,17 @@ PYTHON ?= python3
 INSTANCE ?= instances/transformer-4xA100.json.gz
 TIME_LIMIT ?= 60
 TIMELINE ?= results/timeline.png
+TORCH ?= 2.13.0
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/python install --quiet --no-deps
 
-.PHONY: help install plan test lint format bench clean
+.PHONY: help install plan test test-torch lint format bench clean
 
 help: ## List what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: $(READY) ## Create the environment
 
@@ -24,6 +25,10 @@ plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its t
 
 test: $(READY) ## Run the tests with branch coverage
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+test-torch: $(READY) ## Install torch (CPU, 1 GB) and run planned schedules in it
+	$(filter-out --no-deps,$(PIP)) 'torch==$(TORCH)'
+	$(BIN)/python -m pytest tests/examples
 
 lint: $(READY) ## Check style, format, types and who imports whom
 	$(BIN)/ruff check .
