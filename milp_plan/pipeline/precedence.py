@@ -1,0 +1,88 @@
+"""Precedence between steps on devices: closure, heads and tails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .holds import OffloadShop
+
+
+class Precedence:
+    """What precedes what among the steps of a shop, and how early and late each can be.
+
+    Parameters
+    ----------
+    shop
+        Its arcs hold.
+    extra
+        (before, after): orders that hold as well, such as those of symmetry.
+
+    Attributes
+    ----------
+    names
+        Steps, topologically sorted.
+    heads, tails
+        Step -> least time before its start and after its stop, ticks.
+
+    Raises
+    ------
+    ValueError
+        The arcs go round in a circle.
+    """
+
+    def __init__(self, shop: OffloadShop, extra: Iterable[tuple[str, str]]) -> None:
+        self.shop = shop
+        self.arcs = [*shop.arcs, *((a, b, 0) for a, b in extra)]
+        self.into: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}
+        self.out: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}
+        for a, b, lag in self.arcs:
+            self.into[b].append((a, lag))
+            self.out[a].append((b, lag))
+        self.names = self._sorted()
+        self.bit = {name: 1 << i for i, name in enumerate(self.names)}
+        self.ancestors = self._closure(self.names, self.into)
+        self.descendants = self._closure(self.names[::-1], self.out)
+        self.heads = self._reach(self.names, self.into, self.ancestors)
+        self.tails = self._reach(self.names[::-1], self.out, self.descendants)
+
+    def _sorted(self) -> list[str]:
+        missing = {name: len(arcs) for name, arcs in self.into.items()}
+        found = [name for name, count in missing.items() if not count]
+        for name in found:  # grows while it is read
+            for b, _ in self.out[name]:
+                missing[b] -= 1
+                if not missing[b]:
+                    found.append(b)
+        if len(found) < len(missing):
+            raise ValueError("the order asked for contradicts precedence")
+        return found
+
+    def _closure(
+        self, names: list[str], arcs: Mapping[str, list[tuple[str, int]]]
+    ) -> dict[str, int]:
+        masks: dict[str, int] = {}
+        for name in names:
+            masks[name] = 0
+            for other, _ in arcs[name]:
+                masks[name] |= masks[other] | self.bit[other]
+        return masks
+
+    def _reach(
+        self, names: list[str], arcs: Mapping[str, list[tuple[str, int]]], masks: dict[str, int]
+    ) -> dict[str, int]:
+        """Least time before (or after) each step: chains, and what its own device must do."""
+        steps = self.shop.steps
+        found: dict[str, int] = {}
+        for name in names:
+            chain = max((found[o] + steps[o].ticks + lag for o, lag in arcs[name]), default=0)
+            own = self.shop.on_device[steps[name].device]
+            mates = [o for o in own if masks[name] & self.bit[o]]
+            for least in {found[o] for o in mates}:
+                work = sum(steps[o].ticks for o in mates if found[o] >= least)
+                chain = max(chain, least + work)
+            found[name] = chain
+        return found
+
+    def surely(self, x: str, y: str) -> bool:
+        """Whether precedence puts x before y."""
+        return bool(self.ancestors[y] & self.bit[x])
