@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -21,6 +23,7 @@ from model import loss_of, make_batch, make_stages
 
 from milp_plan import io
 from milp_plan.check import verify
+from milp_plan.cli.main import main as milp_plan
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.pipeline import (
     Template,
@@ -43,9 +46,6 @@ TIMES = (10, 12, 7)
 TOLERANCE = {"float32": 1e-6, "float64": 1e-14}
 """Largest difference allowed between a gradient (or a loss) of the pipeline and of one process:
 sums over micro-batches in another order differ by some units in the last place."""
-
-PROCESS_LIMIT_S = 120
-"""A process that needs longer has lost its neighbours."""
 
 Planner = Callable[[PlanningProblem], Plan | None]
 
@@ -134,40 +134,15 @@ def _devices(problem: PlanningProblem, stages: int) -> list[int]:
 
 
 def export(problem: PlanningProblem, plan: Plan, folder: Path) -> None:
-    """Write instance, plan and torch's schedule, the last by the command line."""
-    io.write(problem, folder / "instance.json")
-    io.write_plan(plan, folder / "plan.json")
-    program = [sys.executable, "-c", "from milp_plan.cli.main import main; main()"]
-    files = ["instance.json", "--plan", "plan.json", "-o", "schedule.csv"]
-    _run([[*program, "export", "--format", "torch-schedule", *files]], folder)
-
-
-def launch(folder: Path, processes: int) -> list[dict]:
-    """Run the job in ``folder`` and return what each rank saved."""
-    _run(
-        [[sys.executable, str(HERE / "worker.py"), str(folder), str(r)] for r in range(processes)],
-        folder,
-    )
-    return [torch.load(folder / f"rank{rank}.pt") for rank in range(processes)]
-
-
-def _run(commands: list[list[str]], folder: Path) -> None:
-    """Run commands side by side; the first that fails ends the others."""
-    started = [
-        subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for command in commands
-    ]
-    try:
-        for process in started:
-            output, _ = process.communicate(timeout=PROCESS_LIMIT_S)
-            if process.returncode:
-                raise RuntimeError(f"{' '.join(process.args[1:4])} failed:\n{output}")
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+    """Write instance, plan and torch's schedule, the last as the command line does."""
+    instance, planned = folder / "instance.json", folder / "plan.json"
+    io.write(problem, instance)
+    io.write_plan(plan, planned)
+    files = [instance, "--plan", planned, "-o", folder / "schedule.csv"]
+    command = ["export", "--format", "torch-schedule", *map(str, files)]
+    with redirect_stdout(sys.stderr):
+        if milp_plan.main(command, standalone_mode=False):
+            raise SystemExit(f"milp-plan {' '.join(command)} failed")
 
 
 def reference(stages: int, micro_batches: int, dtype: str) -> tuple[list[float], dict]:
@@ -196,36 +171,22 @@ def compare(saved: list[dict], losses: list[float], gradients: dict) -> tuple[fl
         return float("inf"), float("inf")
     if len(told) != len(losses):
         return float("inf"), float("inf")
-    loss_error = max(abs(a - b) for a, b in zip(told, losses, strict=True))
-    errors = [float((found[name] - tensor).abs().max()) for name, tensor in gradients.items()]
-    return loss_error, max(errors)
+    differences = [found[name] - tensor for name, tensor in gradients.items()]
+    return _largest(
+        [torch.tensor(told, dtype=torch.float64) - torch.tensor(losses, dtype=torch.float64)]
+    ), _largest(differences)
 
 
-def run_planned(kind: Kind, processes: int, arguments: argparse.Namespace, folder: Path) -> Row:
-    """Plan, export, run and compare one schedule."""
-    template, problem = kind.problem(processes, arguments.micro_batches)
-    plan = kind.planner(problem)
-    if plan is None:
-        raise SystemExit(f"{kind.title}: no plan for {processes} processes")
-    verdict = verify(problem, plan)
-    if not verdict.ok or verdict.value is None:
-        raise SystemExit(f"{kind.title}: {verdict.violations}")
-    export(problem, plan, folder)
-    unit_s = arguments.unit_ms / 1000 / problem.units.time_scale
-    pauses = [
-        (stage.forward_ns * unit_s, stage.backward_ns * unit_s, stage.weight_ns * unit_s)
-        for stage in template.stages
-    ]
-    row = run_schedule(kind.title, pauses, arguments, folder)
-    makespan = verdict.value / problem.units.time_scale
-    guess = predicted(template, problem, plan) * unit_s if unit_s else None
-    return replace(row, makespan=makespan, predicted_s=guess)
+def _largest(differences: list[torch.Tensor]) -> float:
+    """Largest absolute value; infinite where one is no number."""
+    sizes = [float(difference.abs().max()) for difference in differences]
+    return max(sizes) if all(map(math.isfinite, sizes)) else float("inf")
 
 
-def run_schedule(
+def write_job(
     title: str, pauses: Sequence[Sequence[float]], arguments: argparse.Namespace, folder: Path
-) -> Row:
-    """Run ``schedule.csv`` of a folder, and compare with one process.
+) -> None:
+    """Say what the processes are to do with ``schedule.csv`` of a folder.
 
     Parameters
     ----------
@@ -238,9 +199,9 @@ def run_schedule(
     folder
         Everything the processes write is in it.
     """
-    processes = len((folder / "schedule.csv").read_text().splitlines())
     job = {
-        "processes": processes,
+        "title": title,
+        "processes": len((folder / "schedule.csv").read_text().splitlines()),
         "stages": len(pauses),
         "micro_batches": arguments.micro_batches,
         "dtype": arguments.dtype,
@@ -249,15 +210,51 @@ def run_schedule(
     }
     (folder / "job.json").write_text(json.dumps(job))
     (folder / "store").unlink(missing_ok=True)
-    saved = launch(folder, processes)
-    losses, gradients = reference(len(pauses), arguments.micro_batches, arguments.dtype)
+
+
+def prepare(
+    kind: Kind, processes: int, arguments: argparse.Namespace, folder: Path
+) -> tuple[float, float | None]:
+    """Plan and export one schedule; return makespan and predicted seconds per step."""
+    template, problem = kind.problem(processes, arguments.micro_batches)
+    plan = kind.planner(problem)
+    if plan is None:
+        raise SystemExit(f"{kind.title}: no plan for {processes} processes")
+    verdict = verify(problem, plan)
+    if not verdict.ok or verdict.value is None:
+        raise SystemExit(f"{kind.title}: {verdict.violations}")
+    export(problem, plan, folder)
+    unit_s = arguments.unit_ms / 1000
+    tick_s = unit_s / problem.units.time_scale
+    pauses = [
+        (stage.forward_ns * tick_s, stage.backward_ns * tick_s, stage.weight_ns * tick_s)
+        for stage in template.stages
+    ]
+    write_job(kind.title, pauses, arguments, folder)
+    guess = predicted(template, problem, plan) * unit_s if unit_s else None
+    return verdict.value / problem.units.time_scale, guess
+
+
+def prepare_file(file: Path, arguments: argparse.Namespace, folder: Path) -> None:
+    """Take a schedule that somebody has written."""
+    text = file.read_text()
+    (folder / "schedule.csv").write_text(text)
+    stages = 1 + max(int(stage) for stage in re.findall(r"(\d+)F", text))
+    write_job(file.name, [(0.0, 0.0, 0.0)] * stages, arguments, folder)
+
+
+def outcome(folder: Path) -> Row:
+    """Compare what the processes of a job saved with one process."""
+    job = json.loads((folder / "job.json").read_text())
+    saved = [torch.load(folder / f"rank{rank}.pt") for rank in range(job["processes"])]
+    losses, gradients = reference(job["stages"], job["micro_batches"], job["dtype"])
     loss_error, gradient_error = compare(saved, losses, gradients)
     steps = [max(times_of) for times_of in zip(*(rank["seconds"] for rank in saved), strict=True)]
     return Row(
-        schedule=title,
-        processes=processes,
-        stages=len(pauses),
-        dtype=arguments.dtype,
+        schedule=job["title"],
+        processes=job["processes"],
+        stages=job["stages"],
+        dtype=job["dtype"],
         makespan=None,
         predicted_s=None,
         measured_s=min(steps[1:]),  # in the first one stages agree on shapes
@@ -265,16 +262,8 @@ def run_schedule(
         gradient_error=gradient_error,
         largest_gradient=max(float(tensor.abs().max()) for tensor in gradients.values()),
         tensors=len(gradients),
-        ok=max(loss_error, gradient_error) <= TOLERANCE[arguments.dtype],
+        ok=max(loss_error, gradient_error) <= TOLERANCE[job["dtype"]],
     )
-
-
-def run_file(file: Path, arguments: argparse.Namespace, folder: Path) -> Row:
-    """Run and compare a schedule somebody has written."""
-    text = file.read_text()
-    (folder / "schedule.csv").write_text(text)
-    stages = 1 + max(int(stage) for stage in re.findall(r"(\d+)F", text))
-    return run_schedule(file.name, [(0.0, 0.0, 0.0)] * stages, arguments, folder)
 
 
 def table(rows: list[Row]) -> str:
@@ -310,29 +299,45 @@ def parse() -> argparse.Namespace:
         help="milliseconds per unit of time: stages sleep that much longer, so that step times "
         "can be compared with the plan's; 0: they only compute",
     )
-    parser.add_argument("--file", type=Path, help="run this CSV instead of planning any")
+    parser.add_argument(
+        "--files", nargs="+", type=Path, help="run these CSV files instead of planning any"
+    )
     parser.add_argument("--keep", type=Path, help="folder to keep instances, plans, schedules in")
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
     return parser.parse_args()
 
 
+def run(arguments: argparse.Namespace, home: Path) -> list[Row]:
+    """Plan everything, run it, compare it."""
+    forecasts: dict[Path, tuple[float | None, float | None]] = {}
+
+    def folder(name: str) -> Path:
+        (home / name).mkdir(parents=True, exist_ok=True)
+        return home / name
+
+    for file in arguments.files or []:
+        prepare_file(file, arguments, folder(file.stem))
+        forecasts[folder(file.stem)] = (None, None)
+    if arguments.files is None:
+        for processes, name in product(arguments.processes, arguments.schedules):
+            own = folder(f"{name}-{processes}")
+            forecasts[own] = prepare(KINDS[name], processes, arguments, own)
+    subprocess.run(
+        [sys.executable, str(HERE / "worker.py"), *map(str, forecasts)],
+        check=True,
+        stdout=sys.stderr,
+    )
+    return [
+        replace(outcome(own), makespan=makespan, predicted_s=guess)
+        for own, (makespan, guess) in forecasts.items()
+    ]
+
+
 def main() -> int:
     """Run all schedules asked for; 1 where a loss or a gradient differs."""
     arguments = parse()
-    rows = []
     with tempfile.TemporaryDirectory() as scratch:
-        home = (arguments.keep or Path(scratch)).resolve()
-
-        def folder(name: str) -> Path:
-            (home / name).mkdir(parents=True, exist_ok=True)
-            return home / name
-
-        if arguments.file is not None:
-            rows.append(run_file(arguments.file, arguments, folder("file")))
-        else:
-            for processes, name in product(arguments.processes, arguments.schedules):
-                place_of = folder(f"{name}-{processes}")
-                rows.append(run_planned(KINDS[name], processes, arguments, place_of))
+        rows = run(arguments, (arguments.keep or Path(scratch)).resolve())
     print(json.dumps([asdict(row) for row in rows]) if arguments.json else table(rows))
     return 0 if all(row.ok for row in rows) else 1
 

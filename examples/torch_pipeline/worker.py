@@ -1,12 +1,14 @@
-"""One process of the pipeline: loads the schedule, runs steps, saves losses, gradients and times.
+"""The processes of a pipeline: load the schedule, run steps, save losses, gradients and times.
 
-``run.py`` starts it, once per rank: ``worker.py FOLDER RANK``.
+``run.py`` starts ``worker.py FOLDER...``. Each folder holds a job; it imports torch once, then
+forks one process per rank, job after job.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -18,8 +20,28 @@ from model import loss_of, make_batch, make_stages
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
+LIMIT_S = 300
+"""A job that needs longer has ranks that wait for each other."""
 
-def main(folder: Path, rank: int) -> None:
+
+def run_job(folder: Path) -> bool:
+    """Run all ranks of a job; whether all of them came to an end."""
+    context = multiprocessing.get_context("fork")
+    count = json.loads((folder / "job.json").read_text())["processes"]
+    ranks = [context.Process(target=run_rank, args=(folder, rank)) for rank in range(count)]
+    for process in ranks:
+        process.start()
+    until = time.monotonic() + LIMIT_S
+    while time.monotonic() < until and not any(process.exitcode for process in ranks):
+        if all(process.exitcode == 0 for process in ranks):
+            return True
+        time.sleep(0.02)
+    for process in ranks:  # the others would wait for the one that failed
+        process.kill()
+    return False
+
+
+def run_rank(folder: Path, rank: int) -> None:
     """Run one rank of the job that ``folder`` describes."""
     job = json.loads((folder / "job.json").read_text())
     torch.set_num_threads(1)
@@ -67,4 +89,4 @@ def _steps(folder: Path, rank: int, job: dict) -> dict:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    sys.exit(0 if all(run_job(Path(folder)) for folder in sys.argv[1:]) else 1)
