@@ -85,7 +85,7 @@ def _steps(folder: Path, rank: int, job: dict) -> dict:
         for index in own
         for name, parameter in modules[index].named_parameters()
     }
-    return {"losses": [float(loss) for loss in losses], "gradients": gradients, "seconds": seconds}
+    return {"losses": [loss.item() for loss in losses], "gradients": gradients, "seconds": seconds}
 
 
 if __name__ == "__main__":
