@@ -5,7 +5,7 @@ planners like all others.
 """
 
 from ..planner import Planner
-from . import bidirectional, greedy, interleaved, line, vshape, wave, zero_bubble
+from . import bidirectional, greedy, interleaved, line, v_search, wave, zero_bubble
 from .bidirectional import overlapped_dualpipe
 from .expert import Expert, planner_of
 
@@ -14,7 +14,7 @@ WORDS: dict[str, Expert] = {
     **interleaved.WORDS,
     **zero_bubble.WORDS,
     **greedy.WORDS,
-    **vshape.WORDS,
+    **v_search.WORDS,
     **bidirectional.WORDS,
     **wave.WORDS,
 }

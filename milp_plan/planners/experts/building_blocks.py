@@ -43,7 +43,7 @@ def v_min(devices: int) -> Block:
     return [(d, 2 * p - d - 1, 2 * p + wait + d, 4 * p + wait - d - 1) for d in range(p)]
 
 
-def orders_of(block: Block, micro_batches: int) -> Orders:
+def orders_of(block: Block, micro_batches: int, *, steady: bool = True) -> Orders:
     """Order of each device after repeating, squeezing and reordering a building block.
 
     First passes move into earlier idle slots of their device while the pipeline fills and drains,
@@ -57,12 +57,14 @@ def orders_of(block: Block, micro_batches: int) -> Orders:
         Slots of a device differ modulo :data:`PERIOD`, and rise along the legs.
     micro_batches
         At least 1.
+    steady
+        Whether the steady state stays as it is repeated; otherwise its passes move too.
     """
     grid = repeated(block, micro_batches)
     grid.fill_weights()
-    grid.move_up(grid.peak())
+    grid.move_up(grid.peak(), steady)
     grid.squeeze()
-    grid.move_up_before_weights()
+    grid.move_up_before_weights(steady)
     grid.fill_weights()
     grid.squeeze()
     return grid.orders()
@@ -163,20 +165,20 @@ class Grid:
             waits = -1 if leg == WEIGHT else self.waits_for(device, leg, batch)
             row[batch] = last[device] = 1 + max(last[device], waits)
 
-    def move_up(self, cap: int) -> None:
-        """Move passes outside of the steady state to earlier idle slots of their device.
+    def move_up(self, cap: int, steady: bool) -> None:
+        """Move passes to earlier idle slots of their device.
 
-        The steady state lasts from the first leg 3 to the last leg 0 of device 0. No device may
-        hold more than ``cap`` activations.
+        The steady state stays, if it is to; it lasts from the first leg 3 to the last leg 0 of
+        device 0. No device may hold more than ``cap`` activations.
         """
         devices = range(len(self.legs))
         books: list[_Book] = [_Known(self.held(device), cap) for device in devices]
         first = (self.legs[0][3][0], 0, 3, 0)
         last = self.last_entry
         for entry in self.passes(weights=True):
-            self.offer(entry, books, entry < first or entry > last)
+            self.offer(entry, books, not steady or entry < first or entry > last)
 
-    def move_up_before_weights(self) -> None:
+    def move_up_before_weights(self, steady: bool) -> None:
         """Move passes of the end up as if weight gradients were not yet placed.
 
         These fill whatever idle slots come first, and no device may hold more than now.
@@ -187,7 +189,7 @@ class Grid:
             book.cap = cap
         last = self.last_entry
         for entry in self.passes(weights=False):
-            self.offer(entry, books, entry > last)
+            self.offer(entry, books, not steady or entry > last)
 
     @property
     def last_entry(self) -> tuple[int, int, int, int]:

@@ -15,8 +15,8 @@ _DOWN, _UP = (0, 2), (1, 3)
 """Legs of a micro-batch: forward down (0) and up (1) the V, backward down (2) and up (3)."""
 
 
-class _Stuck(Exception):
-    """No device can go on: there are too few micro-batches for the rules."""
+class Stuck(Exception):
+    """No device can go on: rules or orders ask for what is not there."""
 
 
 def zb_v_words(shop: Shop) -> Words | None:
@@ -37,7 +37,7 @@ def zb_v_words(shop: Shop) -> Words | None:
     layout = layout_of(shop)
     if layout is None or not layout.placed("v") or not layout.split:
         return None
-    best: _Board | None = None
+    best: Board | None = None
     for fill_backward, fill_forward in product((True, False), repeat=2):
         board = _settled(layout, fill_forward, fill_backward)
         if board is not None and (best is None or board.bubble < best.bubble):
@@ -45,22 +45,22 @@ def zb_v_words(shop: Shop) -> Words | None:
     return None if best is None else layout.words(best.rows)
 
 
-def _settled(layout: Layout, fill_forward: bool, fill_backward: bool) -> _Board | None:
+def _settled(layout: Layout, fill_forward: bool, fill_backward: bool) -> Board | None:
     """Repeat with the idle times of the run before, as long as the longest gets shorter."""
-    best: _Board | None = None
+    best: Board | None = None
     idle: list[int] | None = None
     while True:
-        board = _Board(layout, fill_forward, fill_backward, idle)
+        board = Board(layout, fill_forward, fill_backward, idle)
         try:
             board.run()
-        except _Stuck:
+        except Stuck:
             return best
         if best is not None and board.bubble >= best.bubble:
             return best
         best, idle = board, board.idle
 
 
-class _Board:
+class Board:
     """Passes put one after the other, each as early as what is there allows."""
 
     def __init__(
@@ -77,7 +77,8 @@ class _Board:
             assert up.weight is not None
             assert down.weight is not None
             self.weight_of[up.backward], self.weight_of[down.backward] = up.weight, down.weight
-        self.change, self.cap = self.memory()
+        self.change, self.unit = self.memory()
+        self.cap = 2 * p * self.unit
         self.stops: dict[int, list[int]] = {k: [] for k in self.change}
         self.rows: list[list[int]] = [[] for _ in range(p)]
         self.clock = [0] * p
@@ -88,7 +89,7 @@ class _Board:
         self.slack = [max(known) - entry for entry in known]
 
     def memory(self) -> tuple[dict[int, int], int]:
-        """Return the change of what is held by each kind, and what p micro-batches hold.
+        """Return the change of what is held by each kind, and what a forward holds.
 
         Counted in parts of a stage's activation, whatever the bytes of the stage.
         """
@@ -101,7 +102,7 @@ class _Board:
             parts[forward], parts[backward] = Fraction(1), -early
             parts[self.weight_of[backward]] = early - 1
         scale = lcm(*(part.denominator for part in parts.values()))
-        return {kind: int(part * scale) for kind, part in parts.items()}, 2 * self.devices * scale
+        return {kind: int(part * scale) for kind, part in parts.items()}, scale
 
     # -- state -------------------------------------------------------------------------------
 
@@ -155,10 +156,11 @@ class _Board:
     def put_weight(self, device: int) -> None:
         """Run the oldest weight gradient."""
         if not self.pending[device]:
-            raise _Stuck
+            raise Stuck
         self.append(device, self.pending[device].popleft(), self.clock[device])
 
     def append(self, device: int, kind: int, start: int) -> None:
+        """Note a kind at the end of a device's row."""
         self.rows[device].append(kind)
         self.clock[device] = start + self.layout.shop.kinds[kind].duration
         self.stops[kind].append(self.clock[device])
@@ -189,14 +191,39 @@ class _Board:
 
         Raises
         ------
-        _Stuck
+        Stuck
             The rules lead nowhere.
         """
         self.warm_up()
         self.even_out()
         while any(len(self.stops[kind]) < self.batches for kind in self.weight_of):
             if not self.backwards() + self.forwards():
-                raise _Stuck
+                raise Stuck
+        self.finish()
+
+    def follow(self, orders: list[list[int]], fill: bool) -> None:
+        """Put legs in given orders of the devices; weight gradients go where they fit.
+
+        Raises
+        ------
+        Stuck
+            The orders wait for each other, or memory does not suffice.
+        """
+        at = [0] * self.devices
+        moved = True
+        while moved:
+            moved = False
+            for device, order in enumerate(orders):
+                while at[device] < len(order) and self.ready(device, order[at[device]]):
+                    self.put_filled(device, order[at[device]], fill)
+                    at[device] += 1
+                    moved = True
+        if any(done < len(order) for done, order in zip(at, orders, strict=True)):
+            raise Stuck
+        self.finish()
+
+    def finish(self) -> None:
+        """Run the weight gradients that are left."""
         for device in range(self.devices):
             while self.pending[device]:
                 self.put_weight(device)
@@ -262,6 +289,7 @@ class _Board:
         return done
 
     def backward_leg(self, device: int) -> int:
+        """Leg whose turn it is."""
         if self.count(device, 3) >= self.count(device, 2):
             return 2
         if self.enters(device, 3) or self.count(device, 2) >= self.batches:

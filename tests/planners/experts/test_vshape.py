@@ -182,3 +182,41 @@ def test_not_defined_elsewhere() -> None:
     for problem in problems:
         for name in NAMES:
             assert EXPERTS[name](problem) is None
+
+
+def capped(name: str, p: int, m: int, cap: int, fbw: Times, c: int) -> Fraction | None:
+    """Makespan of a checked plan under a limit."""
+    template, activation = uniform(p, m, fbw, transfer=c, chunks=2)
+    problem = pipeline_problem("case", template, place("v", p), memory_bytes=cap * activation)
+    plan = EXPERTS[name](problem)
+    if plan is None:
+        return None
+    verdict = verify(problem, plan)
+    assert verdict.ok, verdict.violations
+    return Fraction(verdict.components["makespan"], template.units.time_scale)
+
+
+@pytest.mark.parametrize(("cap", "makespan"), [(2, "29.5"), (3, "26.5"), (4, "25.5"), (1, None)])
+def test_search_over_blocks_at_unit_times(cap: int, makespan: str | None) -> None:
+    """Four devices, eight micro-batches: as sail-sg's search over building blocks.
+
+    29.5, 26.5 and 25.5 are optimal there; one activation is too little for any block.
+    """
+    found = capped("v_auto", 4, 8, cap, (1, 1, 1), 0)
+    assert found == (None if makespan is None else Fraction(makespan))
+
+
+@pytest.mark.parametrize(("fbw", "c"), [((1, 1, 1), 0), ((10, 12, 7), 1)])
+def test_search_over_blocks_uses_what_memory_there_is(fbw: Times, c: int) -> None:
+    makespans = []
+    for cap in (1, 2, 3, 4):
+        found = capped("v_auto", 4, 8, cap, fbw, c)
+        named = [capped(name, 4, 8, cap, fbw, c) for name in NAMES]
+        known = [makespan for makespan in named if makespan is not None]
+        if known:
+            assert found is not None
+            assert found <= min(known)
+        if found is not None:
+            makespans.append(found)
+    assert len(makespans) == 3
+    assert makespans == sorted(makespans, reverse=True)
