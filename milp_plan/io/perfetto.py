@@ -1,34 +1,52 @@
 """Export of a plan as a trace that Perfetto and chrome://tracing show.
 
 Format: Trace Event Format, JSON object form ("Trace Event Format", Google, 2016): complete
-events ``X``, asynchronous pairs ``b``/``e``, counters ``C`` and metadata ``M``; ``ts`` and
-``dur`` in microseconds.
+events ``X``, flows ``s``/``f``, counters ``C`` and metadata ``M``; ``ts`` and ``dur`` in
+microseconds. A process is a device; its threads are what it computes, sends, receives, and moves
+to and from its host. Events of one thread that overlap would not be drawn, so a thread with
+several things at once goes on in a second one below it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import Plan, PlanningProblem, Units
-from milp_plan.core.schedule import Task, schedule
+from milp_plan.core import (
+    MissingFacetError,
+    Operator,
+    OperatorRun,
+    Plan,
+    PlanningProblem,
+    Transfer,
+    Units,
+)
 
 from .files import write_document
 
-_DEVICES, _CHANNELS = 1, 2
+COMPUTE, SEND, RECEIVE, OFFLOAD = range(4)
+"""Threads of a device."""
+
+_THREADS = ("compute", "send", "receive", "offload")
+_HOST = "host-"
+"""Name of a device's host in front of the device's own: transfers between them are offload."""
+
 _MICROSECONDS = {"ns": Fraction(1, 1000), "us": Fraction(1), "ms": Fraction(1000)}
 
 MemoryProfile = Sequence[tuple[int, int]]
 """Steps (tick, bytes held from then on), by time."""
 
+Event = dict[str, Any]
+
 
 def trace(
     problem: PlanningProblem, plan: Plan, memory: Mapping[str, MemoryProfile] | None = None
 ) -> dict[str, Any]:
-    """Return the schedule of a plan as a trace: a lane per device, and per channel or port.
+    """Return the schedule of a plan as a trace.
 
     Parameters
     ----------
@@ -42,22 +60,17 @@ def trace(
     MissingFacetError
         The plan has no schedule.
     """
-    tasks = schedule(problem, plan)
+    if not plan.has_schedule:
+        raise MissingFacetError(f"plan of {plan.problem!r} has no schedule to draw")
     clock = _Clock(problem.units)
-    devices = problem.cluster.device_names
-    used = {name for task in tasks for name in task.resources}
-    channels = sorted(used - set(devices))
-    lanes = {name: (_DEVICES, i) for i, name in enumerate(devices, 1)}
-    lanes |= {name: (_CHANNELS, i) for i, name in enumerate(channels, 1)}
-    events = [*_names(lanes)]
-    for number, task in enumerate(tasks):
-        events += _task_events(task, number, lanes, clock)
+    lanes = _Lanes(problem, _boxes(problem, plan))
+    events = [*lanes.names(), *lanes.events(clock), *lanes.flows(plan, clock)]
     for name, steps in (memory or {}).items():
         events += [
             {
                 "ph": "C",
                 "name": f"memory {name}",
-                "pid": _DEVICES,
+                "pid": lanes.pid[name],
                 "ts": clock.microseconds(tick),
                 "args": {"bytes": held},
             }
@@ -96,24 +109,140 @@ class _Clock:
         return float(ticks * self._factor)
 
 
-def _names(lanes: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    for pid, title in ((_DEVICES, "devices"), (_CHANNELS, "channels")):
-        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": title}}
-    for name, (pid, tid) in lanes.items():
-        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+@dataclass(frozen=True)
+class _Box:
+    """Something a device does for a while."""
+
+    task: OperatorRun | Transfer
+    name: str
+    kind: str
+    device: str
+    thread: int
+    start: int
+    stop: int
+    told: Mapping[str, Any]
 
 
-def _task_events(
-    task: Task, number: int, lanes: Mapping[str, tuple[int, int]], clock: _Clock
-) -> Iterator[dict[str, Any]]:
-    common = {"name": task.name, "cat": task.kind}
-    start, stop = clock.microseconds(task.start_ns), clock.microseconds(task.stop_ns)
-    ticks = {"start": str(task.start_ns), "stop": str(task.stop_ns)}
-    for resource in task.resources:
-        pid, tid = lanes[resource]
-        lane = {"pid": pid, "tid": tid}
-        yield {"ph": "X", **common, **lane, "ts": start, "dur": stop - start, "args": ticks}
-    if not task.resources:  # nothing is held, so tasks may overlap: one asynchronous track each
-        pair = {**common, "id": number, "pid": _CHANNELS, "tid": 0}
-        yield {"ph": "b", **pair, "ts": start, "args": ticks}
-        yield {"ph": "e", **pair, "ts": stop}
+def _boxes(problem: PlanningProblem, plan: Plan) -> list[_Box]:
+    """Everything there is to draw, by time."""
+    graph = problem.graph
+    boxes: list[_Box] = []
+    for run in plan.runs:
+        operator = graph.operator(run.operator)
+        told = {"kind": operator.kind, **_origin(operator), "option": run.option}
+        for device in run.devices:
+            boxes.append(_box(run, (operator.name, operator.kind), (device, COMPUTE), told))
+    for trip in plan.transfers:
+        maker = graph.value(trip.value).producer if graph.has_value(trip.value) else None
+        told = {"kind": "transfer", **(_origin(graph.operator(maker)) if maker else {})}
+        told |= {"source": "+".join(trip.source), "target": "+".join(trip.target)}
+        title = (f"{trip.value} to {told['target']}", "transfer")
+        for end in _ends(trip):
+            boxes.append(_box(trip, title, end, {**told, "layout": trip.layout}))
+    return sorted(boxes, key=lambda box: (box.start, box.stop, box.name, box.thread, box.device))
+
+
+def _origin(operator: Operator) -> dict[str, Any]:
+    """Stage and micro-batch of an operator, where it has them."""
+    told = {"stage": operator.block, "micro-batch": operator.micro_batch}
+    return {key: entry for key, entry in told.items() if entry is not None}
+
+
+def _box(
+    task: OperatorRun | Transfer,
+    title: tuple[str, str],
+    end: tuple[str, int],
+    told: Mapping[str, Any],
+) -> _Box:
+    assert task.start_ns is not None
+    assert task.stop_ns is not None
+    args = {**told, "start": str(task.start_ns), "stop": str(task.stop_ns)}
+    return _Box(task, *title, *end, task.start_ns, task.stop_ns, args)
+
+
+def _ends(trip: Transfer) -> list[tuple[str, int]]:
+    """Devices and threads a transfer is drawn on."""
+    for device in (*trip.source, *trip.target):
+        if _HOST + device in (*trip.source, *trip.target):
+            return [(device, OFFLOAD)]
+    sends = [(device, SEND) for device in trip.source if trip.target != (device,)]
+    return sends + [(device, RECEIVE) for device in trip.target if trip.source != (device,)]
+
+
+class _Lanes:
+    """Boxes on threads that hold one at a time."""
+
+    def __init__(self, problem: PlanningProblem, boxes: Sequence[_Box]) -> None:
+        self.pid = {name: number for number, name in enumerate(problem.cluster.device_names)}
+        self.problem = problem
+        self.placed: list[tuple[_Box, int]] = []
+        self.lane: dict[tuple[str, int, int], int] = {}
+        """(device, thread, copy) -> when it is free again."""
+        for box in boxes:
+            copy = 0
+            while self.lane.get((box.device, box.thread, copy), box.start) > box.start:
+                copy += 1
+            self.lane[box.device, box.thread, copy] = box.stop
+            self.placed.append((box, self.tid(box.thread, copy)))
+
+    def tid(self, thread: int, copy: int) -> int:
+        """Number of a thread: 0 to 3 are the usual four, what overlaps follows by fours."""
+        return thread + len(_THREADS) * copy
+
+    def names(self) -> Iterator[Event]:
+        """Yield names of devices and threads, and the order in which to show them."""
+        for name, pid in self.pid.items():
+            yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+            yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}
+        used = {(self.pid[device], thread, copy) for device, thread, copy in self.lane}
+        used |= {(pid, COMPUTE, 0) for pid in self.pid.values()}
+        for order, (pid, thread, copy) in enumerate(sorted(used)):
+            lane = {"ph": "M", "pid": pid, "tid": self.tid(thread, copy)}
+            title = _THREADS[thread] + (f" {copy + 1}" if copy else "")
+            yield {**lane, "name": "thread_name", "args": {"name": title}}
+            yield {**lane, "name": "thread_sort_index", "args": {"sort_index": order}}
+
+    def events(self, clock: _Clock) -> Iterator[Event]:
+        """Yield the boxes."""
+        for box, tid in self.placed:
+            start, stop = clock.microseconds(box.start), clock.microseconds(box.stop)
+            lane = {"pid": self.pid[box.device], "tid": tid}
+            event = {"ph": "X", "name": box.name, "cat": box.kind, **lane}
+            yield {**event, "ts": start, "dur": stop - start, "args": dict(box.told)}
+
+    def flows(self, plan: Plan, clock: _Clock) -> Iterator[Event]:
+        """Yield an arrow from each transfer to every operator that reads its copy."""
+        runs = {run.operator: run for run in plan.runs}
+        where = {(id(box.task), box.device, box.thread): tid for box, tid in self.placed}
+        number = 0
+        for trip in plan.transfers:
+            for device, thread in _ends(trip)[:1]:
+                begin = {"pid": self.pid[device], "tid": where[id(trip), device, thread]}
+            for reader in _readers(self.problem, runs, trip):
+                place = next(d for d in reader.devices if d in trip.target)
+                end = {"pid": self.pid[place], "tid": where[id(reader), place, COMPUTE]}
+                assert trip.start_ns is not None
+                assert reader.start_ns is not None
+                arrow = {"name": trip.value, "cat": "transfer", "id": number}
+                number += 1
+                left, read = map(clock.microseconds, (trip.start_ns, reader.start_ns))
+                yield {"ph": "s", **arrow, **begin, "ts": left}
+                yield {"ph": "f", "bp": "e", **arrow, **end, "ts": read}
+
+
+def _readers(
+    problem: PlanningProblem, runs: Mapping[str, OperatorRun], trip: Transfer
+) -> Iterator[OperatorRun]:
+    """Yield the runs that read the copy a transfer makes."""
+    if not _ends(trip) or not problem.graph.has_value(trip.value):
+        return  # a plan that is not valid can be drawn all the same
+    for name in problem.graph.value(trip.value).consumers:
+        reader = runs.get(name)
+        if reader is None:
+            continue
+        part = len(trip.target) == 1 and trip.target[0] in reader.devices
+        options = {option.name: option for option in problem.graph.operator(name).options}
+        option = options.get(reader.option)
+        read = trip.layout if option is None else option.layout_read(trip.value)
+        if (part or reader.devices == trip.target) and read == trip.layout:
+            yield reader

@@ -388,6 +388,21 @@ def test_stages_that_are_not_connected_are_refused() -> None:
     assert "forward passes that start at stage 0, stage 2" in message
 
 
+def test_stages_that_follow_each_other_in_a_ring_are_refused() -> None:
+    """Stage 2 follows stage 1 in one micro-batch, and goes before it in another."""
+    case = shop(devices=3)
+    cut = without(case.problem, *(f"y0@{n}" for n in range(3)), "y1@1", "y1@2")
+    problem = with_value(cut, "F2@1", "F1@1")
+    message = refused(problem, plan_of(case, gpipe(case)))
+    assert message.startswith("stages: found stage 1, stage 2 outside the chain")
+
+
+def test_a_gradient_that_follows_the_weights_is_refused() -> None:
+    case = shop()
+    problem = with_value(without(case.problem, "g0@0"), "W0@0", "B0@0")
+    assert "expected forward before backward" in refused(problem, plan_of(case, gpipe(case)))
+
+
 def test_an_order_that_torch_would_wait_for_is_refused() -> None:
     """A problem without gradients between stages allows orders that torch cannot run."""
     case = shop()
