@@ -1,4 +1,4 @@
-"""What ``pipeline`` writes and says: files, one case for people or as JSON, the front of several."""
+"""What ``pipeline`` writes and says: files, a case for people or as JSON, the front of several."""
 
 from __future__ import annotations
 
@@ -93,6 +93,7 @@ def _facts(point: Point) -> dict[str, Any]:
 
 
 def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> None:
+    """Write the files of a case, and say what came of it."""
     written = files.write(point, single=single)
     outcome = point.outcome
     if as_json:
@@ -121,6 +122,7 @@ def _headline(point: Point) -> str:
 
 
 def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
+    """Say, and draw, which cases are worth having."""
     from milp_plan import report
     from milp_plan.run.sweep import front
 

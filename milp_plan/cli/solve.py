@@ -52,9 +52,11 @@ class Request:
 )
 @click.option(
     "--formulation",
-    default="operator_schedule",
+    default="auto",
     show_default=True,
-    help="Name, or path to a .py file; `milp-plan list formulations` says what there is.",
+    help="Name, or path to a .py file; `milp-plan list formulations` says what there is. 'auto': "
+    "pipeline_order for pipelines of identical micro-batches on given devices, else "
+    "operator_schedule.",
 )
 @click.option(
     "--option",

@@ -20,8 +20,9 @@ from .settings import Outcome, Settings
 Row = dict[str, Any]
 """Plain data about one case; times in the recipe's unit, ``None`` where something is not known."""
 
-ATOMIC = "dualpipe_atomic"
-"""DualPipe with each overlapped pair of forward and backward as one operator of their length."""
+READINGS: dict[str, Fraction | None] = {"dualpipe_atomic": Fraction(1), "dualpipe_opened": None}
+"""DualPipe with each overlapped pair of forward and backward as one operator of their length, and
+with pairs opened but whole backwards in one piece; ``dualpipe`` runs every operator on its own."""
 
 
 def case_of(entry: RecipeCase) -> Case:
@@ -54,10 +55,10 @@ def expert_value(name: str, built: Built) -> Fraction | None:
 
 
 def expert_plan(name: str, built: Built) -> tuple[Plan | None, PlanningProblem]:
-    """Plan of an expert, and the problem it is a plan of (another one for :data:`ATOMIC`)."""
-    if name != ATOMIC:
+    """Plan of an expert, and the problem it is a plan of (another one for :data:`READINGS`)."""
+    if name not in READINGS:
         return EXPERTS[name](built.problem), built.problem
-    found = overlapped_dualpipe(built.problem)
+    found = overlapped_dualpipe(built.problem, READINGS[name])
     return (None, built.problem) if found is None else (found[1], found[0])
 
 

@@ -15,13 +15,19 @@ from milp_plan.check import verify
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Finding, InputError, UnsupportedProblemError, Verdict
 from milp_plan.formulation.registry import Found, get
+from milp_plan.pipeline import Shop, floors, shop_of
 from milp_plan.planners import Annealing, best_plan
 
 from .compaction import compact
 from .model import ModelAnswer, Solver
 from .polish import FAILURES, Search
 from .record import make_record
-from .settings import Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
+from .settings import AUTO, Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
+from .shops import ShopRun
+
+GENERAL, SHOP = "operator_schedule", "pipeline_order"
+"""Formulations that are chosen where none is named: SHOP for pipelines of identical micro-batches
+on given devices, GENERAL for everything else."""
 
 BOUND_SHARE, BASELINE_SHARE = 0.1, 0.2
 """Parts of the time limit that bounds and baselines may take."""
@@ -39,6 +45,9 @@ this part of the time, with and without following the best plan."""
 
 ANNEALING_MOVES = 300
 """Moves of annealing where a run must be repeatable."""
+
+MOST_GENERAL = 1000
+"""Operators of a pipeline up to which general proofs of infeasibility are looked for."""
 
 MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
@@ -74,13 +83,18 @@ def solve(
     InputError
         ``settings.start`` is not a valid plan of this problem, or an option does not exist.
     """
-    found = get(settings.formulation)
+    shop = shop_of(problem)
+    name = settings.formulation
+    if name == AUTO:
+        name = GENERAL if shop is None else SHOP
+    found = get(name)
     assert found.formulation is not None
     options = make_options(found, settings.options)
     reason = found.formulation.unsupported(problem, options)
     if reason is not None:
         raise UnsupportedProblemError(f"{problem.name}: {found.name} does not apply: {reason}")
     run = _Run(problem, settings, found, Solver(found.formulation, options, settings.solver))
+    run.shop = shop if found.name == SHOP else None
     run.report = on_progress
     try:
         run.stages()
@@ -138,6 +152,7 @@ class _Run:
     clusters: bool = False
     answer: ModelAnswer | None = None
     search: Search | None = None
+    shop: Shop | None = None
     trace: list[Progress] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -150,6 +165,23 @@ class _Run:
         if self.infeasible_because is not None:
             self.stop = Stop.INFEASIBLE
             return
+        if self.shop is not None:
+            self.plan_shop(self.shop)
+        else:
+            self.plan_graph()
+        if self.proved:
+            self.stop = Stop.PROVED
+        elif self.stop is Stop.PROVED:  # of a smaller or another problem: no proof for this one
+            self.stop = self.end_of_limit
+
+    def plan_shop(self, shop: Shop) -> None:
+        """Identical micro-batches on given devices: see :mod:`.shops`."""
+        if self.settings.start is not None:
+            self.check_start(self.settings.start)
+        ShopRun(self, shop).stages()
+
+    def plan_graph(self) -> None:
+        """Every other problem."""
         self.find_baselines()
         if not self.proved:
             self.choose_coarsening()
@@ -160,10 +192,6 @@ class _Run:
             self.exact_stage()
         if not self.proved and self.stop is not Stop.INFEASIBLE:
             self.polish()
-        if self.proved:
-            self.stop = Stop.PROVED
-        elif self.stop is Stop.PROVED:  # of a smaller or another problem: no proof for this one
-            self.stop = self.end_of_limit
 
     # -- what is known -----------------------------------------------------------------------
 
@@ -212,11 +240,15 @@ class _Run:
         """Bounds on the original problem, or the proof that there is no plan."""
         self.say("bounds")
         with self.clock.phase("bounds"):
-            proof = infeasibility(self.problem, self.limit(BOUND_SHARE))
-            if proof is not None:
-                self.infeasible_because = proof.reason
-                return
-            self.bounds = all_bounds(self.problem, self.limit(BOUND_SHARE))
+            if self.shop is None or len(self.problem.graph.operators) <= MOST_GENERAL:
+                proof = infeasibility(self.problem, self.limit(BOUND_SHARE))
+                if proof is not None:
+                    self.infeasible_because = proof.reason
+                    return
+            if self.shop is None:
+                self.bounds = all_bounds(self.problem, self.limit(BOUND_SHARE))
+            else:
+                self.bounds = tuple(Bound(*floor) for floor in floors(self.shop))
         self.bound = max(self.bounds, key=lambda bound: bound.value)
         self.say("bounds", self.bound.name)
 
@@ -382,6 +414,25 @@ class _Run:
 
         return show
 
+    def raise_bound(self, bound: Bound) -> None:
+        """Take a bound on the original problem."""
+        if self.bound is None or bound.value > self.bound.value:
+            self.bound = bound
+            self.bounds = (*self.bounds, bound)
+            self.say("bounds", bound.name)
+
+    def use_answer(self, answer: ModelAnswer, planner: str) -> None:
+        """Take plan and bound of an exact model of the original problem."""
+        self.answer = answer
+        self.disputed = self.disputed or answer.disputed
+        if answer.report.stop in FAILURES:
+            self.say("model", f"{answer.report.stop}: {answer.report.message}")
+        if self.coarsening is None:
+            self.coarsening = Coarsening(self.problem)
+        self.use_bound(answer, self.problem)
+        self.offer(answer.plan, planner, "model")
+        self.stop = answer.report.stop
+
     def use_bound(self, answer: ModelAnswer, coarse: PlanningProblem) -> None:
         """The model's bound counts when the formulation and stage one are both exact."""
         assert self.coarsening is not None
@@ -394,9 +445,8 @@ class _Run:
         bound = answer.bound
         if bound is not None and answer.value is not None:
             bound = min(answer.value, bound)  # they may cross by a tolerance
-        if bound is not None and (self.bound is None or bound > self.bound.value):
-            self.bound = Bound(card.name, bound, f"solver's bound on {coarse.name}")
-            self.say("model", card.name)
+        if bound is not None:
+            self.raise_bound(Bound(card.name, bound, f"solver's bound on {coarse.name}"))
 
     def polish(self) -> None:
         """Neighbourhood search on the original problem."""

@@ -11,6 +11,9 @@ from typing import Any
 from milp_plan.backends import Stop
 from milp_plan.core import Plan, PlanningProblem, Verdict
 
+AUTO = "auto"
+"""Settings.formulation: the one that suits the problem."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -32,7 +35,7 @@ class Settings:
     target
         Operators that stage one aims at.
     formulation
-        Name, or path to a ``.py`` file.
+        Name, path to a ``.py`` file, or ``"auto"`` for the one that suits the problem.
     options
         Switches of the formulation.
     start
@@ -48,7 +51,7 @@ class Settings:
     seed: int = 0
     threads: int = 1
     target: int = 25
-    formulation: str = "operator_schedule"
+    formulation: str = AUTO
     options: Mapping[str, Any] = field(default_factory=dict)
     start: Plan | None = None
     solver: str = "highs"

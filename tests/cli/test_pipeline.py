@@ -1,0 +1,135 @@
+"""``pipeline``: arguments, answers, files, the front of several cases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.cli.exits import Exit
+from milp_plan.io import read, read_plan
+
+from .cases import call
+
+TINY = ("--stages", "2", "--micro-batches", "3", "--time-limit", "20", "--quiet")
+
+
+def plan(tmp_path: Path, *arguments: object) -> Any:
+    return call("pipeline", *TINY, "--record-folder", tmp_path / "runs", *arguments)
+
+
+def answer(tmp_path: Path, *arguments: object) -> dict[str, Any]:
+    result = plan(tmp_path, "--json", *arguments)
+    assert result.exit_code == Exit.DONE, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_one_case_as_json(tmp_path: Path) -> None:
+    found = answer(tmp_path, "--memory", "2", "--times", "1,2,0.5", "--transfer", "1/4")
+    assert found["placement"] == "line"
+    assert found["memory_limit"] == 2
+    assert found["time"] == found["makespan"] >= found["time_bound"]
+    assert found["bubble"] == found["time"] - 3 * 3.5
+    assert found["peak_memory"] <= 2
+    assert found["verdict"] == "ok"
+    assert found["proved"]
+    assert found["exit_code"] == 0
+
+
+def test_the_plan_it_writes_passes_the_check(tmp_path: Path) -> None:
+    written = {"--plan-output": tmp_path / "plan.json", "--instance-output": tmp_path / "case.json"}
+    written["--plot"] = tmp_path / "timeline.svg"
+    result = plan(tmp_path, *(entry for pair in written.items() for entry in pair))
+    assert result.exit_code == Exit.DONE, result.stderr
+    assert "line, 2 devices, 3 micro-batches, no memory limit: makespan" in result.stdout
+    verdict = verify(read(written["--instance-output"]), read_plan(written["--plan-output"]))
+    assert verdict.ok
+    assert written["--plot"].read_bytes().startswith(b"<?xml")
+
+
+def test_span_and_makespan_are_kept_apart(tmp_path: Path) -> None:
+    found = answer(tmp_path, "--objective", "span")
+    assert found["objective"] == "span"
+    assert found["time"] == found["span"] <= found["makespan"]
+
+
+def test_all_placements_and_memories_give_a_front(tmp_path: Path) -> None:
+    picture = tmp_path / "front.png"
+    arguments = ("--placement", "all", "--memory", "2,none", "--plot", picture)
+    result = plan(tmp_path, "--json", *arguments)
+    assert result.exit_code == Exit.DONE, result.stderr
+    *rows, last = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {row["placement"] for row in rows} == {"line", "interleaved", "v", "wave", "dualpipe"}
+    assert [row["memory_limit"] for row in rows] == [2, None] * 5
+    names = {row["instance"]: row for row in rows}
+    best = [names[name] for name in last["front"]]
+    assert best == sorted(best, key=lambda row: row["peak_memory"])
+    for row in rows:
+        better = [b for b in best if b["peak_memory"] <= row["peak_memory"]]
+        assert min(b["time"] for b in better) <= row["time"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_more_memory_is_never_worse(tmp_path: Path) -> None:
+    result = plan(tmp_path, "--memory", "1,3,2")
+    assert result.exit_code == Exit.DONE, result.stderr
+    assert "memory limit" in result.stdout
+    result = plan(tmp_path, "--memory", "1,3,2", "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()][:-1]
+    assert [row["memory_limit"] for row in rows] == [1, 2, 3]
+    assert rows[0]["time"] >= rows[1]["time"] >= rows[2]["time"]
+
+
+def test_smaller_micro_batches_of_a_fixed_batch(tmp_path: Path) -> None:
+    arguments = ("--micro-batches", "2,4", "--fixed-batch", "--json")
+    result = plan(tmp_path, *arguments)
+    assert result.exit_code == Exit.DONE, result.stderr
+    two, four, _ = (json.loads(line) for line in result.stdout.splitlines())
+    assert two["time"] - two["bubble"] == four["time"] - four["bubble"] == 6
+    assert four["bubble"] < two["bubble"]
+
+
+def test_a_model_from_a_file(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(
+        'time_unit = "ms"\ntransfer = 1\n'
+        "[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nheld_to_weight = 1\nrepeat = 3\n"
+        "[[pieces]]\nforward = 4\nbackward = 4\nweight = 1\nheld_to_weight = 2\n"
+    )
+    found = answer(tmp_path, "--times", model, "--memory", "9")
+    assert found["time"] - found["bubble"] == 27  # three pieces on one device, one on the other
+    assert found["proved"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--times", "1,2"), Exit.USAGE, "expected F,B,W"),
+        (("--times", "1,x,2"), Exit.USAGE, "'x' is no number"),
+        (("--memory", "-1"), Exit.USAGE, "negative"),
+        (("--micro-batches", "0"), Exit.USAGE, "positive integers"),
+        (("--plot", "x.pdf"), Exit.USAGE, ".png or .svg"),
+        (("--memory", "1,2", "--plan-output", "p.json"), Exit.USAGE, "one case, found 2"),
+        (("--times", "absent.toml"), Exit.BAD_INPUT, "no such file"),
+        (("--placement", "wave", "--chunks", "0"), Exit.USAGE, "--chunks"),
+        (("--memory", "1/2"), Exit.INFEASIBLE, ""),
+    ],
+)
+def test_bad_arguments(
+    arguments: tuple[str, ...], code: Exit, message: str, tmp_path: Path
+) -> None:
+    result = plan(tmp_path, *arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+def test_a_model_with_too_few_pieces_is_refused(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text("[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nrepeat = 3\n")
+    result = plan(tmp_path, "--times", model, "--placement", "v")
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "3 pieces cannot be cut into 4 stages" in result.stderr
