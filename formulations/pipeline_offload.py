@@ -46,8 +46,8 @@ from milp_plan.api import (
     at_most,
     canonical,
     interchangeable,
+    longest_paths,
     read_offload,
-    spread_levels,
 )
 
 MOST_UNITS = 20_000
@@ -70,9 +70,6 @@ class Options:
         metadata={"help": "every kind of step in micro-batch order also where activations travel: "
                   "a restriction"},
     )  # fmt: skip
-    load_thresholds: int = field(
-        default=5, metadata={"help": "head and tail levels per device for the load bound"}
-    )
 
 
 class PipelineOffload:
@@ -239,7 +236,8 @@ class _Builder:
             list(shop.steps),
             bounds=lambda _, n: (self.earliest[n] / unit, self.latest[n] / unit),
         )
-        low = max(self.load_bound(), self.guide.bound or 0)
+        low = self.guide.bound or 0
+        low = max(low, self.order.load_bound() if self.by_time else self.order.work_bound())
         m.value = pyo.Var(bounds=(low / unit, self.horizon / unit))
         m.before = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.leave = pyo.Var(
@@ -267,10 +265,9 @@ class _Builder:
         if first != second:
             bit.setlb(int(first))
             bit.setub(int(first))
-        self.after_if(
-            m.sequence, self.stop(x), self.stops(x), m.start[y], self.earliest[y], 1 - bit
-        )
-        self.after_if(m.sequence, self.stop(y), self.stops(y), m.start[x], self.earliest[x], bit)
+        for a, b, slack in ((x, y, 1 - bit), (y, x, bit)):
+            small, large = (self.stop(a), self.stops(a)), (m.start[b], self.earliest[b])
+            self.after_if(m.sequence, small, large, slack)
 
     def stop(self, name: str) -> Any:
         return self.m.start[name] + self.ticks[name] / self.unit
@@ -280,10 +277,11 @@ class _Builder:
         return self.latest[name] + self.ticks[name]
 
     def after_if(
-        self, rows: Any, small: Any, most: int, large: Any, least: int, slack: Any
+        self, rows: Any, small: tuple[Any, int], large: tuple[Any, int], slack: Any
     ) -> None:
-        """``small <= large`` unless ``slack`` is 1; ``most`` and ``least`` bound them, in ticks."""
-        at_most(rows, small - max(0, most - least) / self.unit * slack, large)
+        """Unless ``slack`` is 1, small <= large; each with its most and its least ticks."""
+        room = max(0, small[1] - large[1]) / self.unit
+        at_most(rows, small[0] - room * slack, large[0])
 
     def first(self, x: str, y: str) -> Any:
         """Column, expression or number: 1 where x precedes y, two steps of one device."""
@@ -291,12 +289,10 @@ class _Builder:
             return 0
         if self.order.surely(x, y):
             return 1
-        before = self.m.before
-        bit = before[x, y] if (x, y) in before else None
-        if bit is not None:
-            return int(bit.lb) if bit.fixed or bit.lb == bit.ub else bit
-        bit = before[y, x]
-        return 1 - int(bit.lb) if bit.lb == bit.ub else 1 - bit
+        turned = (x, y) not in self.m.before
+        bit = self.m.before[(y, x) if turned else (x, y)]
+        told = int(bit.lb) if bit.lb == bit.ub else bit
+        return 1 - told if turned else told
 
     def precede(self) -> None:
         m = self.m
@@ -316,21 +312,6 @@ class _Builder:
                 else:
                     at_most(m.ends, m.begin[device], m.start[name])
                     at_most(m.ends, self.stop(name) - m.begin[device], m.value)
-
-    def load_bound(self) -> int:
-        """Largest head + work + tail (of spans: work) over devices and levels, ticks."""
-        best = 0
-        heads, tails = self.order.heads, self.order.tails
-        for names in self.shop.on_device.values():
-            if not self.by_time:
-                best = max(best, sum(self.ticks[n] for n in names))
-                continue
-            for low in spread_levels([heads[n] for n in names], self.options.load_thresholds):
-                for high in spread_levels([tails[n] for n in names], self.options.load_thresholds):
-                    some = [n for n in names if heads[n] >= low and tails[n] >= high]
-                    if some:
-                        best = max(best, low + sum(self.ticks[n] for n in some) + high)
-        return best
 
     def stagger(self) -> None:
         """A step starts after what precedes it on its device; so does the end."""
@@ -352,10 +333,6 @@ class _Builder:
         held = self.moving[value]
         return self.m.out[value] + held.out_ns / self.unit * self.leave(value)
 
-    def returned(self, value: str) -> Any:
-        held = self.moving[value]
-        return self.m.back[value] + held.back_ns / self.unit * self.leave(value)
-
     def journeys(self) -> None:
         """Out after the producer, back after that, and before the readers.
 
@@ -370,7 +347,8 @@ class _Builder:
             for name in held.near:
                 at_most(m.journey, self.stop(name), m.back[value])
             for reader in held.readers:
-                at_most(m.journey, self.returned(value), m.start[reader])
+                back = m.back[value] + held.back_ns / self.unit * self.leave(value)
+                at_most(m.journey, back, m.start[reader])
 
     def lanes(self) -> None:
         """Journeys on one lane in turn; interchangeable ones in canonical order."""
@@ -411,8 +389,8 @@ class _Builder:
         column = (self.m.out, self.m.back)[way]
         ticks = (self.moving[j].out_ns, self.moving[j].back_ns)[way]
         slack = 3 - ahead - self.leave(j) - self.leave(k)
-        most, least = self.last_start[j] + ticks, self.ready[k]
-        self.after_if(self.m.turn, column[j] + ticks / self.unit, most, column[k], least, slack)
+        stop = column[j] + ticks / self.unit, self.last_start[j] + ticks
+        self.after_if(self.m.turn, stop, (column[k], self.ready[k]), slack)
 
     # -- from plans and to plans -------------------------------------------------------------
 
@@ -489,7 +467,13 @@ class _Builder:
                     ticks = (moving[a].out_ns, moving[a].back_ns)[way]
                     arcs.append(((letter, a), (letter, b), ticks))
         arcs += LaneMemory.arcs(moving, self.ticks, bits)
-        time = _longest(list(self.order.names), moving, arcs)
+        journeys = [(letter, value) for value in moving for letter in ("out", "back")]
+        known = {*self.order.names, *journeys}
+        arcs = [(a, b, ticks) for a, b, ticks in arcs if a in known and b in known]
+        try:
+            time = longest_paths([*self.order.names, *journeys], arcs)
+        except ValueError as error:
+            raise FormulationError(f"the solver's orders: {error}") from None
         trips = {value: (time["out", value], time["back", value]) for value in moving}
         return self.shop.plan({name: time[name] for name in self.shop.steps}, trips)
 
@@ -502,31 +486,6 @@ class _Builder:
             return self.order.surely(*pair)
         forward = self.order.names.index(pair[0]) < self.order.names.index(pair[1])
         return (pair in bits["before"]) if forward else (pair[::-1] not in bits["before"])
-
-
-def _longest(
-    names: list[Any], moving: dict[str, Held], arcs: list[tuple[Any, Any, int]]
-) -> dict[Any, int]:
-    """Earliest start of every step and journey."""
-    nodes = [*names, *((letter, value) for value in moving for letter in ("out", "back"))]
-    time = dict.fromkeys(nodes, 0)
-    missing = dict.fromkeys(nodes, 0)
-    follows: dict[Any, list[tuple[Any, int]]] = {node: [] for node in nodes}
-    for a, b, ticks in arcs:
-        if a in follows and b in follows:
-            follows[a].append((b, ticks))
-            missing[b] += 1
-    ready = [node for node in nodes if not missing[node]]
-    for a in ready:  # grows while it is read
-        for b, ticks in follows[a]:
-            time[b] = max(time[b], time[a] + ticks)
-            missing[b] -= 1
-            if not missing[b]:
-                ready.append(b)
-    if len(ready) < len(nodes):
-        left = next(node for node in nodes if missing[node])
-        raise FormulationError(f"the solver's orders go round in a circle at {left}")
-    return time
 
 
 _latest: list[_Builder] = []

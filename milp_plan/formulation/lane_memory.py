@@ -10,7 +10,7 @@ Bits set to 1 are truths about time (rows of ``truth``); a bit left at 0 only co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyomo.environ as pyo
@@ -65,14 +65,88 @@ class LaneMemory:
                 for size, producer, last, value in found
             ]
             at_most(self.m.capacity, pyo.quicksum(terms), limit / unit)
+            self.work_around(event)
         for _, _, _, arriving in found:
-            if arriving in self.model.moving:
+            if arriving is not None and arriving in self.model.moving:
                 terms = [
                     size / unit * self.alive_at_return(producer, last, value, arriving)
                     for size, producer, last, value in found
                 ]
                 slack = room / unit * (1 - self.model.leave(arriving))
                 at_most(self.m.capacity, pyo.quicksum(terms), limit / unit + slack)
+                self.work_around_return(arriving)
+
+    # -- what is away has travelled one by one ----------------------------------------------
+
+    def by_lane(self, way: int, bits: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Lane -> values that are away with it, and their bits."""
+        found: dict[str, dict[str, Any]] = {}
+        for value, bit in bits.items():
+            found.setdefault(self.model.moving[value].lanes[way], {})[value] = bit
+        return found
+
+    def journeys(self, way: int, bits: Mapping[str, Any]) -> Any:
+        """Ticks that the journeys of what is away take, in units."""
+        moving = self.model.moving
+        ticks = {v: (moving[v].out_ns, moving[v].back_ns)[way] for v in bits}
+        return pyo.quicksum(ticks[v] / self.model.unit * bit for v, bit in bits.items() if ticks[v])
+
+    def work_around(self, event: str) -> None:
+        """All that is away when a step starts went out before it, and comes back after it.
+
+        Journeys of one lane take turns: so there is time for all of them after the first producer
+        has stopped, and before the last reader starts; also for those alone that were made after
+        a step before the event, or are read before a step after it.
+        """
+        model, rows, start = self.model, self.m.truth, self.m.start[event]
+        bits = {v: self.m.away[v, event] for v in model.moving if (v, event) in self.m.away}
+        surely = model.order.surely
+        for group in self.by_lane(0, bits).values():
+            least = min(model.earliest[event], *(model.ready[v] for v in group))
+            at_most(rows, least / model.unit + self.journeys(0, group), start)
+            for first in dict.fromkeys(model.moving[v].producer for v in group):
+                later = {
+                    v: bit for v, bit in group.items()
+                    if model.moving[v].producer == first or surely(first, model.moving[v].producer)
+                }  # fmt: skip
+                if surely(first, event) and len(later) > 1:
+                    at_most(rows, model.stop(first) + self.journeys(0, later), start)
+        for group in self.by_lane(1, bits).values():
+            own = model.ticks[event] + model.order.tails[event]
+            self.work_after(start, group, min(own, self.tail(group)))
+            for last in dict.fromkeys(r for v in group for r in model.moving[v].readers):
+                sooner = {
+                    v: bit for v, bit in group.items()
+                    if any(r == last or surely(r, last) for r in model.moving[v].readers)
+                }  # fmt: skip
+                if surely(event, last) and len(sooner) > 1:
+                    at_most(rows, start + self.journeys(1, sooner), self.m.start[last])
+
+    def work_around_return(self, arriving: str) -> None:
+        """The same at the moment when a value starts back; its own journey comes first."""
+        model, rows, back = self.model, self.m.truth, self.m.back[arriving]
+        bits = {
+            v: self.m.away["back", v, arriving] for v in model.moving
+            if ("back", v, arriving) in self.m.away
+        }  # fmt: skip
+        for group in self.by_lane(0, bits).values():
+            least = min(model.ready[v] for v in [*group, arriving])
+            at_most(rows, least / model.unit + self.journeys(0, group), back)
+        lane = model.moving[arriving].lanes[1]
+        group = {arriving: model.leave(arriving), **self.by_lane(1, bits).get(lane, {})}
+        self.work_after(back, group, self.tail(group))
+
+    def tail(self, values: Iterable[str]) -> int:
+        """Least time from the return of the last of some values to the end, ticks."""
+        model, moving = self.model, self.model.moving
+        tails = model.order.tails
+        return int(min(model.ticks[r] + tails[r] for v in values for r in moving[v].readers))
+
+    def work_after(self, start: Any, group: Mapping[str, Any], tail: int) -> None:
+        """After a moment, time for all journeys back and what follows the last of them."""
+        if self.model.by_time:
+            rest = self.journeys(1, group) + tail / self.model.unit
+            at_most(self.m.truth, start + rest, self.m.value)
 
     def alive(self, producer: str, last: str, value: str | None, event: str) -> Any:
         """1 where something lies on the device when a step of it starts."""
@@ -80,7 +154,11 @@ class LaneMemory:
         if isinstance(made, int) and made == 0:
             return 0
         there = made - (0 if last == event else self.model.first(last, event))
-        if value in self.model.moving and not (isinstance(there, int) and there == 0):
+        if (
+            value is not None
+            and value in self.model.moving
+            and not (isinstance(there, int) and there == 0)
+        ):
             there = there - self.away(value, event)
         return there
 
@@ -109,9 +187,13 @@ class LaneMemory:
             at_most(m.truth, bit, 1 - expression)
         gone, start = self.model.gone(value), m.start[event]
         latest_gone = self.model.last_start[value]
-        self.model.after_if(m.truth, gone, latest_gone, start, self.model.earliest[event], 1 - bit)
+        self.model.after_if(
+            m.truth, (gone, latest_gone), (start, self.model.earliest[event]), 1 - bit
+        )
         latest = self.model.latest[event]
-        self.model.after_if(m.truth, start, latest, m.back[value], self.model.ready[value], 1 - bit)
+        self.model.after_if(
+            m.truth, (start, latest), (m.back[value], self.model.ready[value]), 1 - bit
+        )
         return bit
 
     def alive_at_return(self, producer: str, last: str, value: str | None, arriving: str) -> Any:
@@ -119,7 +201,11 @@ class LaneMemory:
         if value == arriving:
             return 1
         there = 1 - self.later(producer, arriving) - self.ended(last, arriving)
-        if value in self.model.moving and not (isinstance(there, int) and there == 0):
+        if (
+            value is not None
+            and value in self.model.moving
+            and not (isinstance(there, int) and there == 0)
+        ):
             there = there - self.away_at_return(value, arriving)
         return there
 
@@ -138,7 +224,7 @@ class LaneMemory:
             at_most(m.truth, bit, self.model.first(held.producer, step))
             most = self.model.last_start[arriving]
             back, start = m.back[arriving], m.start[step]
-            self.model.after_if(m.truth, back, most, start, self.model.earliest[step], 1 - bit)
+            self.model.after_if(m.truth, (back, most), (start, self.model.earliest[step]), 1 - bit)
             if any(producer == step for _, producer, _, _ in self.makers[held.device]):
                 away = self.away(arriving, step)
                 at_most(m.truth, bit + away, 1)
@@ -161,7 +247,9 @@ class LaneMemory:
                 at_most(m.truth, bit, self.model.first(step, reader))
             back = m.back[arriving]
             stop, latest = self.model.stop(step), self.model.stops(step)
-            self.model.after_if(m.truth, stop, latest, back, self.model.ready[arriving], 1 - bit)
+            self.model.after_if(
+                m.truth, (stop, latest), (back, self.model.ready[arriving]), 1 - bit
+            )
         return m.ended[step, arriving]
 
     def away_at_return(self, value: str, arriving: str) -> Any:
@@ -179,9 +267,13 @@ class LaneMemory:
             at_most(m.truth, bit, self.ended(name, arriving))
         back, latest_gone = m.back[arriving], self.model.last_start[value]
         least_back = self.model.ready[arriving]
-        self.model.after_if(m.truth, self.model.gone(value), latest_gone, back, least_back, 1 - bit)
+        self.model.after_if(
+            m.truth, (self.model.gone(value), latest_gone), (back, least_back), 1 - bit
+        )
         most = self.model.last_start[arriving]
-        self.model.after_if(m.truth, back, most, m.back[value], self.model.ready[value], 1 - bit)
+        self.model.after_if(
+            m.truth, (back, most), (m.back[value], self.model.ready[value]), 1 - bit
+        )
         return bit
 
     def encode(self, start: Mapping[str, int], trips: Trips) -> None:

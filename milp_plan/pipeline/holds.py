@@ -64,6 +64,8 @@ class Held:
         Ticks on the lanes.
     lanes
         Names of the channels, outbound and inbound.
+    layout
+        Of what travels out: another one than ``full`` where the host has the value anyway.
     """
 
     value: str
@@ -77,6 +79,7 @@ class Held:
     out_ns: int
     back_ns: int
     lanes: tuple[str, str]
+    layout: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,7 @@ class OffloadShop:
                     out, back = trips[held.value]
                     here, there = (held.device,), place.devices
                     gone = out + held.out_ns
-                    transfers.append(Transfer(held.value, here, there, FULL, out, gone))
+                    transfers.append(Transfer(held.value, here, there, held.layout, out, gone))
                     transfers.append(
                         Transfer(held.copy, there, here, FULL, back, back + held.back_ns)
                     )
@@ -363,8 +366,10 @@ class _Reader:
         host = self.problem.cluster.device(leave.devices[0])
         if host.memory_bytes is not None or host.name in {s.device for s in self.steps.values()}:
             raise NotAnOffloadShop(f"device {host.name!r} is no host without limit and steps")
-        if operator.options[0].workspace_bytes or len(operator.options) > 1:
-            raise NotAnOffloadShop(f"operator {name!r} has a workspace or several options")
+        if any(option.workspace_bytes or option.writes for option in operator.options):
+            raise NotAnOffloadShop(f"operator {name!r} has a workspace or layouts of its own")
+        if graph_reads := self.graph.operator(name).option(stay.option).reads:
+            raise NotAnOffloadShop(f"operator {name!r} reads {graph_reads} where it stays")
         pairs = zip(inputs, outputs, strict=True)
         held = tuple(self.held(name, stay, leave, *pair) for pair in pairs)
         return Hold(name, operator.micro_batch, stay, leave, held)
@@ -384,8 +389,8 @@ class _Reader:
         self.taken.add(value.name)
         out = self.route(value, self.places[value.producer][0], name, leave)
         back = self.route(copy, leave, copy.consumers[0], self.places[copy.consumers[0]][0])
-        if not out.duration_ns or not back.duration_ns:
-            raise NotAnOffloadShop(f"value {value.name!r} travels in no time")
+        if not back.duration_ns:
+            raise NotAnOffloadShop(f"value {copy.name!r} travels in no time")
         for reader in copy.consumers:
             self.arc(value.producer, reader, 0)
         for reader in near:
@@ -393,7 +398,7 @@ class _Reader:
         return Held(
             value.name, copy.name, device, value.bytes[FULL], value.producer, near,
             tuple(copy.consumers), self.last_of(copy, copy.consumers),
-            out.duration_ns, back.duration_ns, (out.resources[0], back.resources[0]),
+            out.duration_ns, back.duration_ns, (out.resources[0], back.resources[0]), out.layout,
         )  # fmt: skip
 
     def route(self, value: Value, made: Placement, consumer: str, reader: Placement) -> Route:

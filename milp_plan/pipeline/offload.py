@@ -41,8 +41,11 @@ HOLD = "hold"
 HOST = "host-"
 """Prefix of the host of a device."""
 
-_INSTANT = 10**18
-"""Bandwidth of lanes of which only the ticks count: what travels there has no payload."""
+LISTED = "listed"
+"""Layout of an input that the host has anyway: nothing of it has to travel there."""
+
+_BYTE_A_TICK = 10**9
+"""Bandwidth of lanes of which only the ticks count: as many bytes travel as the journey lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,14 @@ def chain_problem(
     lanes: Lanes,
     *,
     memory_bytes: int | None,
-    activation_bytes: int = 1,
     time_scale: int = 1,
 ) -> PlanningProblem:
     """One device, one micro-batch, a chain of layers: forward through all, backward through all.
 
-    Layer i makes activation i, which the next layer and the backward passes of layers i and i + 1
-    read (its output, and the input of the next one).
+    Activation 0 is the input: on the device from the first instant, and on the host anyway, so it
+    may be dropped there and then, and fetched for the last backward pass. Layer i reads activation
+    i - 1 and makes activation i, one byte each; its backward pass reads activation i - 1 again.
+    Nobody reads the last one after its layer. Gradients take no memory.
 
     Parameters
     ----------
@@ -109,27 +113,23 @@ def chain_problem(
         What to build.
     times
         Ticks of a layer's forward and backward pass.
-    lanes, memory_bytes, activation_bytes
-        Of the only device.
+    lanes, memory_bytes
+        Of the only device; without a bandwidth.
     time_scale
         Ticks per unit of time.
     """
-    forward, backward = times
-
-    def operator(letter: str, kind: str, layer: int, ticks: int) -> Operator:
-        option = Option("run", {"d0": ticks})
-        return Operator(f"{letter}{layer}@0", (option,), kind, None, 0, f"layer {layer}")
-
+    size = {"full": 1}
     operators, values = [], []
     for layer in range(1, layers + 1):
-        operators.append(operator("F", FORWARD, layer, forward))
-        operators.append(operator("B", JOINT, layer, backward))
-        readers = (f"F{layer + 1}@0", f"B{layer + 1}@0") if layer < layers else ()
-        readers = (*readers, f"B{layer}@0")
-        values.append(Value(f"a{layer}@0", f"F{layer}@0", readers, {"full": activation_bytes}))
+        for letter, kind, ticks in zip("FB", (FORWARD, JOINT), times, strict=True):
+            option = Option("run", {"d0": ticks})
+            at = f"{letter}{layer}@0"
+            operators.append(Operator(at, (option,), kind, None, 0, f"layer {layer}"))
+        near = () if layer == layers else (f"F{layer + 1}@0", f"B{layer + 1}@0")
+        values.append(Value(f"a{layer}@0", f"F{layer}@0", near, size))
         if layer > 1:
-            edge = (f"B{layer - 1}@0",)
-            values.append(Value(f"x{layer}@0", f"B{layer}@0", edge, {"full": 0}))
+            values.append(Value(f"x{layer}@0", f"B{layer}@0", (f"B{layer - 1}@0",), {"full": 0}))
+    values.append(Value("loss@0", f"F{layers}@0", (f"B{layers}@0",), {"full": 0}))
     cluster = Cluster((DeviceClass("d0", memory_bytes),), (Device("d0", "d0", memory_bytes),))
     problem = PlanningProblem(
         name,
@@ -137,7 +137,26 @@ def chain_problem(
         cluster,
         units=Units("unspecified", "unspecified", time_scale),
     )
-    return with_lanes(problem, lanes)
+    return _with_input(with_lanes(problem, lanes), lanes)
+
+
+def _with_input(chain: PlanningProblem, lanes: Lanes) -> PlanningProblem:
+    """Add the input of a chain, of which the host has a copy.
+
+    The host reads it in a layout without bytes, so that it leaves in no time.
+    """
+    here, there = chain.cluster.device_names
+    options = (
+        Option(HOLD, {here: 0}),
+        Option("drop", {there: 0}, reads={"a0@0": LISTED}),
+    )
+    hold = Operator("O0@0", options, HOLD, None, 0, "input")
+    given = Value(
+        "a0@0", "F1@0", ("O0@0",), {"full": 1, LISTED: 0}, reshard_ns={("full", LISTED): 0}
+    )
+    again = Value("a0'@0", "O0@0", ("B1@0",), {"full": 1}, transfer_bytes={"full": lanes.back_ns})
+    graph = ComputationGraph((*chain.graph.operators, hold), (*chain.graph.values, given, again))
+    return replace(chain, graph=graph)
 
 
 def with_lanes(problem: PlanningProblem, lanes: Lanes) -> PlanningProblem:
@@ -161,7 +180,9 @@ def with_lanes(problem: PlanningProblem, lanes: Lanes) -> PlanningProblem:
             if hold is not None:
                 operators.append(hold)
     values = [v for value in graph.values for v in changed.get(value.name, (value,))]
-    rate = _INSTANT if lanes.bytes_per_s is None else lanes.bytes_per_s
+    timed = lanes.bytes_per_s is None
+    rate = _BYTE_A_TICK if lanes.bytes_per_s is None else lanes.bytes_per_s
+    out_ns, back_ns = (0, 0) if timed else (lanes.out_ns, lanes.back_ns)
     hosts = [HOST + device for device in cluster.device_names]
     cluster = replace(
         cluster,
@@ -169,8 +190,8 @@ def with_lanes(problem: PlanningProblem, lanes: Lanes) -> PlanningProblem:
         devices=(*cluster.devices, *(Device(host, host, None) for host in hosts)),
         channels=(
             *cluster.channels,
-            *(Channel(d, HOST + d, lanes.out_ns, rate) for d in cluster.device_names),
-            *(Channel(HOST + d, d, lanes.back_ns, rate) for d in cluster.device_names),
+            *(Channel(d, HOST + d, out_ns, rate) for d in cluster.device_names),
+            *(Channel(HOST + d, d, back_ns, rate) for d in cluster.device_names),
         ),
         communication=CommunicationModel.CHANNEL,
     )
@@ -211,12 +232,12 @@ def _hold(
         near = tuple(c for c in value.consumers if c not in readers)
         label, _, suffix = value.name.partition("@")
         after = tuple(dict.fromkeys([*gradients, *readers]))
-        load = {} if lanes.bytes_per_s is not None else dict.fromkeys(value.bytes, 0)
-        left = replace(value, consumers=(*near, name), transfer_bytes=load)
-        changed[value.name] = (
-            left,
-            replace(left, name=f"{label}'@{suffix}", producer=name, consumers=after),
-        )
+        copy = replace(value, name=f"{label}'@{suffix}", producer=name, consumers=after)
+        given = replace(value, consumers=(*near, name))
+        if lanes.bytes_per_s is None:
+            given = replace(given, transfer_bytes={"full": lanes.out_ns})
+            copy = replace(copy, transfer_bytes={"full": lanes.back_ns})
+        changed[value.name] = (given, copy)
     if len(changed) == number:
         return None
     classes = problem.cluster.device(device).device_class
