@@ -151,7 +151,7 @@ class LaneMemory:
     def alive(self, producer: str, last: str, value: str | None, event: str) -> Any:
         """1 where something lies on the device when a step of it starts."""
         made = 1 if producer == event else self.model.first(producer, event)
-        if isinstance(made, int) and made == 0:
+        if _zero(made):
             return 0
         there = made - (0 if last == event else self.model.first(last, event))
         if (
@@ -169,9 +169,7 @@ class LaneMemory:
             return m.away[value, event]
         before = [self.model.first(n, event) for n in (held.producer, *held.near)]
         after = [1 if r == event else self.model.first(r, event) for r in held.readers]
-        if any(isinstance(b, int) and b == 0 for b in before) or any(
-            isinstance(a, int) and a == 1 for a in after
-        ):
+        if any(map(_zero, before)) or any(_zero(1 - expression) for expression in after):
             return 0
         least, most = (
             self.model.ready[value] + held.out_ns,
@@ -312,3 +310,7 @@ class LaneMemory:
         found += [(step, ("back", value), ticks[step]) for step, value in bits["ended"]]
         found += [(("back", value), step, 0) for step, value in bits["later"]]
         return found
+
+
+def _zero(expression: Any) -> bool:
+    return isinstance(expression, int) and expression == 0

@@ -1,9 +1,12 @@
 """Pipelines: templates and placements unrolled into problems, and problems read as job shops."""
 
+from .bounds import Floor, floors
 from .case import Built, Case, Model, Number, Piece, build
-from .holds import Held, Hold, OffloadShop, Step, read_offload
+from .holds import Held, Hold, OffloadShop, Step, Trips, read_offload
+from .lanes import canonical, interchangeable
 from .offload import HOLD, HOST, Lanes, chain_problem, offload_problem, with_lanes
 from .placement import FAMILIES, bidirectional, interleaved, line, place, wave
+from .precedence import Precedence, longest_paths
 from .reading import read_shop, shop_of
 from .shop import TRANSFER, Journey, Kind, Shop
 from .span import best_times
@@ -22,6 +25,7 @@ __all__ = [
     "Built",
     "Case",
     "Deadlock",
+    "Floor",
     "Held",
     "Hold",
     "Journey",
@@ -31,19 +35,25 @@ __all__ = [
     "Number",
     "OffloadShop",
     "Piece",
+    "Precedence",
     "Shop",
     "Stage",
     "Starts",
     "Step",
     "Template",
+    "Trips",
     "Words",
     "best_times",
     "bidirectional",
     "build",
+    "canonical",
     "chain_problem",
     "fits",
+    "floors",
+    "interchangeable",
     "interleaved",
     "line",
+    "longest_paths",
     "memory_peaks",
     "offload_problem",
     "pipeline_problem",

@@ -12,7 +12,7 @@ from tests.support.brute import brute_force
 
 class TestPipelineOffload(FormulationContract):
     reference = "pipeline_offload"
-    least = 8
+    least = 6
 
     def instances(self) -> Iterator[Instance]:
         for objective in (Objective.MAKESPAN, Objective.SPAN):
