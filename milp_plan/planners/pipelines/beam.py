@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from milp_plan.pipeline import Words, times
+
 from .arrays import Arrays
 from .states import Found, Start, States, joined, root
 from .tables import Array, Tables
@@ -60,6 +62,40 @@ class Beam:
         for k in order:
             found[self.arrays.machine[k]].append(k)
         return self.arrays.unfold(found)
+
+    def follow(self, words: Words) -> Found | None:
+        """Schedule of given words, with its stations; None where the beam could not make it.
+
+        The words must be the shop's, and mirrored where half of it is searched.
+        """
+        arrays, tables = self.arrays, self.tables
+        folded = arrays.fold(words)
+        if folded is None:
+            return None
+        starts = times(arrays.shop, words)
+        stops = [
+            (starts[whole][n] + int(tables.duration[k]), starts[whole][n], k)
+            for k, whole in enumerate(arrays.kinds)
+            for n in range(int(arrays.count[k]))
+        ]
+        rng = np.random.default_rng(0)
+        costs = Costs(tables, [Tuning(guarded=False)], [1 << 60])
+        states = joined([root(tables).state], rng)
+        traces: list[_Trace] = []
+        passed: dict[int, States] = {}
+        zero = np.zeros(1, dtype=np.int64)
+        for level, (_, _, kind) in enumerate(sorted(stops)):
+            if level in self.stations:
+                passed[level] = states
+            one = np.array([kind])
+            if states.start[0, kind] >= tables.far:
+                return None
+            clock = (states.start + tables.duration).min(1)
+            children = _Children(tables, self.code, states, parent=zero, kind=one, clock=clock)
+            children.judge(costs, 1, rng)
+            traces.append(_Trace(zero, one))
+            states = children.states(zero)
+        return self._read(states, traces, passed, [root(tables)])[0]
 
     def run(
         self,

@@ -30,7 +30,9 @@ PROVEN = (
     Tuning((3.0, 3.0), (1.0, 1.0, 1.0, 1.0, 1.0)),
     Tuning((1.0, 1.0), (1.0, 1.0, 1.0, 1.0, 1.0)),
     Tuning((3.0, 3.0), (5.0, 1.0, 1.0, 1.0, 1.0)),
+    Tuning((3.0, 2.2), (9.0, 0.3, 0.5, 0.5, 1.0)),
     Tuning((1.0, 1.0), (0.1, 1.0, 1.0, 1.0, 1.0)),
+    Tuning((2.3, 2.4), (10.0, 2.7, 0.9, 0.1, 1.7)),
 )
 """Tunings to begin with."""
 
@@ -73,7 +75,8 @@ class PipelineSearch:
     seed
         Same seed and same number of generations without a clock: same result.
     start_words
-        A first incumbent; must fit. By default one micro-batch runs after the other.
+        A first incumbent, which must fit; some beams begin in the middle of it. By default one
+        micro-batch runs after the other.
     lower
         A proved bound: the search ends when it is met.
 
@@ -102,6 +105,11 @@ class PipelineSearch:
         self.value = value_of(shop, best_times(shop, self.words))
         self.idle = 0
         self.done = 0
+        if start_words is not None:
+            for pool in self.pools:
+                found = pool.beam.follow(self.words)
+                if found is not None:
+                    pool.elite.append(_Elite(self.value, PROVEN[0], found))
 
     def run(
         self,

@@ -218,3 +218,21 @@ def test_a_group_without_way_out_does_not_stop_the_others() -> None:
     found = beam.run([Tuning(), Tuning()], 3, [beam.tables.least - 1, 10**6], rng)
     assert [entry.group for entry in found] == [1]
     assert beam.run([Tuning()], 3, [0], rng) == []
+
+
+@pytest.mark.parametrize(("family", "transfer"), [("line", 0), ("v", 1), ("dualpipe", 2)])
+def test_given_words_are_followed(family: str, transfer: int) -> None:
+    case = shop(family, 4, 6, REAL, cap=3, transfer=transfer, channels=transfer == 2)
+    words, value = PipelineSearch(case, 0).run(generations=1)
+    beam = PipelineSearch(case, 0).pools[0].beam
+    found = beam.follow(words)
+    assert found is not None
+    assert found.value == value
+    assert beam.words(found.order) == words
+    finished = 0
+    for level, station in found.stations.items():
+        assert station.state.count.sum() == level == len(station.order)
+        again = beam.run([Tuning()], 4, [10**6], np.random.default_rng(0), starts=[station])
+        assert all(entry.order[:level] == station.order for entry in again)
+        finished += len(again)
+    assert finished
