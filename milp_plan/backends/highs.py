@@ -116,7 +116,10 @@ class _Conversation:
         assert stdout is not None
         try:
             while True:
-                self.messages.put(pickle.load(stdout))
+                message = pickle.load(stdout)
+                self.messages.put(message)
+                if message[0] == "done":  # what follows belongs to the next job of a session
+                    return
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             self.messages.put(None)
 
@@ -242,3 +245,53 @@ def solve(
     finally:
         _end(process)
     return _report(talk, ended, time.perf_counter() - began)
+
+
+class Session:
+    """One process for many small models, one after the other; a context manager.
+
+    Saves starting a process per model. A process that overran its limit or died is replaced.
+    """
+
+    def __init__(self) -> None:
+        check_version()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._process is not None:
+            _end(self._process)
+            self._process = None
+
+    def solve(
+        self,
+        model: CompiledModel,
+        limits: Limits,
+        *,
+        options: dict[str, bool | int | float | str] | None = None,
+    ) -> SolverReport:
+        """Solve a model as :func:`solve` does, without a start.
+
+        All models of a session should ask for the same number of threads: HiGHS keeps the first.
+        """
+        began = time.perf_counter()
+        if self._process is None:
+            self._process = _spare.take()
+        talk = _Conversation(self._process, None)
+        assert self._process.stdin is not None
+        ended: Stop | None = None
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it died; the conversation will say so
+                pickle.dump(Job(model, limits, None, options), self._process.stdin, protocol=5)
+                self._process.stdin.flush()
+            ended = _follow(talk, limits, time.perf_counter())
+        finally:
+            report = _report(talk, ended, time.perf_counter() - began)
+            if talk.done is None or ended is not None:
+                self._close()
+        return report

@@ -216,17 +216,23 @@ def solve(job: Job, stream: _Stream) -> None:
 
 
 def main() -> None:
-    """Read one job, solve it, leave. Termination asks the solver to stop with what it has."""
+    """Read jobs, solve each, leave when no more come.
+
+    Termination asks the solver to stop with what it has.
+    """
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages may reach the pipe
     import highspy  # noqa: F401  (imported while waiting for the job)
 
-    try:
-        job = pickle.load(sys.stdin.buffer)
-    except EOFError:
-        return
-    stream = _Stream(out)
+    while True:
+        try:
+            job = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        _answer(job, _Stream(out))
 
+
+def _answer(job: Job, stream: _Stream) -> None:
     def interrupt(_number: int, _frame: Any) -> None:
         stream.interrupted = True
 

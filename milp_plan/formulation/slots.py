@@ -283,6 +283,10 @@ class SlotRows:
             self.rows.add(rows, at(curve.below, ticks), taken, kind.count)
             self.rows.add(rows, at(curve.above, ticks - kind.duration), -freed, kind.count)
 
+    def started(self, kind: int, ticks: Ints) -> Ints:
+        """Columns of S of a kind at ticks, no greater than S; -1 for 0, 0 for all of them."""
+        return at(self.curves[self.kind_of[kind]].below, ticks)
+
     # -- models ------------------------------------------------------------------------------
 
     def model(self) -> CompiledModel:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from milp_plan.backends import Limits, highs
@@ -35,11 +36,14 @@ _OPTIONS: dict[str, bool | int | float | str] = {
 COARSEST = 700
 """Columns of the first linear program, about."""
 
-FINER = 0.55
-"""Next distance of points, as a part of the last."""
+FINER = 0.7
+"""Distance of points, as a part of the next coarser one."""
 
-PROBES = 5
+PROBES = 4
 """Horizons tried per distance of points, at most."""
+
+GROWTH = 1.4
+"""Solver time grows about like this power of the columns."""
 
 Progress = Callable[[Bound], None]
 
@@ -103,6 +107,7 @@ def slot_bound(
     threads: int = 1,
     finest: int | None = None,
     on_progress: Progress | None = None,
+    session: highs.Session | None = None,
 ) -> SlotBound:
     """Raise the bound of a shop's makespan or span.
 
@@ -123,13 +128,25 @@ def slot_bound(
         all durations and lags, at which the rows are exact.
     on_progress
         Called with each better bound.
+    session
+        A solver process to use; by default one is started for this bound. Many bounds in a row
+        are faster with one session.
 
     Returns
     -------
     SlotBound
         Proved; never below ``lower``.
     """
-    return _Search(shop, upper, limit_s, threads, on_progress).run(lower, finest)
+    with ExitStack() as stack:
+        search = _Search(
+            shop,
+            upper,
+            limit_s=limit_s,
+            threads=threads,
+            on_progress=on_progress,
+            session=session or stack.enter_context(highs.Session()),
+        )
+        return search.run(lower, finest)
 
 
 @dataclass
@@ -156,17 +173,20 @@ class _Search:
         self,
         shop: Shop,
         upper: int | None,
+        *,
         limit_s: float,
         threads: int,
         on_progress: Progress | None,
+        session: highs.Session,
     ) -> None:
         self.shop, self.upper, self.threads = shop, upper, threads
         self.began = time.perf_counter()
         self.limit_s = limit_s
-        self.on_progress = on_progress
+        self.on_progress, self.session = on_progress, session
         self.grain = finest_step(shop)
         self.probes: list[Probe] = []
-        self.rate = 0.0  # seconds per column ** 1.5 of the dearest linear program so far
+        self.rate = 0.0  # seconds per columns ** GROWTH of the last linear program
+        self.columns = 1
 
     def left(self) -> float:
         return self.limit_s - (time.perf_counter() - self.began)
@@ -182,14 +202,15 @@ class _Search:
             for frame in frames(self.shop, self.shop.objective is Objective.SPAN)
         ]
         steps = self.steps(lines, max(self.grain, finest or 0))
-        for number, step in enumerate(steps):
-            for line in lines if number else list(lines):
-                if self.over():
-                    break
-                self.level(line, step)
+        while steps and not self.over():
+            for line in lines:
+                self.level(line, steps[0], last=len(steps) == 1)
             told = [line for line in lines if line.guess is not None]
-            if told:  # finer points only for the device that bounds most
-                lines = [max(told, key=lambda line: line.guess or 0.0)]
+            if not told:
+                break
+            # finer points only for the device that bounds most
+            lines = [max(told, key=lambda line: line.guess or 0.0)]
+            steps = self.finer(steps)
         return SlotBound(self.best, tuple(self.probes), time.perf_counter() - self.began)
 
     def over(self) -> bool:
@@ -208,6 +229,16 @@ class _Search:
             found.append(max(finest, round(step / self.grain) * self.grain))
         return sorted(set(found), reverse=True)
 
+    def finer(self, steps: list[int]) -> list[int]:
+        """What is left of the distances, from the finest on that there is time for."""
+        left = steps[1:]
+        for horizons in (4.0, 1.5):
+            for index, step in enumerate(reversed(left)):
+                columns = self.columns * steps[0] / step
+                if horizons * self.rate * columns**GROWTH <= self.left():
+                    return left[len(left) - 1 - index :]
+        return []
+
     def horizon(self) -> int:
         """Shortest horizon whose refutation raises the bound."""
         return -(-self.best.value // self.grain) * self.grain
@@ -215,8 +246,8 @@ class _Search:
     def rows(self, line: _Line, horizon: int, step: int) -> SlotRows:
         return SlotRows(self.shop, line.frame, horizon, step)
 
-    def level(self, line: _Line, step: int) -> None:
-        """Refute what can be refuted with points at this distance."""
+    def level(self, line: _Line, step: int, last: bool) -> None:
+        """Refute what can be refuted with points at this distance; roughly unless ``last``."""
         line.points = {}
         horizon = self.first()
         lowest_open: int | None = None
@@ -230,6 +261,9 @@ class _Search:
             line.guess = line.crossing()
             if not probe.refuted:
                 lowest_open = horizon if lowest_open is None else min(lowest_open, horizon)
+            near = lowest_open is not None and lowest_open - self.horizon() <= step / 2
+            if near and not last:
+                return
             following = self.next(line.guess, lowest_open)
             if following is None or following in line.points:
                 return
@@ -249,20 +283,20 @@ class _Search:
         if self.upper is not None:
             last = (self.upper - 1) // self.grain * self.grain
             high = last if high is None else min(high, last)
-        target = int(guess - 1e-3 * self.grain) // self.grain * self.grain
+        target = int(guess) // self.grain * self.grain
         if guess <= low or (high is not None and high < low):
             return None
         target = max(low, target)
         return target if high is None else min(target, high)
 
     def probe(self, line: _Line, horizon: int, step: int) -> Probe | None:
-        """Solve for one horizon; ``None`` when it would take longer than there is time."""
+        """Solve for one horizon; ``None`` when there is no time left."""
         began = time.perf_counter()
         rows = self.rows(line, horizon, step)
         model = rows.model()
-        if self.rate * model.num_columns**1.5 > self.left():
+        if self.left() <= 0.05:
             return None
-        report = highs.solve(
+        report = self.session.solve(
             model,
             Limits(time_s=max(0.05, self.left()), threads=self.threads, grace_s=0.5),
             options=_OPTIONS,
@@ -271,7 +305,9 @@ class _Search:
             model, -report.row_duals, [1] + [0] * (model.num_columns - 1), rows.boxes
         )
         seconds = time.perf_counter() - began
-        self.rate = max(self.rate, report.seconds / model.num_columns**1.5)
+        if self.probes:  # the first waits for the process to start
+            self.rate = report.seconds / model.num_columns**GROWTH
+        self.columns = model.num_columns
         share = None if report.objective is None else -report.objective
         probe = Probe(horizon, step, model.num_columns, share, refuted, seconds)
         self.probes.append(probe)
