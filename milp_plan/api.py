@@ -57,6 +57,7 @@ from milp_plan.formulation.sets import (
     schedule_sets,
 )
 from milp_plan.formulation.shop_orders import Contradiction, ShopOrders, Stretch
+from milp_plan.formulation.slots import SlotRows, finest_step
 from milp_plan.formulation.symmetry import canonical_devices
 from milp_plan.formulation.units import (
     MARGIN,
@@ -77,6 +78,7 @@ from milp_plan.pipeline import (
     value_of,
     words_of,
 )
+from milp_plan.pipeline.frames import whole
 
 __all__ = [
     "FULL",
@@ -117,6 +119,7 @@ __all__ = [
     "Sequence",
     "Shop",
     "ShopOrders",
+    "SlotRows",
     "Stretch",
     "Transfer",
     "TransferTask",
@@ -127,6 +130,7 @@ __all__ = [
     "canonical_devices",
     "choose",
     "devices_at_risk",
+    "finest_step",
     "fits",
     "fixed_placements",
     "guided_sets",
@@ -150,5 +154,6 @@ __all__ = [
     "time_unit",
     "times",
     "value_of",
+    "whole",
     "words_of",
 ]
