@@ -46,9 +46,6 @@ this part of the time, with and without following the best plan."""
 ANNEALING_MOVES = 300
 """Moves of annealing where a run must be repeatable."""
 
-MOST_GENERAL = 1000
-"""Operators of a pipeline up to which general proofs of infeasibility are looked for."""
-
 MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
@@ -161,27 +158,30 @@ class _Run:
 
     def stages(self) -> None:
         """All stages in order, until nothing is left to do or no time is left."""
-        self.find_bounds()
-        if self.infeasible_because is not None:
-            self.stop = Stop.INFEASIBLE
-            return
         if self.shop is not None:
             self.plan_shop(self.shop)
         else:
             self.plan_graph()
-        if self.proved:
+        if self.infeasible_because is not None:
+            self.stop = Stop.INFEASIBLE
+        elif self.proved:
             self.stop = Stop.PROVED
         elif self.stop is Stop.PROVED:  # of a smaller or another problem: no proof for this one
             self.stop = self.end_of_limit
 
     def plan_shop(self, shop: Shop) -> None:
         """Identical micro-batches on given devices: see :mod:`.shops`."""
+        for floor in floors(shop):
+            self.raise_bound(Bound(*floor))
         if self.settings.start is not None:
             self.check_start(self.settings.start)
         ShopRun(self, shop).stages()
 
     def plan_graph(self) -> None:
         """Every other problem."""
+        self.find_bounds()
+        if self.infeasible_because is not None:
+            return
         self.find_baselines()
         if not self.proved:
             self.choose_coarsening()
@@ -239,18 +239,20 @@ class _Run:
     def find_bounds(self) -> None:
         """Bounds on the original problem, or the proof that there is no plan."""
         self.say("bounds")
+        self.look_for_obstacle()
+        if self.infeasible_because is not None:
+            return
         with self.clock.phase("bounds"):
-            if self.shop is None or len(self.problem.graph.operators) <= MOST_GENERAL:
-                proof = infeasibility(self.problem, self.limit(BOUND_SHARE))
-                if proof is not None:
-                    self.infeasible_because = proof.reason
-                    return
-            if self.shop is None:
-                self.bounds = all_bounds(self.problem, self.limit(BOUND_SHARE))
-            else:
-                self.bounds = tuple(Bound(*floor) for floor in floors(self.shop))
+            self.bounds = all_bounds(self.problem, self.limit(BOUND_SHARE))
         self.bound = max(self.bounds, key=lambda bound: bound.value)
         self.say("bounds", self.bound.name)
+
+    def look_for_obstacle(self) -> None:
+        """Look for a proof that there is no plan."""
+        with self.clock.phase("bounds"):
+            proof = infeasibility(self.problem, self.limit(BOUND_SHARE))
+        if proof is not None:
+            self.infeasible_because = proof.reason
 
     def find_baselines(self) -> None:
         """Every heuristic, and the user's start."""

@@ -61,6 +61,7 @@ class Host(Protocol):
     bound: Bound | None
     baselines: dict[str, int | None]
     answer: ModelAnswer | None
+    infeasible_because: str | None
     stop: Stop
 
     @property
@@ -74,6 +75,10 @@ class Host(Protocol):
 
     def raise_bound(self, bound: Bound) -> None:
         """Take a bound on the whole problem."""
+        ...
+
+    def look_for_obstacle(self) -> None:
+        """Look for a proof that there is no plan."""
         ...
 
     def use_answer(self, answer: ModelAnswer, planner: str) -> None:
@@ -109,6 +114,10 @@ class ShopRun:
         """All stages, until nothing is left to do or no time is left."""
         host, limit = self.host, self.host.settings.time_limit_s
         self.ask_experts()
+        if host.value is None:
+            host.look_for_obstacle()
+        if host.infeasible_because is not None:
+            return
         if host.settings.node_limit is not None:
             self.solve_whole(1.0)
             return
@@ -127,6 +136,8 @@ class ShopRun:
         self.search(SEARCH_SHARE * limit, watch)
         if not host.proved and self.shop.num_tasks <= MOST_TASKS_WHOLE:
             self.solve_whole(MODEL_SHARE)
+        if host.infeasible_because is not None:
+            return
         if not host.proved:
             host.polish()
         self.search(host.clock.left_s, watch)
@@ -193,7 +204,8 @@ class ShopRun:
                         lambda words, _: self.take(words, "pipeline search", "search"),
                     )
                 except LookupError:
-                    host.say("search", "no schedule found yet")
+                    host.say("search", "no schedule found")
+                    return
             if watch is not None:
                 watch.tell(host)
 
