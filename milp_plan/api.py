@@ -23,6 +23,7 @@ from milp_plan.core import (
 )
 from milp_plan.cost import Route, route_between, routes, send_choices
 from milp_plan.formulation.columns import Columns, choose, label
+from milp_plan.formulation.lane_memory import LaneMemory
 from milp_plan.formulation.memory_rows import MemoryRows, at_most
 from milp_plan.formulation.protocol import (
     Card,
@@ -56,7 +57,10 @@ from milp_plan.formulation.sets import (
     needed_routes,
     schedule_sets,
 )
-from milp_plan.formulation.shop_orders import Contradiction, ShopOrders, Stretch
+from milp_plan.formulation.shop_graph import Stretch, free_tasks
+from milp_plan.formulation.shop_mirror import is_mirrored, machine_image, mirror_image
+from milp_plan.formulation.shop_orders import Contradiction, ShopOrders
+from milp_plan.formulation.shop_words import decided_words, plan_value, ranks, serial_ticks
 from milp_plan.formulation.slots import SlotRows, finest_step
 from milp_plan.formulation.symmetry import canonical_devices
 from milp_plan.formulation.units import (
@@ -69,10 +73,18 @@ from milp_plan.formulation.units import (
 )
 from milp_plan.pipeline import (
     Deadlock,
+    Held,
+    Hold,
+    OffloadShop,
+    Precedence,
     Shop,
     best_times,
+    canonical,
     fits,
+    interchangeable,
+    longest_paths,
     memory_peaks,
+    read_offload,
     read_shop,
     times,
     value_of,
@@ -98,14 +110,18 @@ __all__ = [
     "Formulation",
     "FormulationError",
     "Guide",
+    "Held",
+    "Hold",
     "Holder",
     "Holding",
     "Interval",
+    "LaneMemory",
     "Leg",
     "MemoryLaw",
     "MemoryRows",
     "Neighbourhood",
     "Objective",
+    "OffloadShop",
     "Operator",
     "OperatorRun",
     "Option",
@@ -113,6 +129,7 @@ __all__ = [
     "Placement",
     "Plan",
     "PlanningProblem",
+    "Precedence",
     "Route",
     "Scale",
     "ScheduleSets",
@@ -127,29 +144,41 @@ __all__ = [
     "Values",
     "at_most",
     "best_times",
+    "canonical",
     "canonical_devices",
     "choose",
+    "decided_words",
     "devices_at_risk",
     "finest_step",
     "fits",
     "fixed_placements",
+    "free_tasks",
     "guided_sets",
     "holdings",
     "horizon",
+    "interchangeable",
     "interchangeable_devices",
     "intervals",
+    "is_mirrored",
     "label",
+    "longest_paths",
+    "machine_image",
     "memory_grain",
     "memory_peaks",
     "memory_unit",
+    "mirror_image",
     "needed_routes",
     "persistent",
+    "plan_value",
+    "ranks",
+    "read_offload",
     "read_shop",
     "retime",
     "route_between",
     "routes",
     "schedule_sets",
     "send_choices",
+    "serial_ticks",
     "spread_levels",
     "time_unit",
     "times",

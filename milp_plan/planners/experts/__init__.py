@@ -8,6 +8,7 @@ from ..planner import Planner
 from . import bidirectional, greedy, interleaved, line, v_search, wave, zero_bubble
 from .bidirectional import overlapped_dualpipe
 from .expert import Expert, planner_of
+from .offload import offload
 
 WORDS: dict[str, Expert] = {
     **line.WORDS,
@@ -20,7 +21,10 @@ WORDS: dict[str, Expert] = {
 }
 """Name -> words of the schedule, ``None`` where it is not defined; limits are not looked at."""
 
-EXPERTS: dict[str, Planner] = {name: planner_of(name, expert) for name, expert in WORDS.items()}
+EXPERTS: dict[str, Planner] = {
+    **{name: planner_of(name, expert) for name, expert in WORDS.items()},
+    "offload": offload,
+}
 """Name -> planner."""
 
-__all__ = ["EXPERTS", "WORDS", "Expert", "overlapped_dualpipe", "planner_of"]
+__all__ = ["EXPERTS", "WORDS", "Expert", "offload", "overlapped_dualpipe", "planner_of"]
