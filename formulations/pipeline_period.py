@@ -38,7 +38,7 @@ import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-from scipy.sparse import block_array, csr_array
+from scipy.sparse import block_array, csr_array, identity
 
 from milp_plan.api import (
     Card,
@@ -71,6 +71,10 @@ class Options:
     )
     mirror: bool = field(
         default=True, metadata={"help": "opposite routes do the same on opposite devices"}
+    )
+    even: int = field(
+        default=0,
+        metadata={"help": "1 or 2: every device (every other) runs one cycle, a far smaller model"},
     )
 
 
@@ -249,93 +253,78 @@ class Pattern:
                 return starts
         raise _Cycle(*_cycle(arcs, cause, moved))
 
-    def shortest(self, turns: list[int], period: int) -> tuple[int, list[int]]:
-        """The shortest period at least ``period`` under these turns, and its earliest starts."""
+    def shortest(self, turns: list[int], period: int) -> int | None:
+        """The shortest period at least ``period`` under these turns, if there is one."""
         while True:
             try:
-                return period, self.exact(turns, period)
+                self.exact(turns, period)
             except _Cycle as cycle:
-                if cycle.turns >= 0:
-                    raise FormulationError("the turns of a pattern contradict each other") from None
+                if cycle.turns >= 0:  # rounded from a solution that was not quite one
+                    return None
                 period = max(period + 1, -(-cycle.ticks // -cycle.turns))
+            else:
+                return period
 
     # -- the search for the shortest period --------------------------------------------------
 
-    def search(self, seconds: float, even: bool = False) -> tuple[int, list[int]] | None:
-        """Shortest period for K, as one model in the rate 1/P, and its turns.
+    def search(self, seconds: float, even: int = 0) -> list[tuple[int, list[int]]]:
+        """Patterns of the shortest period for K: (period, turns) each, the first is the shortest.
 
-        ``even`` looks among even patterns only (:meth:`even`).
+        One model in the rate 1/P. With the rate known, two more patterns are looked for: the
+        shortest way through for a micro-batch, and one whose last tasks come as late as they can
+        (at the end of a schedule they fill gaps). ``even`` looks among :meth:`even` patterns; of
+        others only one is looked for, because each takes long.
         """
-        least, n, q = self.least_period(), self.num_starts, self.num_turns
-        others = [*self.triangles, *_scaled(self.memory)]
-        body = block_array(
-            [
-                [_matrix([row.starts for row in self.rows], n), _turns(self.rows, q)],
-                [None, _matrix([terms for terms, _ in others], q)],
-            ]
-        ).tocsr()
-        upper = np.array([-float(r.periods) for r in self.rows] + [float(m) for _, m in others])
-        most = float(self.most_periods())
-        whole = np.array([0] * n + [1] * q)
-        low, high = np.array([0.0] * n + [-most - 1] * q), np.full(n + q, most)
-        if even:
-            found = self.even()
-            if found is None:
-                return None
-            into, shift, whole = found
-            upper = upper - body @ shift
-            body = (body @ into).tocsr()
-            low, high = np.full(len(whole), -most - 1), np.full(len(whole), most)
-        ticks = [row.ticks / least for row in self.rows] + [0.0] * len(others)
-        matrix = block_array([[body, csr_array(np.array(ticks)[:, None])]])
-        answer = milp(
-            np.append(np.zeros(len(whole)), -1.0),
-            integrality=np.append(whole, 0),
-            bounds=Bounds(np.append(low, 0.0), np.append(high, 1.0)),
-            constraints=LinearConstraint(csr_array(matrix), -np.inf, upper),
-            options={"time_limit": seconds, "mip_rel_gap": 1e-7},
-        )
-        if answer.x is None or answer.x[-1] <= 0:
-            return None
-        columns = np.where(whole, np.round(answer.x[:-1]), answer.x[:-1])
-        if even:
-            columns = into @ columns + shift
-        turns = [round(v) for v in columns[n:]]
-        return self.shortest(turns, least)[0], turns
+        model = _Rates(self, even)
+        found: list[tuple[int, list[int]]] = []
+        for late in (None, 0.0, 0.5) if even else (None,):
+            turns = model.solve(found[0][0] if found else 0, late or 0.0, seconds)
+            period = None if turns is None else self.shortest(turns, model.least)
+            if turns is not None and period is not None:
+                found.append((period, turns))
+            if not found:
+                break
+        return sorted(found, key=lambda entry: entry[0])
 
-    def even(self) -> tuple[csr_array, NDArray[np.float64], NDArray[np.int64]] | None:
+    def even(self, stride: int) -> tuple[csr_array, NDArray[np.float64], NDArray[np.int64]] | None:
         """Starts and turns = matrix @ columns + constant, in periods, for even patterns.
 
-        Stages in a row (:meth:`runs`) start in equal steps along the machines, and all machines
-        run their tasks in the same cycle: start = first + machine * (step + whole), with one step
-        for all runs and a whole number of periods for each. Then turns are linear in the machine
-        too, and the number of integers does not depend on the number of stages.
+        Stages in a row (:meth:`runs`) start in equal steps along the machines, and every
+        ``stride``-th machine runs its tasks in the same cycle: start = first + machine / stride *
+        (step + whole), with one step for all runs and a whole number of periods for each. Then
+        turns are linear in the machine too, and the number of integers does not depend on how many
+        there are.
         """
         runs = list(self.runs())
         home = [sorted(self.shop.kinds[k].machine for k in run) for run in runs]
         if any(machines != home[0] for machines in home) or self.images:
             return None
-        group = {k: number for number, run in enumerate(runs) for k in run}
-        size, rounds = len(runs) * self.per_period, self.per_period
+        rounds, place = self.per_period, [kind.machine for kind in self.shop.kinds]
+        group = {
+            (k, j): (number * stride + place[k] % stride) * rounds + j
+            for number, run in enumerate(runs)
+            for k in run
+            for j in range(rounds)
+        }
+        size = len(runs) * stride * rounds
         entries: list[tuple[int, int, float]] = []
         pairs: dict[tuple[int, int], int] = {}
         shift = np.zeros(self.num_starts + self.num_turns)
-        for k, j in self.tasks:
-            row, own, place = self.column[k, j], group[k] * rounds + j, self.shop.kinds[k].machine
-            entries += [(row, own, 1.0), (row, size + own, place), (row, 2 * size, place)]
+        for x in self.tasks:
+            row, own, at = self.column[x], group[x], float(place[x[0]] // stride)
+            entries += [(row, own, 1.0), (row, size + own, at)]
+            entries.append((row, 2 * size + place[x[0]] % stride, at))
         for (x, y), index in self.turn.items():
-            row, place = self.num_starts + index, float(self.shop.kinds[x[0]].machine)
-            ends = (group[x[0]] * rounds + x[1], group[y[0]] * rounds + y[1])
-            sign = 1.0
+            row, at = self.num_starts + index, float(place[x[0]] // stride)
+            ends, sign = (group[x], group[y]), 1.0
             if ends not in pairs and ends[::-1] in pairs:
                 sign, shift[row], ends = -1.0, -1.0, ends[::-1]
-            column = 2 * size + 1 + pairs.setdefault(ends, len(pairs))
+            column = 2 * size + stride + pairs.setdefault(ends, len(pairs))
             entries += [(row, column, sign)]
-            entries += [(row, size + ends[1], sign * place), (row, size + ends[0], -sign * place)]
+            entries += [(row, size + ends[1], sign * at), (row, size + ends[0], -sign * at)]
         rows, columns, data = zip(*entries, strict=True)
-        width = 2 * size + 1 + len(pairs)
-        whole = np.array([0] * size + [1] * size + [0] + [1] * len(pairs))
-        return csr_array((data, (rows, columns)), shape=(len(shift), width)), shift, whole
+        whole = np.array([0] * size + [1] * size + [0] * stride + [1] * len(pairs))
+        return csr_array((data, (rows, columns)), shape=(len(shift), len(whole))), shift, whole
 
     def runs(self) -> Iterator[list[int]]:
         """Kinds of one role in a row, on machines in equal steps."""
@@ -415,6 +404,85 @@ class Pattern:
         return starts if rows == self.times(starts, period) else None
 
 
+class _Rates:
+    """The pattern divided by its period: columns are starts, turns, the rate, the way through."""
+
+    def __init__(self, pattern: Pattern, even: int) -> None:
+        self.pattern, self.least = pattern, pattern.least_period()
+        n, q = pattern.num_starts, pattern.num_turns
+        self.most = most = float(pattern.most_periods())
+        self.into, self.shift = csr_array(identity(n + q)), np.zeros(n + q)
+        self.whole = np.array([0] * n + [1] * q)
+        found = pattern.even(even) if even else None
+        self.possible = not even or found is not None
+        if found is not None:
+            self.into, self.shift, self.whole = found
+        ends = [((pattern.column[x], 1),) for x in pattern.tasks]
+        others = [*pattern.triangles, *_scaled(pattern.memory)]
+        blocks: list[tuple[csr_array, list[float], list[float], float]] = [
+            (
+                _matrix(
+                    [(*r.starts, *((n + i, f) for i, f in r.turns)) for r in pattern.rows], n + q
+                ),
+                [float(row.ticks) for row in pattern.rows],
+                [-float(row.periods) for row in pattern.rows],
+                0.0,
+            ),
+            (
+                _matrix([[(n + i, f) for i, f in terms] for terms, _ in others], n + q),
+                [0.0] * len(others),
+                [float(limit) for _, limit in others],
+                0.0,
+            ),
+            (_matrix(ends, n + q) * -1.0, [0.0] * len(ends), [0.0] * len(ends), 0.0),
+            (
+                _matrix(ends, n + q),
+                [float(pattern.duration(x)) for x in pattern.tasks],
+                [0.0] * len(ends),
+                -1.0,
+            ),
+        ]
+        rows, right = [], []
+        self.sinks = [not pattern.shop.after[k] for k, _ in pattern.tasks]
+        for body, ticks, limits, through in blocks:
+            ways = np.full(len(ticks), through)
+            if through and not all(self.sinks):
+                ways[self.sinks] = -2.0  # what comes last may come later
+            rate = np.array(ticks)[:, None] / self.least
+            rows.append([body @ self.into, csr_array(rate), csr_array(ways[:, None])])
+            right.append(np.array(limits) - body @ self.shift)
+        self.rows = LinearConstraint(csr_array(block_array(rows)), -np.inf, np.concatenate(right))
+        last = [
+            pattern.column[x] for x, sink in zip(pattern.tasks, self.sinks, strict=True) if sink
+        ]
+        self.last = (_matrix([((c, 1),) for c in last], n + q) @ self.into).sum(axis=0) / len(last)
+        low = np.full(len(self.whole), -most - 1) if even else np.array([0.0] * n + [-most - 1] * q)
+        self.low, self.high = low, np.full(len(self.whole), most)
+
+    def solve(self, period: int, late: float, seconds: float) -> list[int] | None:
+        """Turns of the shortest period; or of the best pattern for a period that is known."""
+        if not self.possible:
+            return None
+        width, rate = len(self.whole), self.least / period if period else 0.0
+        cost = np.append(-late * self.last if period else np.zeros(width), [-1.0, float(rate > 0)])
+        if not period:
+            cost[-1] = 0.0
+        answer = milp(
+            cost,
+            integrality=np.append(self.whole, [0, 0]),
+            bounds=Bounds(
+                np.append(self.low, [rate or self.least / self.pattern.serial(), 0.0]),
+                np.append(self.high, [rate or 1.0, 4 * self.most]),
+            ),
+            constraints=self.rows,
+            options={"time_limit": seconds, "mip_rel_gap": 0.02 if period else 1e-7},
+        )
+        if answer.x is None or answer.x[width] <= 0:
+            return None
+        found = np.where(self.whole, np.round(answer.x[:width]), answer.x[:width])
+        return [round(v) for v in (self.into @ found + self.shift)[self.pattern.num_starts :]]
+
+
 class _Cycle(Exception):
     """Tasks that wait for each other: ticks + P * turns > 0 around a cycle."""
 
@@ -430,10 +498,6 @@ def _matrix(rows: Sequence[Sequence[tuple[int, int]]], width: int) -> csr_array:
         return csr_array((len(rows), width))
     numbers, columns, data = zip(*entries, strict=True)
     return csr_array((data, (numbers, columns)), shape=(len(rows), width))
-
-
-def _turns(rows: Sequence[Row], width: int) -> csr_array:
-    return _matrix([row.turns for row in rows], width)
 
 
 def _cycle(arcs: list[tuple[int, int, int, int]], cause: list[int], node: int) -> tuple[int, int]:
@@ -520,14 +584,11 @@ class PipelinePeriod:
         shop = read_shop(problem)
         return shop if isinstance(shop, str) else None
 
-    def fastest(self, problem: PlanningProblem, options: Options) -> tuple[int, Plan] | None:
-        """Shortest period, ticks, and a plan with it; ``None`` where none is found in time."""
+    def fastest(self, problem: PlanningProblem, options: Options) -> list[tuple[int, Plan]]:
+        """Shortest periods, ticks, each with a plan that repeats itself; empty if none is found."""
         pattern = _pattern(problem, options)
-        found = pattern.search(options.search_s)
-        if found is None:
-            return None
-        period, turns = found
-        return period, pattern.plan(pattern.exact(turns, period), period)
+        found = pattern.search(options.search_s, options.even)
+        return [(period, pattern.plan(pattern.exact(t, period), period)) for period, t in found]
 
     def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
         """Write the model for the given or the shortest period.
@@ -537,8 +598,8 @@ class PipelinePeriod:
         pattern = _pattern(problem, options)
         period = options.period
         if not period:
-            found = pattern.search(options.search_s)
-            period = found[0] if found else pattern.serial()
+            found = pattern.search(options.search_s, options.even)
+            period = found[0][0] if found else pattern.serial()
         return _model(pattern, period, guide)
 
     def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
@@ -597,7 +658,8 @@ def _shop(problem: PlanningProblem) -> Shop:
 
 
 def _pattern(problem: PlanningProblem, options: Options) -> Pattern:
-    return Pattern(_shop(problem), max(1, options.micro_batches), options.mirror)
+    mirror = options.mirror and not options.even
+    return Pattern(_shop(problem), max(1, options.micro_batches), mirror)
 
 
 def _unit(shop: Shop) -> int:
@@ -616,18 +678,19 @@ def _model(pattern: Pattern, period: int, guide: Guide) -> pyo.ConcreteModel:
     m.period = pyo.Var(bounds=(period / unit, period / unit))
     m.value = pyo.Var(bounds=(max(0, guide.bound or 0) / unit, None))
     m.rows = pyo.ConstraintList()
+    m.rows.add(m.period >= period / unit)
     span = pattern.shop.objective is Objective.SPAN
     for row in [*pattern.rows, *(pattern.spans(period, 0) if span else ())]:
         body = sum(f * m.start[c] for c, f in row.starts)
         body += sum(f * period / unit * m.turn[i] for i, f in row.turns)
         if row.value:
             body -= m.value
-        m.rows.add(body + (row.ticks + row.periods * period) / unit <= 0)
+        m.rows.add(body + row.ticks / unit + row.periods * m.period <= 0)
     if not span:
         m.makespan = pyo.ConstraintList()
         for x, last in pattern.lasts():
-            ticks = last * period + pattern.duration(x)
-            m.makespan.add(m.start[pattern.column[x]] + ticks / unit - m.value <= 0)
+            stop = m.start[pattern.column[x]] + pattern.duration(x) / unit
+            m.makespan.add(stop + last * m.period - m.value <= 0)
     m.between = pyo.ConstraintList()
     for terms, limit in [*pattern.triangles, *_scaled(pattern.memory)]:
         if terms:
