@@ -30,7 +30,7 @@ FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.1, 0.3
 BOUND_SHARE = 0.3
 """Part of the time limit for the bound by slots."""
 
-EXPERT_SHARE = 0.15
+EXPERT_SHARE = 0.5
 """Part of the time limit after which no further expert is asked."""
 
 PATTERN_SHARE = 0.4
