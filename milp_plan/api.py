@@ -25,6 +25,8 @@ from milp_plan.cost import Route, route_between, routes, send_choices
 from milp_plan.formulation.columns import Columns, choose, label
 from milp_plan.formulation.lane_memory import LaneMemory
 from milp_plan.formulation.memory_rows import MemoryRows, at_most
+from milp_plan.formulation.period_rates import shortest_periods
+from milp_plan.formulation.period_rows import PeriodCycle, PeriodRows
 from milp_plan.formulation.protocol import (
     Card,
     CompiledModel,
@@ -125,6 +127,8 @@ __all__ = [
     "Operator",
     "OperatorRun",
     "Option",
+    "PeriodCycle",
+    "PeriodRows",
     "Persistent",
     "Placement",
     "Plan",
@@ -179,6 +183,7 @@ __all__ = [
     "schedule_sets",
     "send_choices",
     "serial_ticks",
+    "shortest_periods",
     "spread_levels",
     "time_unit",
     "times",
