@@ -48,14 +48,21 @@ from milp_plan.api import (
     Stretch,
     Values,
     best_times,
-    fits,
+    common_tick,
+    decided_words,
+    is_mirrored,
+    known_shop,
+    machine_image,
+    mirror_image,
+    plan_value,
+    ranks,
     read_shop,
+    serial_ticks,
+    shop_unit,
+    spread_levels,
     value_of,
     words_of,
 )
-
-MOST_UNITS = 5_000
-"""Units of time that the ceiling may have at most."""
 
 PLANNER = "pipeline_order"
 
@@ -67,6 +74,19 @@ class Options:
     levels: int = field(
         default=2, metadata={"help": "head and tail levels per stretch for the work rows"}
     )
+    mirror: bool = field(
+        default=False,
+        metadata={"help": "two mirrored routes run mirrored orders: half the size, proves nothing"},
+    )
+    spread: float = field(
+        default=0.0,
+        metadata={"help": "part of a tick (below 0.5) for early starts among plans equally good"},
+    )
+
+    @property
+    def restricts(self) -> bool:
+        """Whether the model may miss optima of the problem."""
+        return self.mirror
 
 
 class PipelineOrder:
@@ -91,6 +111,10 @@ class PipelineOrder:
             holds = kind.alloc or kind.free
             if holds and not kind.duration and shop.limits[kind.machine] is not None:
                 return f"{kind.name} lasts no time and holds memory"
+        if options.mirror and mirror_image(shop) is None:
+            return "mirror: there are no two routes that are mirror images of each other"
+        if not 0 <= options.spread < 0.5:
+            return f"spread is {options.spread}, expected at least 0 and below 0.5"
         return None
 
     def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
@@ -100,7 +124,7 @@ class PipelineOrder:
     def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
         """Every makespan is a sum of durations and lags; a least span is a whole number."""
         builder = _builder(problem, options, guide)
-        return Scale(builder.unit, builder.grain)
+        return builder.scale
 
     def decode(
         self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
@@ -123,23 +147,32 @@ class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
     def __init__(self, problem: PlanningProblem, options: Options, guide: Guide) -> None:
-        shop = read_shop(problem)
-        assert isinstance(shop, Shop), shop
+        shop = known_shop(problem)
         self.shop, self.options, self.guide = shop, options, guide
         self.problem = problem
         self.span = problem.objective is Objective.SPAN
-        self.ceiling = serial(shop) if guide.cutoff is None else guide.cutoff
-        tick = max(1, gcd(*(k.duration for k in shop.kinds), *(lag for _, _, lag in shop.arcs)))
+        self.ceiling = serial_ticks(shop) if guide.cutoff is None else guide.cutoff
+        tick = common_tick(shop)
         self.grain = 1 if self.span else tick
-        unit = tick
-        while self.ceiling > MOST_UNITS * unit:
-            unit *= 2
-        self.unit = float(unit)
+        self.unit = shop_unit(tick, self.ceiling)
+        self.image = mirror_image(shop, guide.neighbourhood) if options.mirror else None
         self.orders: ShopOrders | None = None
         try:
             self.orders = ShopOrders(shop, self.ceiling, guide.neighbourhood, guide.memory)
         except Contradiction as reason:
             self.contradiction = str(reason)
+
+    @property
+    def scale(self) -> Scale:
+        """A restriction says nothing about the problem's optimum: its slack is everything.
+
+        With a tie-break the objective counts in half units, so that gaps within a grain matter.
+        """
+        slack = self.ceiling / self.unit if self.image is not None else 0.0
+        if not self.options.spread:
+            return Scale(self.unit, self.grain, slack)
+        tie = self.options.spread * self.grain / self.unit
+        return Scale(2 * self.unit, self.grain, (slack + tie) / 2)
 
     # -- model -------------------------------------------------------------------------------
 
@@ -163,29 +196,23 @@ class _Builder:
     def declare(self) -> None:
         """Columns: starts since the machine's anchor within their windows, open orders, value."""
         m, orders, unit = self.m, self.orders, self.unit
-        kinds = self.shop.kinds
-        self.labels = [self.label(k, j) for k, j in orders.names]
-        self.machine = [kinds[k].machine for k, _ in orders.names]
-        lanes = [self.lane(machine) for machine in self.machine]
-        self.low = [int(orders.heads[lane, task]) for task, lane in enumerate(lanes)]
-        self.low = [max(0, low) for low in self.low]
-        self.high = [int(self.latest(task, lane)) for task, lane in enumerate(lanes)]
-        windows = {
-            name: (low / unit, high / unit)
-            for name, low, high in zip(self.labels, self.low, self.high, strict=True)
-        }
-        m.start = pyo.Var(self.labels, bounds=lambda _, name: windows[name])
-        self.start = [m.start[name] for name in self.labels]
+        windows = [orders.window(task) for task in range(len(orders.names))]
+        self.low, self.high = [low for low, _ in windows], [high for _, high in windows]
+        self.represent()
+        shown = sorted(set(self.shown))
+        bounds = {self.labels[t]: (self.low[t] / unit, self.high[t] / unit) for t in shown}
+        m.start = pyo.Var([self.labels[t] for t in shown], bounds=lambda _, name: bounds[name])
+        self.start = [m.start[self.labels[t]] for t in self.shown]
         floor = max(orders.floor, self.guide.bound or 0)
         m.value = pyo.Var(bounds=(floor / unit, max(floor, self.ceiling) / unit))
         if self.span:  # differences of whole numbers have whole solutions for a whole span only
             m.ticks = pyo.Var(domain=pyo.Integers, bounds=(floor, max(floor, self.ceiling)))
             m.whole = pyo.Constraint(expr=m.value * unit == m.ticks)
-            m.anchor = pyo.Var(range(orders.num_lanes), bounds=(0, None))
-        m.objective = pyo.Objective(expr=m.value)
+            anchors = sorted({self.side[lane] for lane in range(orders.num_lanes)})
+            m.anchor = pyo.Var(anchors, bounds=(0, None))
         open_pairs = [
             (u, v)
-            for stretch in orders.stretches
+            for stretch in self.stretches
             for (a, b), signs in stretch.signs.items()
             for i, u in enumerate(stretch.rows[a])
             for j, v in enumerate(stretch.rows[b])
@@ -194,38 +221,51 @@ class _Builder:
         m.before = pyo.Var(
             [(self.labels[u], self.labels[v]) for u, v in open_pairs], domain=pyo.Binary
         )
-        self.before = {(u, v): m.before[self.labels[u], self.labels[v]] for u, v in open_pairs}
+        self.open = {(u, v): m.before[self.labels[u], self.labels[v]] for u, v in open_pairs}
+        self.before = dict(self.open)
+        if self.image is not None:
+            for (u, v), bit in self.open.items():
+                self.before[self.other[u], self.other[v]] = bit
+        m.objective = pyo.Objective(expr=self.target(shown))
 
-    def label(self, kind: int, number: int) -> str:
-        entry = self.shop.kinds[kind]
-        name = entry.members[number]
-        if entry.machine < self.shop.num_devices:
-            return name
-        return f"{name} on {self.shop.machines[entry.machine]}"
+    def represent(self) -> None:
+        """Which task's columns stand for a task: of two mirror images the first's."""
+        orders, image = self.orders, self.image
+        count = len(orders.names)
+        self.labels = [orders.label(task) for task in range(count)]
+        self.machine = [self.shop.kinds[k].machine for k, _ in orders.names]
+        self.side = {lane: lane for lane in range(max(orders.num_lanes, len(self.shop.machines)))}
+        if image is None:
+            self.other = list(range(count))
+        else:
+            self.other = [orders.number[image[k], j] for k, j in orders.names]
+            for machine, other in machine_image(self.shop, image).items():
+                self.side[machine] = min(machine, other)
+        self.shown = [
+            t if self.side[self.machine[t]] == self.machine[t] else self.other[t]
+            for t in range(count)
+        ]
+        self.stretches = [s for s in orders.stretches if self.side[s.machine] == s.machine]
 
-    def lane(self, machine: int) -> int:
-        """The anchor a machine's starts count from: of a channel, the source's."""
-        if not self.span:
-            return 0
-        if machine < self.shop.num_devices:
-            return machine
-        source = self.shop.machines[machine].split("->")[0]
-        return self.shop.machines.index(source)
-
-    def latest(self, task: int, lane: int) -> int:
-        """Latest start since the anchor; transfers can be moved as early as their channel lets."""
-        tail = int(self.orders.tails[lane, task])
-        if tail >= 0:
-            return self.ceiling - tail
-        work = self.shop.work[self.machine[task]]
-        return self.ceiling + work - int(self.orders.duration[task])
+    def target(self, shown: list[int]) -> Any:
+        """The value; with a tie-break, half of it and of a part of a grain for early starts."""
+        m, part = self.m, self.options.spread
+        room = sum(self.high[t] - self.low[t] for t in shown) / self.unit
+        if not part:
+            return m.value
+        each = part * self.grain / self.unit / max(room, 1.0)
+        tie = [each * (self.start[t] - self.low[t] / self.unit) for t in shown]
+        return 0.5 * m.value + 0.5 * pyo.quicksum(tie)
 
     def at(self, task: int, sign: int = 1) -> list[Term]:
         """Terms of a task's start, from time 0."""
         terms: list[Term] = [(sign, self.start[task])]
         if self.span:
-            terms.append((sign, self.m.anchor[self.lane(self.machine[task])]))
+            terms.append((sign, self.anchor(self.orders.lane(self.machine[task]))))
         return terms
+
+    def anchor(self, lane: int) -> Any:
+        return self.m.anchor[self.side[lane]]
 
     def row(self, rows: Any, terms: Sequence[Term], least: float) -> None:
         """Sum of terms >= least."""
@@ -242,37 +282,31 @@ class _Builder:
             return 0.0, [(1.0, self.before[u, v])]
         if (v, u) in self.before:
             return 1.0, [(-1.0, self.before[v, u])]
-        stretch = self.orders.home[u]
-        a, b = int(self.orders.kind[u]), int(self.orders.kind[v])
-        if a == b:
-            return float(u < v), []
-        i, j = stretch.rows[a].index(u), stretch.rows[b].index(v)
-        return float(stretch.sign(a, b)[i, j] == 1), []
+        return float(self.orders.sign(u, v) == 1), []
 
     def precede(self) -> None:
         """Precedence, micro-batch order, and every other order that is certain."""
         self.m.precede = pyo.ConstraintList()
-        for u, v, wait in self.orders.arcs:
+        waits = {(self.shown[u], self.shown[v], wait): None for u, v, wait in self.orders.arcs}
+        for u, v, wait in waits:
             together = self.machine[u] == self.machine[v]
-            if together:
-                if self.low[v] < self.high[u] + wait:
-                    terms = [(1.0, self.start[v]), (-1.0, self.start[u])]
-                    self.row(self.m.precede, terms, wait / self.unit)
-            elif self.span or self.low[v] < self.high[u] + wait:
-                self.row(self.m.precede, _merged(self.at(v), self.at(u, -1)), wait / self.unit)
+            if self.low[v] >= self.high[u] + wait and (together or not self.span):
+                continue  # the windows say so
+            terms = _merged(self.at(v), self.at(u, -1))
+            self.row(self.m.precede, terms, wait / self.unit)
         if self.span:  # through fixed tasks, from where another device starts
             for v, machine in enumerate(self.machine):
                 for lane in range(self.orders.num_lanes):
                     wait = int(self.orders.anchored[lane, v])
-                    if wait >= 0 and lane != self.lane(machine):
-                        terms = [*self.at(v), (-1.0, self.m.anchor[lane])]
+                    if wait >= 0 and lane != self.orders.lane(machine):
+                        terms = _merged(self.at(v), [(-1.0, self.anchor(lane))])
                         self.row(self.m.precede, terms, wait / self.unit)
 
     def order(self) -> None:
         """Who comes first, where that is open."""
         m, unit, orders = self.m, self.unit, self.orders
         m.order = pyo.ConstraintList()
-        for (u, v), bit in self.before.items():
+        for (u, v), bit in self.open.items():
             for first, second, sign in ((u, v, 1), (v, u, -1)):
                 wait = int(orders.duration[first])
                 big = (wait + self.high[first] - self.low[second]) / unit
@@ -285,78 +319,67 @@ class _Builder:
         """Neighbours: earlier tasks of the first kind, and later ones of the second."""
         m = self.m
         m.staircase = pyo.ConstraintList()
-        for stretch in self.orders.stretches:
+        for stretch in self.stretches:
             for (a, b), signs in stretch.signs.items():
                 one, two = stretch.rows[a], stretch.rows[b]
-                for i, u in enumerate(one):
-                    for j, v in enumerate(two):
-                        if signs[i, j]:
-                            continue
-                        if i + 1 < len(one) and not signs[i + 1, j]:
-                            self.row(
-                                m.staircase,
-                                [(1, self.before[u, v]), (-1, self.before[one[i + 1], v])],
-                                0,
-                            )
-                        if j + 1 < len(two) and not signs[i, j + 1]:
-                            self.row(
-                                m.staircase,
-                                [(1, self.before[u, two[j + 1]]), (-1, self.before[u, v])],
-                                0,
-                            )
+                for i, j in zip(*(signs == 0).nonzero(), strict=True):
+                    bit = self.before[one[i], two[j]]
+                    if i + 1 < len(one) and not signs[i + 1, j]:
+                        above = self.before[one[i + 1], two[j]]
+                        self.row(m.staircase, [(1, bit), (-1, above)], 0)
+                    if j + 1 < len(two) and not signs[i, j + 1]:
+                        later = self.before[one[i], two[j + 1]]
+                        self.row(m.staircase, [(1, later), (-1, bit)], 0)
 
     def finish(self) -> None:
         """The value is at least the end of every lane, counted from its anchor."""
         m, orders, unit = self.m, self.orders, self.unit
         m.finish = pyo.ConstraintList()
-        for task in range(len(orders.names)):
+        for task in sorted(set(self.shown)):
             for lane in range(orders.num_lanes):
                 tail = int(orders.ended[lane, task])
                 if tail < 0:
                     continue
                 terms: list[Term] = [(1.0, m.value), *self.at(task, -1)]
                 if self.span:
-                    terms = _merged(terms, [(1.0, m.anchor[lane])])
+                    terms = _merged(terms, [(1.0, self.anchor(lane))])
                 self.row(m.finish, terms, tail / unit)
         if self.span:
             for first in range(orders.num_lanes):
                 for lane in range(orders.num_lanes):
                     wait = int(orders.between[first, lane])
                     if wait > 0 and first != lane:
-                        terms = [(1.0, m.value), (1.0, m.anchor[lane]), (-1.0, m.anchor[first])]
-                        self.row(m.finish, terms, wait / unit)
+                        ends = [(1.0, self.anchor(lane))], [(-1.0, self.anchor(first))]
+                        self.row(m.finish, [(1.0, m.value), *_merged(*ends)], wait / unit)
 
     def work(self) -> None:
         """Work that lies before a task comes after the head of all of it; likewise behind."""
         m = self.m
         m.work_before, m.work_after = pyo.ConstraintList(), pyo.ConstraintList()
-        for stretch in self.orders.stretches:
+        for stretch in self.stretches:
             if len(stretch.rows) > 1:
-                self.work_on(stretch)
+                self.work_on(stretch, m.work_before, {t: self.low[t] for t in stretch.tasks})
+                if stretch.machine < self.shop.num_devices or not self.span:
+                    tails = self.orders.tails[self.orders.lane(stretch.machine)]
+                    rest = {t: int(tails[t] - self.orders.duration[t]) for t in stretch.tasks}
+                    self.work_on(stretch, m.work_after, rest)
 
-    def work_on(self, stretch: Stretch) -> None:
-        m, orders, unit = self.m, self.orders, self.unit
-        lane = self.lane(stretch.machine)
-        tasks = stretch.tasks
-        head = {t: self.low[t] for t in tasks}
-        rest = {t: int(orders.tails[lane, t] - orders.duration[t]) for t in tasks}
-        for level in _levels(head.values(), self.options.levels):
-            chosen = [t for t in tasks if head[t] >= level]
+    def work_on(self, stretch: Stretch, rows: Any, edge: dict[int, int]) -> None:
+        """Rows over the tasks whose head (or tail, for ``work_after``) is at least a level."""
+        after = rows is self.m.work_after
+        for level in spread_levels(edge.values(), self.options.levels):
+            chosen = [t for t in stretch.tasks if edge[t] >= level]
             for task in chosen:
-                sure, terms = self.load([(u, self.sign(u, task)) for u in chosen if u != task])
-                if terms:
-                    terms = [(1.0, self.start[task]), *((-c, v) for c, v in terms)]
-                    self.row(m.work_before, terms, level / unit + sure)
-        if stretch.machine >= self.shop.num_devices and self.span:
-            return
-        for level in _levels(rest.values(), self.options.levels):
-            chosen = [t for t in tasks if rest[t] >= level]
-            for task in chosen:
-                sure, terms = self.load([(u, self.sign(task, u)) for u in chosen if u != task])
-                if terms:
-                    terms = [(1.0, m.value), (-1.0, self.start[task]), *((-c, v) for c, v in terms)]
-                    own = int(orders.duration[task])
-                    self.row(m.work_after, terms, (own + level) / unit + sure)
+                pairs = [(u, (task, u) if after else (u, task)) for u in chosen if u != task]
+                sure, terms = self.load([(u, self.sign(*pair)) for u, pair in pairs])
+                if not terms:
+                    continue
+                own: list[Term] = [(1.0, self.start[task])]
+                if after:
+                    own = [(1.0, self.m.value), (-1.0, self.start[task])]
+                    sure += int(self.orders.duration[task]) / self.unit
+                body = [*own, *((-c, v) for c, v in terms)]
+                self.row(rows, body, level / self.unit + sure)
 
     def load(
         self, signs: Iterable[tuple[int, tuple[float, list[Term]]]]
@@ -371,39 +394,32 @@ class _Builder:
 
     def memory(self) -> None:
         """What is held when a task starts: it and all before it allocate, all before it free."""
-        m, orders = self.m, self.orders
+        m, kinds = self.m, self.shop.kinds
         m.memory = pyo.ConstraintList()
-        for stretch in orders.stretches:
-            memory = orders.memories.get(stretch.machine)
+        for stretch in self.stretches:
+            memory = self.orders.memories.get(stretch.machine)
             if memory is None:
                 continue
-            grain = max(
-                1,
-                gcd(
-                    *(self.shop.kinds[k].alloc for k in memory.net),
-                    *(self.shop.kinds[k].free for k in memory.net),
-                ),
-            )
+            sizes = [size for k in memory.net for size in (kinds[k].alloc, kinds[k].free)]
+            grain = max(1, gcd(*sizes))
             for kind, row in stretch.rows.items():
-                alloc = self.shop.kinds[kind].alloc
-                if not alloc:
-                    continue
-                for place, task in enumerate(row):
-                    low, _ = orders.counts(stretch, kind, place)
-                    held = alloc + sum(memory.net[k] * count for k, count in low.items())
-                    terms: list[Term] = []
-                    for other, others in stretch.rows.items():
-                        if other == kind or not memory.net[other]:
-                            continue
-                        for u in others:
-                            constant, entries = self.sign(u, task)
-                            if entries:
-                                held += int(constant) * memory.net[other]
-                                terms += [(c * memory.net[other] / grain, v) for c, v in entries]
-                    most = held + sum(max(0.0, c) for c, _ in terms) * grain
-                    if most > memory.limit:
-                        room = (memory.limit - held) // grain
-                        self.row(m.memory, [(-c, v) for c, v in terms], -room)
+                for place, task in enumerate(row if kinds[kind].alloc else ()):
+                    low, _ = self.orders.counts(stretch, kind, place)
+                    held = sum(memory.net[k] * count for k, count in low.items())
+                    room = (memory.limit - held - kinds[kind].alloc) // grain
+                    self.hold(stretch, memory.net, task, room, grain)
+
+    def hold(self, stretch: Stretch, net: Any, task: int, room: int, grain: int) -> None:
+        """What open orders put before a task takes at most ``room`` grains."""
+        terms: list[Term] = []
+        for other, others in stretch.rows.items():
+            for u in others if net[other] and other != self.orders.kind[task] else ():
+                constant, entries = self.sign(u, task)
+                if entries:
+                    room -= int(constant) * net[other] // grain
+                    terms += [(-c * net[other] / grain, v) for c, v in entries]
+        if sum(max(0.0, -c) for c, _ in terms) > room:
+            self.row(self.m.memory, terms, -room)
 
     # -- plans -------------------------------------------------------------------------------
 
@@ -412,10 +428,12 @@ class _Builder:
         shop, orders = self.shop, self.orders
         words = words_of(shop, plan)
         starts = best_times(shop, words)
-        known = max(value_of(shop, starts), _claim(shop, plan))
+        known = max(value_of(shop, starts), plan_value(shop, plan))
         if orders is None or known > self.ceiling:
             return None
-        place = _places(words)
+        if self.image is not None and not is_mirrored(shop, self.image, words):
+            return None
+        place = ranks(words)
         m, unit = self.m, self.unit
         anchors = [0] * orders.num_lanes
         if self.span:
@@ -427,9 +445,11 @@ class _Builder:
         if self.span:
             named["ticks"] = {None: round(named["value"][None] * unit)}
             named["anchor"] = {lane: anchors[lane] / unit for lane in m.anchor}
-        for (k, j), name, machine in zip(orders.names, self.labels, self.machine, strict=True):
-            named["start"][name] = (starts[k][j] - anchors[self.lane(machine)]) / unit
-        for u, v in self.before:
+        for task in set(self.shown):
+            k, j = orders.names[task]
+            since = anchors[self.orders.lane(self.machine[task])]
+            named["start"][self.labels[task]] = (starts[k][j] - since) / unit
+        for u, v in self.open:
             first = place[orders.names[u]] < place[orders.names[v]]
             named["before"][self.labels[u], self.labels[v]] = float(first)
         return named
@@ -438,88 +458,30 @@ class _Builder:
         """Words from the open orders; where they are no words, from the starts."""
         if self.orders is None:
             raise FormulationError(f"the model has no solution: {self.contradiction}")
-        self.labels = [self.label(k, j) for k, j in self.orders.names]
+        self.represent()
         words = self.words(values)
-        for line in words:
-            line.sort()
         try:
-            starts = best_times(self.shop, [[k for _, k, _ in line] for line in words])
+            starts = best_times(self.shop, words)
         except Deadlock as reason:
             raise FormulationError(f"the order of tasks is no plan: {reason}") from reason
         return self.shop.plan(starts, PLANNER)
 
-    def words(self, values: Values) -> list[list[tuple[Any, int, int]]]:
-        """Machine -> (rank, kind, number): how many tasks come before, then the start."""
-        orders, shop = self.orders, self.shop
+    def words(self, values: Values) -> list[list[int]]:
+        """Words from the rounded order columns."""
         bits, starts = values.get("before", {}), values.get("start", {})
-        lines: list[list[tuple[Any, int, int]]] = [[] for _ in shop.machines]
-        if self.guide.neighbourhood is not None:
-            for machine, word in enumerate(words_of(shop, self.guide.neighbourhood.plan)):
-                seen: dict[int, int] = {}
-                for rank, k in enumerate(word):
-                    j = seen.get(k, 0)
-                    seen[k] = j + 1
-                    if (k, j) not in orders.number:
-                        lines[machine].append(((rank, 0.0), k, j))
-        for stretch in orders.stretches:
-            first = sum(stretch.before.values())
-            for kind, row in stretch.rows.items():
-                for place, task in enumerate(row):
-                    rank = first + place
-                    for other, others in stretch.rows.items():
-                        if other != kind:
-                            rank += sum(self.comes_first(bits, u, task) for u in others)
-                    start = starts[self.labels[task]]
-                    lines[stretch.machine].append(((rank, start), *orders.names[task]))
-        return lines
 
-    def comes_first(self, bits: Any, u: int, v: int) -> bool:
-        one, two = self.labels[u], self.labels[v]
-        if (one, two) in bits:
-            return bool(bits[one, two] > 0.5)
-        if (two, one) in bits:
-            return not bits[two, one] > 0.5
-        stretch = self.orders.home[u]
-        a, b = int(self.orders.kind[u]), int(self.orders.kind[v])
-        sign = stretch.sign(a, b)[stretch.rows[a].index(u), stretch.rows[b].index(v)]
-        return bool(sign == 1)
+        def comes_first(u: int, v: int) -> bool:
+            one, two = self.labels[self.shown[u]], self.labels[self.shown[v]]
+            if (one, two) in bits:
+                return bits[one, two] > 0.5
+            if (two, one) in bits:
+                return not bits[two, one] > 0.5
+            return self.orders.sign(self.shown[u], self.shown[v]) == 1
 
+        def start(task: int) -> float:
+            return starts[self.labels[self.shown[task]]]
 
-def serial(shop: Shop) -> int:
-    """Ticks within which some best plan ends: everything one after the other."""
-    lag = [max((wait for _, wait in after), default=0) for after in shop.after]
-    return sum((k.duration + wait) * k.count for k, wait in zip(shop.kinds, lag, strict=True))
-
-
-def _claim(shop: Shop, plan: Plan) -> int:
-    """Value of a plan as it is, before its tasks are renamed and moved."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for run in plan.runs:
-        place = run.devices[0]
-        first[place] = min(first.get(place, run.start_ns), run.start_ns)
-        last[place] = max(last.get(place, 0), run.stop_ns)
-    if shop.objective is Objective.SPAN:
-        return max(last[place] - first[place] for place in last)
-    return max(last.values())
-
-
-def _places(words: Sequence[Sequence[int]]) -> dict[tuple[int, int], int]:
-    found: dict[tuple[int, int], int] = {}
-    for word in words:
-        seen: dict[int, int] = {}
-        for rank, kind in enumerate(word):
-            number = seen.get(kind, 0)
-            found[kind, number] = rank
-            seen[kind] = number + 1
-    return found
-
-
-def _levels(numbers: Iterable[int], count: int) -> list[int]:
-    """At most ``count`` of the distinct numbers, spread, smallest first."""
-    distinct = sorted(set(numbers))
-    step = max(1, -(-len(distinct) // count))
-    return distinct[::step]
+        return decided_words(self.orders, self.guide.neighbourhood, comes_first, start)
 
 
 def _merged(one: Sequence[Term], two: Sequence[Term]) -> list[Term]:

@@ -211,7 +211,7 @@ def planted_pipeline(seed: int, objective: Objective | None = None) -> tuple[Pla
     )
     shop = read_shop(problem)
     assert isinstance(shop, Shop), shop
-    words = _random_words(rng, shop)
+    words = planted_words(rng, shop)
     if rng.random() < 0.8:
         tight = dict(zip(shop.machines, memory_peaks(shop, words), strict=True))
         limits: dict[str, int | None] = {n: tight[n] for n in problem.cluster.device_names}
@@ -223,8 +223,8 @@ def planted_pipeline(seed: int, objective: Objective | None = None) -> tuple[Pla
     return problem, replace(plan, fingerprint=problem.fingerprint, **claims)  # type: ignore[arg-type]
 
 
-def _random_words(rng: Random, shop: Shop) -> list[list[int]]:
-    """Start any task whose predecessors have run, again and again."""
+def planted_words(rng: Random, shop: Shop) -> list[list[int]]:
+    """Words of random micro-batch orders: any task runs whose predecessors have run."""
     seen = [0] * len(shop.kinds)
     words: list[list[int]] = [[] for _ in shop.machines]
     while True:

@@ -74,8 +74,12 @@ def word_value(shop: Shop, words: Sequence[Word], below: int | None = None) -> i
     value = most if below is None else min(most, below - 1)
     if not _keeps(shop, waits, devices, value):
         return None
-    while value > least and _keeps(shop, waits, devices, value - 1):
-        value -= 1
+    while least < value:
+        middle = (least + value) // 2
+        if _keeps(shop, waits, devices, middle):
+            value = middle
+        else:
+            least = middle + 1
     return value
 
 
@@ -91,17 +95,15 @@ def _keeps(shop: Shop, waits: Waits, devices: Sequence[Line], span: int) -> bool
 def _relaxed(waits: Waits) -> dict[tuple[int, int], int] | None:
     """Earliest starts; ``None`` if they grow without end."""
     start = dict.fromkeys(waits, 0)
-    most = sum(max(0, wait) for entries in waits.values() for _, wait in entries)
-    while True:
+    for _ in range(len(waits) + 1):
         moved = False
         for name, entries in waits.items():
             least = max((start[before] + wait for before, wait in entries), default=0)
             if least > start[name]:
                 start[name], moved = least, True
-            if least > most:  # a circle
-                return None
         if not moved:
             return start
+    return None
 
 
 def _numbered(word: Word) -> Line:
