@@ -62,7 +62,15 @@ from milp_plan.formulation.sets import (
 from milp_plan.formulation.shop_graph import Stretch, free_tasks
 from milp_plan.formulation.shop_mirror import is_mirrored, machine_image, mirror_image
 from milp_plan.formulation.shop_orders import Contradiction, ShopOrders
-from milp_plan.formulation.shop_words import decided_words, plan_value, ranks, serial_ticks
+from milp_plan.formulation.shop_words import (
+    common_tick,
+    decided_words,
+    known_shop,
+    plan_value,
+    ranks,
+    serial_ticks,
+    shop_unit,
+)
 from milp_plan.formulation.slots import SlotRows, finest_step
 from milp_plan.formulation.symmetry import canonical_devices
 from milp_plan.formulation.units import (
@@ -151,6 +159,7 @@ __all__ = [
     "canonical",
     "canonical_devices",
     "choose",
+    "common_tick",
     "decided_words",
     "devices_at_risk",
     "finest_step",
@@ -164,6 +173,7 @@ __all__ = [
     "interchangeable_devices",
     "intervals",
     "is_mirrored",
+    "known_shop",
     "label",
     "longest_paths",
     "machine_image",
@@ -183,6 +193,7 @@ __all__ = [
     "schedule_sets",
     "send_choices",
     "serial_ticks",
+    "shop_unit",
     "shortest_periods",
     "spread_levels",
     "time_unit",
