@@ -29,7 +29,7 @@ from .tables import Array, Tables
 from .tuning import Costs, Tuning, cheapest
 
 STATIONS = 16
-"""A search may begin anew at this many levels of an earlier one."""
+"""A search may begin anew at this many levels of an earlier one; more in long ones."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Beam:
         self.tables = Tables(arrays)
         self.code = np.random.default_rng(0).integers(1 << 62, size=self.tables.kinds)
         total = self.tables.total
-        self.stations = tuple(sorted({total * i // STATIONS for i in range(1, STATIONS)} - {0}))
+        many = max(STATIONS, total // (2 * self.tables.kinds))
+        self.stations = tuple(sorted({total * i // many for i in range(1, many)} - {0}))
 
     def words(self, order: Sequence[int]) -> list[list[int]]:
         """Words of the whole shop from kinds in the order started."""
@@ -105,6 +106,7 @@ class Beam:
         rng: np.random.Generator,
         *,
         starts: Sequence[Start] = (),
+        until: int | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> list[Found]:
         """Search once, all groups together.
@@ -121,6 +123,9 @@ class Beam:
             Of noise and hashes.
         starts
             Where the groups begin, all at one level; by default with nothing started.
+        until
+            Level to stop at, by default the end: schedules are then not complete, and their value
+            is the end of their last task.
         stop
             Asked at every level; ``True`` ends the search with nothing.
 
@@ -135,7 +140,7 @@ class Beam:
         traces: list[_Trace] = []
         passed: dict[int, States] = {}
         first = len(starts[0].order)
-        for level in range(first, self.tables.total):
+        for level in range(first, self.tables.total if until is None else until):
             if level in self.stations:
                 passed[level] = states
             children = None if stop() else self._children(states, costs.patience)
@@ -157,10 +162,11 @@ class Beam:
     ) -> list[Found]:
         """Best complete schedule of each group."""
         values = (states.busy + self.tables.offset).max(1)
+        done = bool((states.count[0] == self.tables.number).all())  # else the cheapest is first
         found = []
         for group in np.unique(states.group):
             rows = np.flatnonzero(states.group == group)
-            row = best = int(rows[values[rows].argmin()])
+            row = best = int(rows[values[rows].argmin()] if done else rows[0])
             start = starts[int(group)]
             begun = start.order
             kinds: list[int] = []

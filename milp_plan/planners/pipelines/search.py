@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -10,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Objective
-from milp_plan.pipeline import Shop, Words, best_times, fits, value_of
+from milp_plan.pipeline import Shop, Words, best_times, fits, times, value_of
 
 from .arrays import halved, whole
 from .beam import Beam
-from .states import Found, Start
+from .states import Found, Start, root
 from .tuning import Tuning
 
 OnBetter = Callable[[list[list[int]], int], None]
@@ -39,25 +40,37 @@ PROVEN = (
 ELITE = 12
 """Schedules that are remembered."""
 
+WINDOW = (8, 10)
+"""Groups and width of a window."""
+
+OVERHEAD = 60
+"""What a level costs besides its states, in states."""
+
 SHARE = 8
 """A generation should take no more than this part of the time."""
 
 
 @dataclass(frozen=True)
 class _Elite:
+    """A schedule; of two with equal values that with the smaller sum of starts is better."""
+
     value: int
+    sum: int
+    words: list[list[int]]
     tuning: Tuning
     found: Found
 
 
 @dataclass
 class _Pool:
-    """A beam, its best schedules, and (states, seconds) of full runs."""
+    """A beam, its best schedules, (states, seconds) of full runs, their number, and work spent."""
 
     beam: Beam
     elite: list[_Elite] = field(default_factory=list)
     pace: list[tuple[int, float]] = field(default_factory=list)
     done: int = 0
+    full_work: int = 0
+    window_work: int = 0
 
 
 class PipelineSearch:
@@ -109,7 +122,7 @@ class PipelineSearch:
             for pool in self.pools:
                 found = pool.beam.follow(self.words)
                 if found is not None:
-                    pool.elite.append(_Elite(self.value, PROVEN[0], found))
+                    self.keep(pool, found, PROVEN[0], None)
 
     def run(
         self,
@@ -139,9 +152,15 @@ class PipelineSearch:
             pool = self.pools[0]
             if self.done and (not pool.elite or (self.idle > 2 * len(ARMS) and self.done % 4 == 3)):
                 pool = self.pools[-1]
-            self.generation(pool, limit_s, late, on_better)
+            before = self.value
+            if pool.elite and pool.window_work <= self.share() * pool.full_work:
+                self.window(pool, late, on_better)
+            else:
+                self.generation(pool, limit_s, late, on_better)
+                pool.done += 1
+                self.idle += 1
+            self.idle = 0 if self.value < before else self.idle
             self.done += 1
-            pool.done += 1
         return self.words, self.value
 
     def generation(
@@ -164,14 +183,24 @@ class PipelineSearch:
             parents = [self.pick(pool) for _ in range(groups)]
             starts = [parent.found.start(level) for parent in parents]
             tunings = [self.child(pool, parent) for parent in parents]
-        before, begin = self.value, monotonic()
+        level = len(starts[0].order) if starts else 0
+        pool.full_work += (pool.beam.tables.total - level) * (groups * width + OVERHEAD)
+        begin = monotonic()
         targets = [self.target(index) for index in range(groups)]
         run = pool.beam.run(tunings, width, targets, self.rng, starts=starts, stop=late)
         if run and not starts:
             pool.pace.append((groups * width, monotonic() - begin))
         for found in run:
             self.keep(pool, found, tunings[found.group], on_better)
-        self.idle = 0 if self.value < before else self.idle + 1
+
+    def share(self) -> float:
+        """Work for windows, in work for whole searches.
+
+        They improve given words; alone, whole searches are better until they stop improving.
+        """
+        if not self.patient:
+            return 1.0
+        return 0.3 if self.idle > 2 * len(ARMS) else -1.0
 
     def size(self, pool: _Pool, limit_s: float | None) -> tuple[int, int]:
         """Groups and width: few states at first, then as many as the time is good for."""
@@ -193,22 +222,51 @@ class PipelineSearch:
             return ANY
         return self.value - 1
 
-    def keep(self, pool: _Pool, found: Found, tuning: Tuning, on_better: OnBetter | None) -> None:
-        """Remember a schedule."""
-        value = found.value
-        words = pool.beam.words(found.order)
+    def judge(self, words: list[list[int]], on_better: OnBetter | None) -> tuple[int, int]:
+        """Value and sum of starts of words; the best so far are remembered."""
+        starts = times(self.shop, words)
+        total = sum(map(sum, starts))
         if self.shop.objective is Objective.SPAN:
-            value = value_of(self.shop, best_times(self.shop, words))
+            starts = best_times(self.shop, words)
+        value = value_of(self.shop, starts)
         if value < self.value:
             self.words, self.value = words, value
             if on_better is not None:
                 on_better(words, value)
-        elite = pool.elite
-        if any(entry.found.order == found.order for entry in elite):
+        return value, total
+
+    def keep(self, pool: _Pool, found: Found, tuning: Tuning, on_better: OnBetter | None) -> None:
+        """Remember a schedule."""
+        words = pool.beam.words(found.order)
+        value, total = self.judge(words, on_better)
+        if any(entry.words == words for entry in pool.elite):
             return
-        elite.insert(0, _Elite(value, tuning, found))  # of equal ones the newest comes first
-        elite.sort(key=lambda entry: entry.value)
-        del elite[ELITE:]
+        pool.elite.append(_Elite(value, total, words, tuning, found))
+        pool.elite.sort(key=lambda entry: (entry.value, entry.sum))
+        del pool.elite[ELITE:]
+
+    def window(self, pool: _Pool, late: Callable[[], bool], on_better: OnBetter | None) -> None:
+        """Search anew between two levels of a good schedule and go on as it did."""
+        beam, parent = pool.beam, self.pick(pool)
+        level = int(self.rng.choice([0, *beam.stations]))
+        starts = [parent.found.start(level) if level else root(beam.tables)] * WINDOW[0]
+        until = min(level + beam.tables.kinds * int(self.rng.integers(1, 6)), beam.tables.total)
+        pool.window_work += (until - level) * (WINDOW[0] * WINDOW[1] + OVERHEAD)
+        tunings = [self.child(pool, parent) for _ in starts]
+        targets = [ANY if self.shop.objective is Objective.SPAN else parent.value] * len(starts)
+        run = beam.run(tunings, WINDOW[1], targets, self.rng, starts=starts, until=until, stop=late)
+        best = parent.value, parent.sum
+        choice: tuple[list[list[int]], Tuning] | None = None
+        for found in run:
+            words = splice(beam.words(found.order), parent.words)
+            if fits(self.shop, words):
+                judged = self.judge(words, on_better)
+                if judged < best:
+                    best, choice = judged, (words, tunings[found.group])
+        if choice is not None:
+            made = beam.follow(choice[0])
+            if made is not None:
+                self.keep(pool, made, choice[1], None)
 
     # -- tunings -----------------------------------------------------------------------------
 
@@ -294,3 +352,18 @@ def one_by_one(shop: Shop) -> list[list[int]]:
     if not fits(shop, words):
         raise ValueError("memory is too small for one micro-batch")
     return words
+
+
+def splice(begun: Words, words: Words) -> list[list[int]]:
+    """Continue words that were begun in another way: what they have not run, in its old order."""
+    found = []
+    for first, word in zip(begun, words, strict=True):
+        left = Counter(first)
+        rest = []
+        for k in word:
+            if left[k]:
+                left[k] -= 1
+            else:
+                rest.append(k)
+        found.append([*first, *rest])
+    return found

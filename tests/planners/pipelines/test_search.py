@@ -25,6 +25,7 @@ from milp_plan.pipeline import (
 from milp_plan.planners.pipelines import PipelineSearch
 from milp_plan.planners.pipelines.arrays import halved, whole
 from milp_plan.planners.pipelines.beam import Beam
+from milp_plan.planners.pipelines.search import splice
 from milp_plan.planners.pipelines.tails import tail_table
 from milp_plan.planners.pipelines.tuning import Tuning
 
@@ -236,3 +237,18 @@ def test_given_words_are_followed(family: str, transfer: int) -> None:
         assert all(entry.order[:level] == station.order for entry in again)
         finished += len(again)
     assert finished
+
+
+@pytest.mark.parametrize("objective", [Objective.MAKESPAN, Objective.SPAN])
+def test_windows_improve_given_words(objective: Objective) -> None:
+    case = shop("v", 3, 8, REAL, cap=2, transfer=1, objective=objective)
+    poor, before = PipelineSearch(case, 0).run(generations=1)
+    search = PipelineSearch(case, 0, start_words=poor)
+    words, value = search.run(generations=8)
+    assert search.pools[0].window_work > 0
+    assert fits(case, words)
+    assert value == value_of(case, best_times(case, words)) < before
+
+
+def test_spliced_words_keep_their_beginning_and_the_old_order() -> None:
+    assert splice([[2, 1], []], [[1, 1, 2, 2], [3, 4]]) == [[2, 1, 1, 2], [3, 4]]
