@@ -291,7 +291,8 @@ class Session:
                 self._process.stdin.flush()
             ended = _follow(talk, limits, time.perf_counter())
         finally:
-            report = _report(talk, ended, time.perf_counter() - began)
+            seconds = (talk.done or {}).get("seconds", time.perf_counter() - began)
+            report = _report(talk, ended, seconds)  # without starting the process
             if talk.done is None or ended is not None:
                 self._close()
         return report

@@ -208,6 +208,7 @@ def solve(job: Job, stream: _Stream) -> None:
             "objective": value,
             "bound": None if stop is Stop.INFEASIBLE else _finite(dual),
             "row_duals": _row_duals(highs, integer),
+            "seconds": stream.elapsed(),
             "nodes": max(0, int(info.mip_node_count)),
             "message": highs.modelStatusToString(highs.getModelStatus()),
             "version": highs.version(),

@@ -15,15 +15,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
 from milp_plan.core import Objective
 from milp_plan.formulation.slots import SlotRows, finest_step
+from milp_plan.lp import CompiledModel
 from milp_plan.lp.certificate import refutes
-from milp_plan.pipeline.bounds import best_floor
-from milp_plan.pipeline.frames import Frame, frames
+from milp_plan.pipeline.bounds import best_floor, longest_path
+from milp_plan.pipeline.frames import Frame, colours, frames, whole
 from milp_plan.pipeline.shop import Shop
 
 _OPTIONS: dict[str, bool | int | float | str] = {
@@ -42,8 +47,12 @@ FINER = 0.7
 PROBES = 4
 """Horizons tried per distance of points, at most."""
 
-GROWTH = 1.4
+GROWTH = 1.6
 """Solver time grows about like this power of the columns."""
+
+MARGIN = 5e-4
+"""Share by which the next horizon stays below the estimate, so that it can be refuted; four times
+as much at coarse points."""
 
 Progress = Callable[[Bound], None]
 
@@ -197,8 +206,10 @@ class _Search:
         if lower is not None and lower > floor.value:
             self.best = Bound("given", lower, "known before")
         busiest = max(self.shop.work[: self.shop.num_devices], default=1)
+        path = longest_path(self.shop, whole(self.shop)).value
+        period = max(1, busiest, floor.value - path)  # per share of 1; only a first guess
         lines = [
-            _Line(frame, max(1, busiest))
+            _Line(frame, period)
             for frame in frames(self.shop, self.shop.objective is Objective.SPAN)
         ]
         steps = self.steps(lines, max(self.grain, finest or 0))
@@ -218,10 +229,7 @@ class _Search:
 
     def steps(self, lines: list[_Line], finest: int) -> list[int]:
         """Distances of points, coarse ones first, multiples of the grain."""
-        columns = max(
-            sum(map(len, (c.points for c in self.rows(line, self.horizon(), finest).curves)))
-            for line in lines
-        )
+        columns = max(self.ticks(line.frame) for line in lines) / finest
         found = [finest]
         step = float(finest)
         while columns * finest / step > COARSEST:
@@ -229,10 +237,19 @@ class _Search:
             found.append(max(finest, round(step / self.grain) * self.grain))
         return sorted(set(found), reverse=True)
 
+    def ticks(self, frame: Frame) -> int:
+        """Ticks in the windows of all classes of kinds, at the bound's horizon."""
+        kind_of, _ = colours(self.shop, frame.anchor)
+        total = 0
+        for k in map(kind_of.index, set(kind_of)):
+            away = (frame.heads[k] or 0) + (frame.tails[k] or 0) + self.shop.kinds[k].duration
+            total += max(0, self.horizon() - away)
+        return total
+
     def finer(self, steps: list[int]) -> list[int]:
         """What is left of the distances, from the finest on that there is time for."""
         left = steps[1:]
-        for horizons in (4.0, 1.5):
+        for horizons in (3.0, 1.3):
             for index, step in enumerate(reversed(left)):
                 columns = self.columns * steps[0] / step
                 if horizons * self.rate * columns**GROWTH <= self.left():
@@ -261,10 +278,11 @@ class _Search:
             line.guess = line.crossing()
             if not probe.refuted:
                 lowest_open = horizon if lowest_open is None else min(lowest_open, horizon)
-            near = lowest_open is not None and lowest_open - self.horizon() <= step / 2
-            if near and not last:
+            near = step / 50 if last else step / 2
+            if lowest_open is not None and lowest_open - self.horizon() <= near:
                 return
-            following = self.next(line.guess, lowest_open)
+            margin = line.period * (MARGIN if last else 4 * MARGIN)
+            following = self.next(line.guess - margin, lowest_open)
             if following is None or following in line.points:
                 return
             horizon = following
@@ -278,16 +296,17 @@ class _Search:
         return last if last - low <= max(4 * self.grain, 0.01 * low) else low
 
     def next(self, guess: float, lowest_open: int | None) -> int | None:
+        """Next horizon to try: the estimate, between what is refuted and what could not be."""
         low = self.horizon()
-        high = lowest_open - self.grain if lowest_open is not None else None
-        if self.upper is not None:
-            last = (self.upper - 1) // self.grain * self.grain
-            high = last if high is None else min(high, last)
-        target = int(guess) // self.grain * self.grain
-        if guess <= low or (high is not None and high < low):
+        ends = [] if self.upper is None else [(self.upper - 1) // self.grain * self.grain]
+        if lowest_open is not None:
+            ends.append(lowest_open - self.grain)
+            room = lowest_open - low
+            if lowest_open - guess < room / 10:  # the share jumps somewhere in between
+                guess = low + room / 2
+        if guess < low or (ends and min(ends) < low):
             return None
-        target = max(low, target)
-        return target if high is None else min(target, high)
+        return min([max(low, int(guess) // self.grain * self.grain), *ends])
 
     def probe(self, line: _Line, horizon: int, step: int) -> Probe | None:
         """Solve for one horizon; ``None`` when there is no time left."""
@@ -296,17 +315,17 @@ class _Search:
         model = rows.model()
         if self.left() <= 0.05:
             return None
+        scaled, factors = _scaled(model, step)
         report = self.session.solve(
-            model,
+            scaled,
             Limits(time_s=max(0.05, self.left()), threads=self.threads, grace_s=0.5),
             options=_OPTIONS,
         )
         refuted = report.row_duals is not None and refutes(
-            model, -report.row_duals, [1] + [0] * (model.num_columns - 1), rows.boxes
+            model, -report.row_duals * factors, [1] + [0] * (model.num_columns - 1), rows.boxes
         )
         seconds = time.perf_counter() - began
-        if self.probes:  # the first waits for the process to start
-            self.rate = report.seconds / model.num_columns**GROWTH
+        self.rate = report.seconds / model.num_columns**GROWTH
         self.columns = model.num_columns
         share = None if report.objective is None else -report.objective
         probe = Probe(horizon, step, model.num_columns, share, refuted, seconds)
@@ -325,3 +344,16 @@ class _Search:
         self.best = Bound("slots", value, detail)
         if self.on_progress is not None:
             self.on_progress(self.best)
+
+
+def _scaled(model: CompiledModel, step: int) -> tuple[CompiledModel, NDArray[np.float64]]:
+    """The same rows with work counted in steps, and what turns multipliers back.
+
+    Ticks may be millions; the solver's tolerances are made for numbers near 1.
+    """
+    work = np.array([family == "work" for family in model.row_families])
+    factors = np.where(work, 1.0 / step, 1.0)
+    worked = np.array([family == "worked" for family, _ in model.columns])
+    matrix = model.matrix.multiply(factors[:, None]).multiply(np.where(worked, float(step), 1.0))
+    scaled = replace(model, matrix=csr_array(matrix), row_upper=model.row_upper * factors)
+    return scaled, factors
