@@ -48,6 +48,7 @@ from milp_plan.api import (
     interchangeable,
     longest_paths,
     read_offload,
+    residence_bound,
 )
 
 MOST_UNITS = 20_000
@@ -181,15 +182,12 @@ class _Builder:
         while self.horizon > MOST_UNITS * unit:
             unit *= 2
         self.unit = float(unit)
-        self.memory_unit = float(max(1, gcd(*self.sizes())))
+        sizes = [thing.bytes for thing in (*shop.items, *shop.held.values())]
+        self.memory_unit = float(max(1, gcd(*sizes)))
         self.earliest = order.heads
         self.latest = {
             name: self.horizon - order.tails[name] - self.ticks[name] for name in shop.steps
         }
-
-    def sizes(self) -> list[int]:
-        shop = self.shop
-        return [item.bytes for item in shop.items] + [held.bytes for held in shop.held.values()]
 
     def decide_leaving(self) -> dict[str, int | None]:
         """Hold -> 1 or 0 where that is decided, ``None`` where it is a column."""
@@ -238,6 +236,8 @@ class _Builder:
         )
         low = self.guide.bound or 0
         low = max(low, self.order.load_bound() if self.by_time else self.order.work_bound())
+        if self.by_time and self.guide.memory:
+            low = max(low, residence_bound(shop, self.order, travel=self.options.offload))
         m.value = pyo.Var(bounds=(low / unit, self.horizon / unit))
         m.before = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.leave = pyo.Var(
@@ -456,7 +456,7 @@ class _Builder:
             a, b = (x, y) if (x, y) in bits["before"] else (y, x)
             arcs.append((a, b, self.ticks[a]))
         for value, held in moving.items():
-            arcs += [(n, ("out", value), self.ticks[n]) for n in (held.producer,)]
+            arcs.append((held.producer, ("out", value), self.ticks[held.producer]))
             arcs += [(n, ("back", value), self.ticks[n]) for n in held.near]
             arcs.append((("out", value), ("back", value), held.out_ns))
             arcs += [(("back", value), r, held.back_ns) for r in held.readers]

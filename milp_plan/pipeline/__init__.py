@@ -8,6 +8,7 @@ from .offload import HOLD, HOST, Lanes, chain_problem, offload_problem, with_lan
 from .placement import FAMILIES, bidirectional, interleaved, line, place, wave
 from .precedence import Precedence, longest_paths
 from .reading import read_shop, shop_of
+from .residence import residence_bound
 from .shop import TRANSFER, Journey, Kind, Shop
 from .span import best_times
 from .template import BACKWARD, FORWARD, JOINT, WEIGHT, Stage, Template, pipeline_problem, uniform
@@ -60,6 +61,7 @@ __all__ = [
     "place",
     "read_offload",
     "read_shop",
+    "residence_bound",
     "shop_of",
     "times",
     "uniform",

@@ -88,6 +88,20 @@ class Precedence:
         """Whether precedence puts x before y."""
         return bool(self.ancestors[y] & self.bit[x])
 
+    def after(self, name: str) -> int:
+        """Least time from the start of a step to the end of any plan, ticks."""
+        return self.shop.steps[name].ticks + self.tails[name]
+
+    def between(self, name: str) -> dict[str, int]:
+        """Least time from the start of a step to the stop of each that it precedes, and its own."""
+        steps = self.shop.steps
+        found = {name: steps[name].ticks}
+        for other in self.names[self.names.index(name) + 1 :]:
+            waits = [found[b] + lag for b, lag in self.into[other] if b in found]
+            if waits:
+                found[other] = max(waits) + steps[other].ticks
+        return found
+
     def load_bound(self) -> int:
         """Lower bound on the makespan: head + work + tail on a device, over all levels, ticks."""
         best = 0

@@ -18,11 +18,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from milp_plan.api import Guide, Neighbourhood, OffloadShop, Plan, PlanningProblem, read_offload
-from milp_plan.backends import Limits
+from milp_plan.backends import Limits, Stop
 from milp_plan.bounds import best_bound
 from milp_plan.check import verify
 from milp_plan.core import UnsupportedProblemError
 from milp_plan.formulation.registry import get
+from milp_plan.pipeline import Precedence, residence_bound
 from milp_plan.planners.experts.offload import expert_plan, list_schedules
 
 from .model import ModelAnswer, Solver
@@ -171,7 +172,8 @@ def plan_offload(
     formulation = get(FORMULATION).formulation
     assert formulation is not None
     solver = Solver(formulation, formulation.Options())
-    floor = best_bound(problem, time_limit_s=5).value
+    order = Precedence(shop, [])
+    floor = max(best_bound(problem, time_limit_s=5).value, residence_bound(shop, order))
     run = _Run(problem, shop, clock, settings, solver, floor)
     relaxed = _list_schedules(shop)
     for plan in relaxed:
@@ -202,14 +204,16 @@ def _stay(run: _Run, seconds: float) -> Side:
     known = run.value
     formulation = run.solver.formulation
     solver = Solver(formulation, formulation.Options(offload=False))
-    answer = run.solve(solver, Guide(known, run.bound), seconds, start)
+    order = Precedence(run.shop, [])
+    floor = max(floor, residence_bound(run.shop, order, travel=False))
+    answer = run.solve(solver, Guide(known, floor), seconds, start)
     value = run.offer(answer.plan, "stay")
     if value is None or (known is not None and known < value):
         value, plan = known, start
     else:
         plan = answer.plan
     stop = answer.report.stop
-    infeasible = stop.name == "INFEASIBLE" and known is None
+    infeasible = stop is Stop.INFEASIBLE and known is None
     bound = max(floor, answer.bound or 0) if not infeasible else floor
     return Side(plan, value, bound if value is None else min(bound, value), infeasible)
 
@@ -226,7 +230,7 @@ def _near_and_whole(run: _Run, whole_s: float) -> bool:
     guide = Guide(run.value, run.bound)
     answer = run.solve(run.solver, guide, run.clock.left_s, run.plan)
     run.offer(answer.plan, "whole")
-    if answer.report.stop.name == "INFEASIBLE" and run.value is None:
+    if answer.report.stop is Stop.INFEASIBLE and run.value is None:
         return True
     run.bound = max(run.bound, answer.bound or 0)
     if run.value is not None:

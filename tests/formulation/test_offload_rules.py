@@ -11,7 +11,16 @@ from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import FormulationError, Objective
 from milp_plan.lp.from_pyomo import compile_pyomo
-from milp_plan.pipeline import Lanes, chain_problem, offload_problem, place, read_offload, uniform
+from milp_plan.pipeline import (
+    Lanes,
+    Precedence,
+    chain_problem,
+    offload_problem,
+    place,
+    read_offload,
+    residence_bound,
+    uniform,
+)
 from tests.formulation.offload_cases import PAYS, chain, pipeline, serial
 from tests.formulation.solving import formulation, limits_for, optimise, solve_here
 from tests.support.brute import brute_force
@@ -25,6 +34,9 @@ def test_enumeration_agrees(seed: int) -> None:
     solution = optimise("pipeline_offload", problem)
     assert solution.verdict.ok, solution.verdict.violations
     assert solution.verdict.value == found[0]
+    shop = read_offload(problem)
+    assert not isinstance(shop, str)
+    assert 0 < residence_bound(shop, Precedence(shop, [])) <= found[0]
 
 
 @pytest.mark.slow
@@ -35,6 +47,9 @@ def test_enumeration_agrees_on_more(seed: int) -> None:
     assert found is not None
     solution = optimise("pipeline_offload", problem)
     assert solution.verdict.value == found[0]
+    shop = read_offload(problem)
+    assert not isinstance(shop, str)
+    assert residence_bound(shop, Precedence(shop, [])) <= found[0]
 
 
 @pytest.mark.parametrize("seed", PAYS[:2])

@@ -24,6 +24,7 @@ from milp_plan.pipeline import (
     pipeline_problem,
     place,
     read_offload,
+    residence_bound,
     uniform,
 )
 
@@ -254,3 +255,21 @@ def test_circles_are_named() -> None:
     assert longest_paths("abc", [("a", "b", 2), ("b", "c", 3)]) == {"a": 0, "b": 2, "c": 5}
     with pytest.raises(ValueError, match="circle at b"):
         longest_paths("abc", [("b", "c", 0), ("c", "b", 0)])
+
+
+def test_residence_bounds_a_step_from_its_memory() -> None:
+    """Stages 1 and 2 of four; an activation that travels lies there for F, lanes, B and W."""
+    template, activation = uniform(4, 8, (2, 2, 2))
+    found = {}
+    for lane in (1, 2, 4):
+        problem = offload_problem(
+            "bound", template, place("line", 4), Lanes(lane, lane), memory_bytes=activation
+        )
+        shop = shop_of(problem)
+        found[lane] = residence_bound(shop, Precedence(shop, []))
+    assert found == {1: 4 + 8 * 8 + 4, 2: 4 + 8 * 10 + 4, 4: 2 + 8 * 14 + 2}
+    assert residence_bound(shop, Precedence(shop, []), travel=False) == 8 * 18
+    free = dataclasses.replace(problem, cluster=problem.cluster.with_memory(dict.fromkeys(
+        problem.cluster.device_names
+    )))  # fmt: skip
+    assert residence_bound(shop_of(free), Precedence(shop, [])) == 0
