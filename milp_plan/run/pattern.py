@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from milp_plan.core import ComputationGraph, Plan
-from milp_plan.pipeline import Shop, Words, read_shop
+from milp_plan.pipeline import Deadlock, Shop, Words, fits, read_shop, times, value_of
 
 
 def shortened(shop: Shop, counts: Sequence[int]) -> Shop:
@@ -164,9 +164,11 @@ class Splice:
 
     def long(self, words: Words, missing: int | None = None) -> list[list[int]]:
         """Words of the long shop from words of the short one."""
-        times = self.missing if missing is None else missing
+        more = self.missing if missing is None else missing
+        if not more:
+            return [list(word) for word in words]
         return [
-            [*word[:at], *(list(period) * times), *word[at:]]
+            [*word[:at], *(list(period) * more), *word[at:]]
             for word, at, period in zip(words, self.cut, self.cycle, strict=True)
         ]
 
@@ -193,3 +195,81 @@ def splice(shop: Shop, pattern: Pattern) -> Splice:
         periods - kept,
         pattern.period,
     )
+
+
+class Shortener:
+    """Short shops of one shop, each made once."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop, self.counts = shop, route_counts(shop)
+        self.known: dict[int, Shop] = {0: shop}
+
+    def without(self, micro_batches: int) -> Shop:
+        """The shop with fewer micro-batches on every route."""
+        if micro_batches not in self.known:
+            counts = [count - micro_batches for count in self.counts]
+            self.known[micro_batches] = shortened(self.shop, counts)
+        return self.known[micro_batches]
+
+
+def steady(
+    shops: Shortener, expert: Callable[[Shop], Words | None], per_period: int
+) -> Splice | None:
+    """Take the repeating part of an expert schedule, if it has one.
+
+    The expert plans a short shop, and one with a period more: each machine's longer word must be
+    the shorter one with something put in.
+
+    Parameters
+    ----------
+    shops
+        Of any size.
+    expert
+        Words for any number of micro-batches.
+    per_period
+        Micro-batches per period and route.
+    """
+    devices = shops.shop.num_devices
+    spare = max(0, min(shops.counts) - 2 * devices - SPARE) // per_period
+    short = shops.without(spare * per_period)
+    words = expert(short)
+    if words is None or not fits(short, words):
+        return None
+    own = tuple(tuple(word) for word in words)
+    if not spare:
+        return Splice(short, (), (), own, 0, 0)
+    more = shops.without((spare - 1) * per_period)
+    longer = expert(more)
+    if longer is None:
+        return None
+    starts = times(short, words)
+    value = value_of(short, starts)
+    cuts, cycles = [], []
+    for machine, (one, two) in enumerate(zip(words, longer, strict=True)):
+        kinds = short.on_machine[machine]
+        at = sum(1 for k in kinds for start in starts[k] if 2 * start < value)
+        found = _put_in(one, two, at)
+        if found is None:
+            return None
+        cuts.append(found)
+        cycles.append(tuple(two[found : found + len(two) - len(one)]))
+    period = value_of(more, times(more, longer)) - value
+    return Splice(short, tuple(cuts), tuple(cycles), own, spare, period)
+
+
+def _put_in(one: Sequence[int], two: Sequence[int], wanted: int) -> int | None:
+    """Where ``two`` is ``one`` with something put in, as near to a place as can be."""
+    least, most = len(one), 0
+    while most < len(one) and one[most] == two[most]:
+        most += 1
+    while least > 0 and one[least - 1] == two[least - 1 + len(two) - len(one)]:
+        least -= 1
+    return min(max(wanted, least), most) if least <= most else None
+
+
+def value_or_none(shop: Shop, words: Words) -> int | None:
+    """Value of words; ``None`` where they lock each other or do not fit."""
+    try:
+        return value_of(shop, times(shop, words)) if fits(shop, words) else None
+    except Deadlock:
+        return None

@@ -21,9 +21,19 @@ from milp_plan.api import Guide, Neighbourhood, Plan
 from milp_plan.backends import Limits
 from milp_plan.formulation.registry import discover
 from milp_plan.pipeline import Shop, fits, times, value_of, words_of
+from milp_plan.planners.experts import WORDS, v_search
 
 from .model import Solver
-from .pattern import Pattern, Splice, route_counts, shortened, splice
+from .pattern import (
+    Pattern,
+    Shortener,
+    Splice,
+    route_counts,
+    shortened,
+    splice,
+    steady,
+    value_or_none,
+)
 from .refill import refill, reverse, rules
 from .settings import Clock
 
@@ -34,6 +44,10 @@ SEARCH_SHARE = 0.4
 """Part of the time for patterns."""
 
 PLANNER = "periodic"
+MODELS_SHARE, UNROLL_SHARE = 0.4, 0.15
+"""Parts of the time kept for models near the plan where the short shop is small, and else for
+writing the plan down."""
+
 SMALL = 600
 """Tasks of a short shop up to which models of its ends are built."""
 
@@ -41,7 +55,10 @@ WINDOW = 60
 """Operators that such a model may move."""
 
 MODEL_S = 4.0
-ROUNDS, PATIENCE = 600, 60
+MOST_STARTS, QUICK = 5, 12
+"""Starts whose ends are improved a little, and list schedules for that."""
+
+ROUNDS, PATIENCE = 1200, 100
 """List schedules of each end at most, and in a row without success."""
 
 
@@ -70,31 +87,43 @@ def plan_periodic(
     Plan or None
         ``None`` where no pattern was found in time.
     """
-    clock = Clock(limit_s)
+    clock, rng, least = Clock(limit_s), Random(seed), lower_bound(shop)
+    ends = [Ends(found) for found in experts(shop)]
+    ends += [Ends(splice(shop, pattern)) for pattern in patterns(shop, clock)]
     best: tuple[int, list[list[int]]] | None = None
-    ends = [Ends(splice(shop, pattern)) for pattern in patterns(shop, clock)]
-    rng = Random(seed)
-    least = lower_bound(shop)
 
     def report(own: Ends) -> None:
         nonlocal best
         words = own.splice.long(own.words)
-        starts = times(shop, words)
-        value = value_of(shop, starts)
-        if fits(shop, words) and (best is None or value < best[0]):
+        value = value_or_none(shop, words)
+        if value is not None and (best is None or value < best[0]):
             best = value, words
             if on_better is not None:
-                on_better(shop.plan(starts, PLANNER))
+                on_better(shop.plan(times(shop, words), PLANNER))
 
-    for own in ends:
-        own.list_schedules(rng, 12, clock, least)
-    ends.sort(key=Ends.estimate)
-    for own in ends[:1]:
+    for own in sorted(ends, key=Ends.estimate)[:MOST_STARTS]:
+        own.list_schedules(rng, QUICK, clock, least)
         report(own)
+    for own in sorted(ends, key=Ends.estimate)[:2]:
         own.list_schedules(rng, ROUNDS, clock, least)
+        report(own)
+    for own in sorted(ends, key=Ends.estimate)[:1]:
         own.models(rng, clock, seed, threads, least)
         report(own)
     return None if best is None else shop.plan(times(shop, best[1]), PLANNER)
+
+
+def experts(shop: Shop) -> list[Splice]:
+    """Expert schedules that fit and repeat themselves; those that search patterns are left out."""
+    found, shops = [], Shortener(shop)
+    for name, expert in WORDS.items():
+        if name not in v_search.WORDS:
+            for per_period in (1, 2):
+                own = steady(shops, expert, per_period)
+                if own is not None:
+                    found.append(own)
+                    break
+    return found
 
 
 def lower_bound(shop: Shop) -> int:
@@ -173,11 +202,12 @@ class Ends:
     def list_schedules(self, rng: Random, rounds: int, clock: Clock, least: int) -> None:
         """List schedules of both ends, each around the best words so far."""
         cut = self.splice.cut if self.splice.missing else None
+        reserve = MODELS_SHARE if self.short.num_tasks <= SMALL else UNROLL_SHARE
         vain = 0
         for rule in rules(rng, rounds):
             before = self.value
             for back in (False, True):
-                if clock.left_s < 0.3 * clock.time_limit_s or self.estimate() <= least:
+                if clock.left_s < reserve * clock.time_limit_s or self.estimate() <= least:
                     return
                 if back:
                     turned = [word[::-1] for word in self.words]

@@ -25,7 +25,8 @@ from milp_plan.pipeline import (
     uniform,
     value_of,
 )
-from milp_plan.run.pattern import Pattern, route_counts, shortened, splice
+from milp_plan.planners.experts import WORDS
+from milp_plan.run.pattern import Pattern, Shortener, route_counts, shortened, splice, steady
 from milp_plan.run.periodic import Ends, lower_bound, patterns, plan_periodic
 from milp_plan.run.refill import refill, reverse, rules
 from milp_plan.run.settings import Clock
@@ -115,6 +116,25 @@ def test_each_period_adds_its_ticks_to_improved_ends(
     work = max(template.work) // route_counts(template)[0] * pattern.per_period
     if pattern.period == work:  # nobody can be faster than its work
         assert found[1] - found[0] == pattern.period
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "cap"),
+    [("1f1b", "line", 4), ("zb_h1", "line", 4), ("dualpipe", "dualpipe", 5), ("zb_v", "v", 4)],
+)
+def test_experts_repeat_themselves(name: str, family: str, cap: int) -> None:
+    """The expert for many micro-batches is the one for few with periods put in."""
+    case = pipeline(family, 4, 60, cap, (10, 12, 8))
+    found = steady(Shortener(case), WORDS[name], 1)
+    assert found is not None
+    assert found.missing > 5
+    whole = WORDS[name](case)
+    assert whole is not None
+    assert found.long(found.words) == [list(word) for word in whole]
+    ends = Ends(found)
+    assert ends.estimate() == value(case, whole)
+    ends.list_schedules(Random(2), 12, Clock(1e6), 0)
+    assert value(case, found.long(ends.words)) <= value(case, whole)
 
 
 @pytest.mark.parametrize("family", ["line", "v", "dualpipe"])
