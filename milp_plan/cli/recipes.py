@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     from milp_plan.io import Recipe
 
 RECIPE, TABLE, RESULTS, FIGURE = "recipe.toml", "table.md", "table.json", "schedules.png"
+PARTIAL = "table.partial.json"
 
 
 def make_table(folder: Path, *, jobs: int, render: bool) -> Exit:
     """Plan every case (or read what was stored), write table and figure; return the exit code.
+
+    Cases that a run before this one had finished when it was interrupted are not planned again.
 
     Raises
     ------
@@ -31,31 +35,60 @@ def make_table(folder: Path, *, jobs: int, render: bool) -> Exit:
 
     recipe = read_recipe(folder / RECIPE)
     stored = folder / RESULTS
-    rows = _stored(stored, recipe) if render else _planned(recipe, jobs)
-    if not render:
+    if render:
+        rows = _stored(stored, recipe)
+    else:
+        partial = Partial(folder)
+        rows = _planned(recipe, jobs, partial)
         plans = {place: row.pop("plan") for place, row in enumerate(rows)}
         if recipe.figure is not None:
             _draw(recipe, plans[recipe.figure - 1], folder / FIGURE)
         write_atomic(stored, json.dumps(rows, indent=1).encode() + b"\n")
+        partial.path.unlink(missing_ok=True)
     write_atomic(folder / TABLE, _text(recipe, rows, folder).encode())
     say(str(folder / TABLE))
     return Exit.NOT_VALID if any(row["verdict"] == "DISPUTED" for row in rows) else Exit.DONE
 
 
-def _planned(recipe: Recipe, jobs: int) -> list[dict[str, Any]]:
+class Partial:
+    """Rows of a run that is not finished, kept beside the recipe; a changed recipe begins anew."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / PARTIAL
+        self.key = hashlib.sha256((folder / RECIPE).read_bytes()).hexdigest()
+        self.rows: dict[int, dict[str, Any]] = {}
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        if content.get("recipe") == self.key:
+            self.rows = {int(place): row for place, row in content["rows"].items()}
+
+    def add(self, place: int, row: dict[str, Any]) -> None:
+        """Keep a row."""
+        from milp_plan.io import write_atomic
+
+        self.rows[place] = row
+        content = {"recipe": self.key, "rows": self.rows}
+        write_atomic(self.path, json.dumps(content).encode())
+
+
+def _planned(recipe: Recipe, jobs: int, partial: Partial) -> list[dict[str, Any]]:
     from milp_plan.run import Settings
     from milp_plan.run.paper import run_recipe, standing
 
-    done = 0
-
     def tell(place: int, row: dict[str, Any]) -> None:
-        nonlocal done
-        done += 1
+        partial.add(place, row)
         what = f"{row['placement']} {row['stages']} x {row['micro_batches']}"
-        known = f"value {row['value']}, bound {row['bound']}, {standing(row)}"
-        note(f"{done}/{len(recipe.cases)} case {place + 1}: {what}: {known}, {row['seconds']} s")
+        known = f"value {row['value']}, bound {row['bound']}"
+        against = f"{standing(row, 'best_expert')} (expert), {standing(row, 'best_peer')} (peer)"
+        done = f"{len(partial.rows)}/{len(recipe.cases)}"
+        note(f"{done} case {place + 1}: {what}: {known}, {against}, {row['seconds']} s")
 
-    return run_recipe(recipe, Settings(formulation="pipeline_order"), jobs=jobs, on_row=tell)
+    if partial.rows:
+        note(f"{len(partial.rows)} cases were planned before")
+    settings = Settings(formulation="pipeline_order")
+    return run_recipe(recipe, settings, jobs=jobs, known=dict(partial.rows), on_row=tell)
 
 
 def _stored(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
@@ -78,7 +111,7 @@ def _text(recipe: Recipe, rows: list[dict[str, Any]], folder: Path) -> str:
         recipe.title,
         recipe.about,
         rows,
-        [standing(row) for row in rows],
+        [(standing(row, "best_expert"), standing(row, "best_peer")) for row in rows],
         command=f"milp-plan table {folder.as_posix()}",
         figure=picture,
     )

@@ -21,7 +21,7 @@ def paper_table(
     title: str,
     about: str,
     rows: Sequence[Row],
-    standings: Sequence[str],
+    standings: Sequence[tuple[str, str]],
     *,
     command: str,
     figure: str | None = None,
@@ -33,8 +33,8 @@ def paper_table(
     title, about
         Above it.
     rows, standings
-        As ``milp_plan.run.paper`` makes them: data of each case, and ``win``, ``tie``, ``loss`` or
-        ``alone``.
+        As ``milp_plan.run.paper`` makes them: data of each case; ours against the best expert and
+        the best peer (``better``, ``equal``, ``worse`` or ``alone``).
     command
         What makes the table again.
     figure
@@ -48,50 +48,56 @@ def paper_table(
         chosen = [(r, s) for r, s in zip(rows, standings, strict=True) if r["section"] == section]
         lines += ["", f"## {section}", ""] if section else [""]
         lines += _section([row for row, _ in chosen], [standing for _, standing in chosen])
-    sources = dict.fromkeys(source for row in rows for _, _, source in row["peers"])
+    sources = dict.fromkeys((name, source) for row in rows for name, _, source in row["peers"])
     if sources:
-        lines += ["", "Sources of the peers' values:", "", *(f"- {source}" for source in sources)]
+        lines += ["", "Sources of the peers' values:", ""]
+        lines += [f"- {name}: {source}" for name, source in sources]
     return "\n".join(lines) + "\n"
 
 
-def _summary(rows: Sequence[Row], standings: Sequence[str]) -> str:
-    counts = {name: standings.count(name) for name in ("win", "tie", "loss", "alone")}
+def _summary(rows: Sequence[Row], standings: Sequence[tuple[str, str]]) -> str:
     proved = sum(bool(row["proved"]) for row in rows)
-    beatable = [
-        standing
-        for row, standing in zip(rows, standings, strict=True)
-        if row["best_rival"] is not None
-        and row["bound"] is not None
-        and row["best_rival"] > row["bound"]
-    ]
     checked = sum(row["verdict"] == "ok" for row in rows)
-    return (
-        f"{len(rows)} cases: {checked} plans pass the check, {proved} proved optimal; against the "
-        f"best expert or peer {counts['win']} better, {counts['tie']} equal, {counts['loss']} "
-        f"worse, {counts['alone']} without one. Where the best of them is above our bound "
-        f"({len(beatable)} cases) ours is better in {beatable.count('win')}."
-    )
+    said = [f"{len(rows)} cases: {checked} plans pass the check, {proved} are proved optimal."]
+    for place, (rival, key) in enumerate((("expert", "best_expert"), ("peer", "best_peer"))):
+        ours = [standing[place] for standing in standings]
+        if all(standing == "alone" for standing in ours):
+            continue
+        counts = ", ".join(f"{ours.count(word)} {word}" for word in ("better", "equal", "worse"))
+        above = [
+            standing
+            for row, standing in zip(rows, ours, strict=True)
+            if row[key] is not None and row["bound"] is not None and row[key][1] > row["bound"]
+        ]
+        said.append(
+            f"Against the best {rival}: {counts}; where it is above our bound ({len(above)} "
+            f"cases), ours is better in {above.count('better')}."
+        )
+    return " ".join(said)
 
 
-def _section(rows: Sequence[Row], standings: Sequence[str]) -> list[str]:
+def _section(rows: Sequence[Row], standings: Sequence[tuple[str, str]]) -> list[str]:
     experts = list(dict.fromkeys(name for row in rows for name in row["experts"]))
     peers = any(row["peers"] for row in rows)
     heads = ["placement", "devices × micro-batches", "F, B, W, transfer", "memory", "objective"]
     heads += ["work", *experts, "best expert"]
     heads += ["best peer"] if peers else []
-    heads += ["ours", "bound", "bubble", "peak memory", "against the best", "s", "s to best"]
+    heads += ["ours", "bound", "bubble", "peak memory", "against expert"]
+    heads += ["against peer"] if peers else []
+    heads += ["s", "s to best"]
     lines = ["| " + " | ".join(heads) + " |", "|" + " :-- |" * 5 + " --: |" * (len(heads) - 5)]
     for row, standing in zip(rows, standings, strict=True):
         lines.append("| " + " | ".join(_cells(row, standing, experts, peers=peers)) + " |")
     return lines
 
 
-def _cells(row: Row, standing: str, experts: Sequence[str], *, peers: bool) -> list[str]:
+def _cells(
+    row: Row, standing: tuple[str, str], experts: Sequence[str], *, peers: bool
+) -> list[str]:
     chunks = "" if row["chunks"] is None else f", {row['chunks']} chunks"
     half = "" if not row["freed_at_backward"] else f", {row['freed_at_backward']:g} freed at B"
-    value, bound = row["value"], row["bound"]
-    best = "" if row["rival_name"] is None else f" ({row['rival_name']})"
-    expert = row.get("best_expert")
+    value = row["value"]
+    bubble = None if value is None else value - row["work"]
     cells = [
         f"{row['placement']}{chunks}",
         f"{row['stages']} × {row['micro_batches']}",
@@ -100,22 +106,26 @@ def _cells(row: Row, standing: str, experts: Sequence[str], *, peers: bool) -> l
         row["objective"],
         _number(row["work"]),
         *(_number(row["experts"].get(name)) for name in experts),
-        DASH if expert is None else f"{_number(expert[1])} ({expert[0]})",
+        _rival(row["best_expert"]),
     ]
-    if peers:
-        peer = min(row["peers"], key=lambda entry: entry[1], default=None)
-        cells.append(DASH if peer is None else f"{_number(peer[1])} ({peer[0]})")
-    bubble = None if value is None else value - row["work"]
+    cells += [_rival(row["best_peer"])] if peers else []
     cells += [
         f"**{_number(value)}**",
-        f"{_number(bound)}{' proved' if row['proved'] else ''}",
+        f"{_number(row['bound'])}{' proved' if row['proved'] else ''}",
         _number(bubble),
         _number(row["peak_memory"]),
-        standing if standing in ("alone", "tie") else f"{standing}{best}",
-        f"{row['seconds']:.1f}",
-        DASH if row["seconds_to_best"] is None else f"{row['seconds_to_best']:.1f}",
+        standing[0],
     ]
-    return cells
+    cells += [standing[1]] if peers else []
+    return [*cells, f"{row['seconds']:.1f}", _seconds(row["seconds_to_best"])]
+
+
+def _rival(entry: Sequence[Any] | None) -> str:
+    return DASH if entry is None else f"{_number(entry[1])} ({entry[0]})"
+
+
+def _seconds(number: float | None) -> str:
+    return DASH if number is None else f"{number:.1f}"
 
 
 def _number(number: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from typing import Any
 from milp_plan.api import CompiledModel, Formulation, Guide, Plan, PlanningProblem, Scale
 from milp_plan.backends import Limits, SolverReport, TracePoint
 from milp_plan.check import verify
-from milp_plan.core import FormulationError, Verdict
+from milp_plan.core import Finding, FormulationError, InputError, Verdict
+from milp_plan.formulation.registry import Found
 
 from .settings import Clock
 
@@ -194,3 +196,25 @@ def _round_up(bound: float | None, scale: Scale) -> int | None:
         return None
     safe = bound - scale.slack - 1e-6 * max(1.0, abs(bound))
     return max(0, math.ceil(safe * scale.unit / scale.grain) * scale.grain)
+
+
+def make_options(found: Found, given: Any) -> Any:
+    """Build a formulation's options.
+
+    Raises
+    ------
+    InputError
+        A name that is not one of its switches.
+    """
+    assert found.formulation is not None
+    kind = found.formulation.Options
+    known = [entry.name for entry in dataclasses.fields(kind)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InputError(
+            Finding(
+                f"option {n!r}", "no such switch", f"one of {known}", f"see {found.name}'s page"
+            )
+            for n in unknown
+        )
+    return kind(**given)

@@ -78,9 +78,7 @@ def make_row(entry: RecipeCase, built: Built, outcome: Outcome, experts: tuple[s
 
     known = {name: in_units(value) for name, value in outcome.baselines.items()}
     columns = {name: expert_value(name, built) for name in experts}
-    rivals: dict[str, Fraction] = {k: v for k, v in known.items() if v is not None}
-    rivals |= {peer.name: exact(peer.value) for peer in entry.peers}
-    best = min(rivals, key=lambda name: rivals[name], default=None)
+    peers = {peer.name: exact(peer.value) for peer in entry.peers}
     parts: Mapping[str, int] = outcome.verdict.components if outcome.verdict is not None else {}
     peak = parts.get("peak_memory")
     return {
@@ -96,8 +94,7 @@ def make_row(entry: RecipeCase, built: Built, outcome: Outcome, experts: tuple[s
         "work": _plain(Fraction(built.work, scale)),
         "best_expert": _best(known),
         "experts": {name: _plain(value) for name, value in columns.items()},
-        "best_rival": None if best is None else _plain(rivals[best]),
-        "rival_name": best,
+        "best_peer": _best(peers),
         "peers": [[peer.name, _plain(exact(peer.value)), peer.source] for peer in entry.peers],
         "value": _plain(in_units(outcome.value)),
         "makespan": _plain(in_units(parts.get("makespan"))),
@@ -116,6 +113,7 @@ def make_row(entry: RecipeCase, built: Built, outcome: Outcome, experts: tuple[s
 
 
 def _best(known: Mapping[str, Fraction | None]) -> list[Any] | None:
+    """Name and value of the best, if there is one."""
     values = {name: value for name, value in known.items() if value is not None}
     name = min(values, key=lambda entry: values[entry], default=None)
     return None if name is None else [name, _plain(values[name])]
@@ -137,6 +135,7 @@ def run_recipe(
     settings: Settings,
     *,
     jobs: int = 1,
+    known: Mapping[int, Row] | None = None,
     on_row: Callable[[int, Row], None] | None = None,
 ) -> list[Row]:
     """Plan every case of a recipe.
@@ -147,14 +146,17 @@ def run_recipe(
         A case's own time limit counts before the recipe's, and that before the settings'.
     jobs
         Cases at a time, each in its own process.
+    known
+        Rows of cases that need not be planned again, by place.
     on_row
         Called with the place and the row of each case when it is done.
     """
-    rows: dict[int, Row] = {}
+    rows: dict[int, Row] = dict(known or {})
     with ProcessPoolExecutor(max_workers=jobs) as pool:
         waiting = {
             pool.submit(run_case, entry, _settings(settings, recipe, entry), recipe.experts): place
             for place, entry in enumerate(recipe.cases)
+            if place not in rows
         }
         try:
             for done in as_completed(waiting):
@@ -173,11 +175,19 @@ def _settings(settings: Settings, recipe: Recipe, entry: RecipeCase) -> Settings
     return replace(settings, time_limit_s=limit, threads=recipe.threads)
 
 
-def standing(row: Row) -> str:
-    """``win``, ``tie`` or ``loss`` against the best rival; ``alone`` where there is none."""
-    ours, theirs = row["value"], row["best_rival"]
+def standing(row: Row, rival: str) -> str:
+    """``better``, ``equal`` or ``worse`` than a rival, ``alone`` where there is none.
+
+    Parameters
+    ----------
+    row
+        Of a case.
+    rival
+        ``best_expert`` or ``best_peer``.
+    """
+    ours, theirs = row["value"], row[rival]
     if theirs is None:
         return "alone"
-    if ours is None or ours > theirs:
-        return "loss"
-    return "win" if ours < theirs else "tie"
+    if ours is None or ours > theirs[1]:
+        return "worse"
+    return "better" if ours < theirs[1] else "equal"

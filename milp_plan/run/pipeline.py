@@ -6,7 +6,6 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop, TracePoint
@@ -19,7 +18,7 @@ from milp_plan.pipeline import Shop, floors, shop_of
 from milp_plan.planners import Annealing, best_plan
 
 from .compaction import compact
-from .model import ModelAnswer, Solver
+from .model import ModelAnswer, Solver, make_options
 from .polish import FAILURES, Search
 from .record import make_record
 from .settings import AUTO, Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
@@ -102,28 +101,6 @@ def solve(
             return run.outcome()
         except KeyboardInterrupt:  # too late to stop anything: the answer is being written up
             run.stop = Stop.INTERRUPTED
-
-
-def make_options(found: Found, given: Any) -> Any:
-    """Build a formulation's options.
-
-    Raises
-    ------
-    InputError
-        A name that is not one of its switches.
-    """
-    assert found.formulation is not None
-    kind = found.formulation.Options
-    known = [entry.name for entry in dataclasses.fields(kind)]
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise InputError(
-            Finding(
-                f"option {n!r}", "no such switch", f"one of {known}", f"see {found.name}'s page"
-            )
-            for n in unknown
-        )
-    return kind(**given)
 
 
 @dataclass
@@ -423,17 +400,26 @@ class _Run:
             self.bounds = (*self.bounds, bound)
             self.say("bounds", bound.name)
 
-    def use_answer(self, answer: ModelAnswer, planner: str) -> None:
-        """Take plan and bound of an exact model of the original problem."""
+    def use_answer(self, answer: ModelAnswer, cutoff: int | None) -> None:
+        """Take plan and bound of an exact model of the original problem, asked up to a cutoff."""
         self.answer = answer
         self.disputed = self.disputed or answer.disputed
         if answer.report.stop in FAILURES:
             self.say("model", f"{answer.report.stop}: {answer.report.message}")
-        if self.coarsening is None:
-            self.coarsening = Coarsening(self.problem)
-        self.use_bound(answer, self.problem)
-        self.offer(answer.plan, planner, "model")
-        self.stop = answer.report.stop
+        self.stop = self.end_of_limit
+        if answer.disputed:
+            return
+        name = self.solver.formulation.card.name
+        if answer.report.stop is Stop.INFEASIBLE:
+            if cutoff is None:
+                self.infeasible_because = f"{name} has no solution: proved by the solver"
+            else:
+                self.raise_bound(Bound(name, cutoff + 1, f"no plan of value {cutoff} or less"))
+            return
+        self.offer(answer.plan, name, "model")
+        if answer.bound is not None:
+            bound = answer.bound if answer.value is None else min(answer.value, answer.bound)
+            self.raise_bound(Bound(name, bound, "solver's bound"))
 
     def use_bound(self, answer: ModelAnswer, coarse: PlanningProblem) -> None:
         """The model's bound counts when the formulation and stage one are both exact."""

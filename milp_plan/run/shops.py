@@ -18,13 +18,15 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.bounds import Bound
 from milp_plan.pipeline import Shop, Words, best_times, fits, value_of, words_of
 from milp_plan.planners.experts import WORDS
-from milp_plan.planners.pipelines import PipelineSearch
+from milp_plan.planners.pipelines import PipelineSearch, one_by_one
 
 from .model import ModelAnswer, Solver
+from .overtaking import Overtaking
+from .periodic import plan_periodic
 from .settings import Clock, Settings
 from .slot_bound import slot_bound
 
-FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.1, 0.3
+FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.15, 0.3
 """Parts of the time limit for the search over words: before the bound by slots, and after it."""
 
 BOUND_SHARE = 0.3
@@ -42,11 +44,14 @@ MANY_MICRO_BATCHES = 6
 MOST_TASKS_WHOLE = 600
 """Tasks up to which the order model is tried as a whole."""
 
+MOST_TASKS_AFRESH = 2_000
+"""Tasks up to which beams start from nothing; with more they improve the best plan."""
+
 MODEL_SHARE = 0.5
 """Part of the time left for the whole model; neighbourhoods and the search have the rest."""
 
-TURN_S = 4.0
-"""Seconds after which news from elsewhere are looked at."""
+TURN_S = 1.5
+"""Seconds after which the two searches change turns, and news from elsewhere are looked at."""
 
 
 class Host(Protocol):
@@ -81,8 +86,8 @@ class Host(Protocol):
         """Look for a proof that there is no plan."""
         ...
 
-    def use_answer(self, answer: ModelAnswer, planner: str) -> None:
-        """Take plan and bound of the exact model."""
+    def use_answer(self, answer: ModelAnswer, cutoff: int | None) -> None:
+        """Take plan and bound of the exact model, asked for plans up to a cutoff."""
         ...
 
     def polish(self) -> None:
@@ -108,6 +113,7 @@ class ShopRun:
     def __init__(self, host: Host, shop: Shop) -> None:
         self.host, self.shop = host, shop
         self.searching: PipelineSearch | None = None
+        self.overtaking = Overtaking(shop, host.settings.seed)
         self.beside = host.settings.threads > 1
 
     def stages(self) -> None:
@@ -187,47 +193,70 @@ class ShopRun:
                 if fits(self.shop, words):
                     host.baselines[name] = value_of(self.shop, best_times(self.shop, words))
                     found[name] = words
+                    self.overtaking.add(words)
         best = min(found, key=lambda name: host.baselines[name] or 0, default=None)
         if best is not None:
             self.take(found[best], best, "baselines")
+            return
+        try:
+            words = one_by_one(self.shop)
+        except ValueError:  # the search, or the model, says so too
+            return
+        self.overtaking.add(words)
+        self.take(words, "one by one", "baselines")
 
     def search(self, limit_s: float, watch: _Beside | None) -> None:
-        """Search over words, in turns, so that a bound found meanwhile can end it."""
+        """Two searches over words in turns, so that a bound found meanwhile can end them."""
         host = self.host
         end = time.monotonic() + min(limit_s, host.clock.left_s)
+        turn = 0
         while not host.proved and end - time.monotonic() > 0.05:
-            search = self.seeded()
+            seconds = min(TURN_S, end - time.monotonic())
             with host.clock.phase("search"):
-                try:
-                    search.run(
-                        min(TURN_S, end - time.monotonic()),
-                        lambda words, _: self.take(words, "pipeline search", "search"),
-                    )
-                except LookupError:
-                    host.say("search", "no schedule found")
-                    return
+                overtake = turn % 2 == 0 and self.overtaking.elite
+                found = self.overtake(seconds) if overtake else self.beam(seconds)
+            if not (found or self.overtaking.elite):
+                return
             if watch is not None:
                 watch.tell(host)
+            turn += 1
 
-    def seeded(self) -> PipelineSearch:
-        """The search, which knows the best plan and bound of all stages."""
+    def overtake(self, seconds: float) -> bool:
+        """Schedule the best words anew."""
+        host = self.host
+        if host.plan is not None and host.value != self.overtaking.elite[0][0]:
+            self.overtaking.add(words_of(self.shop, host.plan))
+        lower = host.bound.value if host.bound else 0
+
+        def take(words: Words, _: int) -> None:
+            self.take(words, "overtaking", "search")
+
+        self.overtaking.run(seconds, take, lower=lower)
+        return True
+
+    def beam(self, seconds: float) -> bool:
+        """Search by beams; False when not even one micro-batch fits."""
         host = self.host
         if self.searching is None:
-            self.searching = PipelineSearch(self.shop, host.settings.seed)
+            large = self.shop.num_tasks > MOST_TASKS_AFRESH and host.plan is not None
+            start = words_of(self.shop, host.plan) if large and host.plan is not None else None
+            try:
+                self.searching = PipelineSearch(self.shop, host.settings.seed, start)
+            except ValueError as reason:
+                host.say("search", str(reason))
+                return False
+        search = self.searching
         if host.bound is not None:
-            self.searching.lower = max(self.searching.lower, host.bound.value)
-        if host.plan is not None and host.value is not None and host.value < self.searching.value:
-            words = words_of(self.shop, host.plan)
-            self.searching.words, self.searching.value = words, host.value
-        return self.searching
+            search.lower = max(search.lower, host.bound.value)
+        if host.plan is not None and host.value is not None and host.value < search.value:
+            search.words, search.value = words_of(self.shop, host.plan), host.value
+        search.run(seconds, lambda words, _: self.take(words, "pipeline search", "search"))
+        self.overtaking.add(search.words)
+        return True
 
     def repeat(self) -> None:
         """A repeating pattern with its own warm-up and cool-down."""
         host = self.host
-        try:
-            from .periodic import plan_periodic
-        except ImportError:
-            return
         with host.clock.phase("pattern"):
             plan = plan_periodic(
                 self.shop,
@@ -239,20 +268,28 @@ class ShopRun:
         host.offer(plan, "repeating pattern", "pattern")
 
     def solve_whole(self, share: float) -> None:
-        """The exact model of the whole problem, from the best plan."""
+        """Ask the exact model of the whole problem for anything better than the best plan.
+
+        Refuting that is often a matter of windows alone, where a model that starts from the plan
+        itself would have to close the gap by branching.
+        """
         host, settings = self.host, self.host.settings
-        left = host.clock.left_s
-        guide = Guide(host.value, host.bound.value if host.bound else None)
-        limits = Limits(
-            time_s=max(1.0, share * left),
-            nodes=settings.node_limit,
-            gap=min(settings.gap, 1e-6),
-            seed=settings.seed,
-            threads=settings.threads,
-        )
+        end = time.monotonic() + share * host.clock.left_s
         host.say("model", f"{self.shop.num_tasks} tasks")
-        answer = host.solver.run(host.problem, guide, limits, host.clock, start=host.plan)
-        host.use_answer(answer, "pipeline_order")
+        while not host.proved and host.infeasible_because is None:
+            cutoff = None if host.value is None else host.value - 1
+            limits = Limits(
+                time_s=max(1.0, end - time.monotonic()),
+                nodes=settings.node_limit,
+                gap=min(settings.gap, 1e-6),
+                seed=settings.seed,
+                threads=settings.threads,
+            )
+            guide = Guide(cutoff, host.bound.value if host.bound else None)
+            answer = host.solver.run(host.problem, guide, limits, host.clock)
+            host.use_answer(answer, cutoff)
+            if answer.value is None or answer.report.stop is not Stop.PROVED:
+                return
 
 
 class _Beside:
