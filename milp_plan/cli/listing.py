@@ -60,10 +60,14 @@ def _short(reference: str) -> str:
 
 
 def planners() -> list[Row]:
-    """Return heuristics by name."""
-    from milp_plan.planners import PLANNERS, describe
+    """Return heuristics by name: those for any problem, then the schedules of pipelines."""
+    from milp_plan.planners import PLANNERS
+    from milp_plan.planners.experts import EXPERTS
 
-    return [{"name": name, "title": describe(name).rstrip(".")} for name in PLANNERS]
+    return [
+        {"name": name, "title": (planner.__doc__ or "").strip().splitlines()[0].rstrip(".")}
+        for name, planner in (PLANNERS | EXPERTS).items()
+    ]
 
 
 def formats() -> list[Row]:

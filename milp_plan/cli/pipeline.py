@@ -95,12 +95,14 @@ def memories(
 )
 @click.option(
     "--placement",
-    type=click.Choice(["line", "interleaved", "v", "wave", "dualpipe", "all"]),
+    type=click.Choice(["line", "interleaved", "v", "wave", "dualpipe", "free", "all"]),
     default="line",
     show_default=True,
-    help="Which device runs which stages.",
+    help="Which device runs which stages; 'free' lets the planner choose, 'all' tries all others.",
 )
-@click.option("--chunks", type=click.IntRange(min=1), help="Stages per device (interleaved, wave).")
+@click.option(
+    "--chunks", type=click.IntRange(min=1), help="Stages per device (interleaved, wave, free)."
+)
 @click.option(
     "--freed-at-backward",
     type=str,
@@ -165,7 +167,6 @@ def pipeline(
     files = Files(plan_output, instance_output, plot, record_folder)
     files.check(len(chosen))
     settings = run.Settings(
-        formulation="pipeline_order",
         time_limit_s=asked["time_limit"],
         **{key: asked[key] for key in ("node_limit", "rounds", "gap", "seed", "threads")},
     )
@@ -211,7 +212,7 @@ def _cases(
     memory: list[Fraction | None],
     asked: dict[str, Any],
 ) -> list[Case]:
-    from milp_plan.pipeline import place
+    from milp_plan.pipeline import build
     from milp_plan.run.sweep import cases, fitting
 
     families = fitting(model, devices)
@@ -231,7 +232,7 @@ def _cases(
             objective=Objective(asked["objective"]),
         )
         for case in chosen:
-            model.cut(devices, len(place(case.family, devices, case.chunks)[0]))
+            build(case)
     except ValueError as error:
         remedy = "choose another --placement, or fewer --stages or --chunks"
         raise InputError([Finding("placement", str(error), "one that fits", remedy)]) from None

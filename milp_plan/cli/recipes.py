@@ -87,7 +87,7 @@ def _planned(recipe: Recipe, jobs: int, partial: Partial) -> list[dict[str, Any]
 
     if partial.rows:
         note(f"{len(partial.rows)} cases were planned before")
-    settings = Settings(formulation="pipeline_order")
+    settings = Settings()
     return run_recipe(recipe, settings, jobs=jobs, known=dict(partial.rows), on_row=tell)
 
 

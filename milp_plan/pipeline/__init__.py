@@ -1,7 +1,7 @@
 """Pipelines: templates and placements unrolled into problems, and problems read as job shops."""
 
 from .bounds import Floor, floors
-from .case import Built, Case, Model, Number, Piece, build
+from .case import FREE, Built, Case, Model, Number, Piece, build
 from .holds import Held, Hold, OffloadShop, Step, Trips, read_offload
 from .lanes import canonical, interchangeable
 from .offload import HOLD, HOST, Lanes, chain_problem, offload_problem, with_lanes
@@ -18,6 +18,7 @@ __all__ = [
     "BACKWARD",
     "FAMILIES",
     "FORWARD",
+    "FREE",
     "HOLD",
     "HOST",
     "JOINT",

@@ -12,12 +12,15 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import lcm
 
-from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units
+from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
 
 from .placement import place
 from .template import Stage, Template, pipeline_problem
 
 Number = Fraction | int
+
+FREE = "free"
+"""Family of cases whose stages choose their devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,8 @@ class Case:
     Parameters
     ----------
     model, devices, micro_batches, family, chunks
-        What is planned where; see :func:`.placement.place`.
+        What is planned where; see :func:`.placement.place`. Family :data:`FREE` leaves every
+        stage its choice of device.
     memory
         Limit of every device, in the model's units; ``None`` is without limit.
     batch
@@ -164,7 +168,7 @@ class Built:
     bytes_per_unit
         Bytes of the problem per unit of memory of the model.
     work
-        Ticks the busiest device works: makespan less than that is impossible.
+        Ticks the busiest device works at least: less than that no plan takes.
     """
 
     case: Case
@@ -181,8 +185,12 @@ def build(case: Case) -> Built:
     ValueError
         The placement does not exist, or the model cannot be cut for it.
     """
-    routes = place(case.family, case.devices, case.chunks)
-    pieces = case.model.cut(case.devices, len(routes[0]))
+    routes = None
+    stages = case.devices * (case.chunks or 1)
+    if case.family != FREE:
+        routes = place(case.family, case.devices, case.chunks)
+        stages = len(routes[0])
+    pieces = case.model.cut(case.devices, stages)
     pieces = tuple(piece.scaled(case.batch) for piece in pieces)
     times = [t for piece in pieces for t in (piece.forward, piece.backward, piece.weight)]
     time_scale = _denominator([*times, case.model.transfer])
@@ -199,12 +207,20 @@ def build(case: Case) -> Built:
     )
     limit = None if case.memory is None else int(case.memory * size_scale)
     problem = pipeline_problem(
-        case.name, template, routes, memory_bytes=limit, objective=case.objective
+        case.name,
+        template,
+        routes,
+        devices=case.devices,
+        memory_bytes=limit,
+        objective=case.objective,
     )
     return Built(case, problem, size_scale, _work(template, routes, case.devices))
 
 
-def _work(template: Template, routes: Sequence[Sequence[int]], devices: int) -> int:
+def _work(template: Template, routes: Sequence[Sequence[int]] | None, devices: int) -> int:
+    if routes is None:
+        each = sum(s.forward_ns + s.backward_ns + s.weight_ns for s in template.stages)
+        return ceil_div(each * template.micro_batches, devices)
     busy = [0] * devices
     for batch in range(template.micro_batches):
         route = routes[batch * len(routes) // template.micro_batches]

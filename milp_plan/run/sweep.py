@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from milp_plan.core import Plan
-from milp_plan.pipeline import FAMILIES, Built, Case, Model, Number, place
+from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
 
 from .pipeline import solve
 from .settings import Outcome, ProgressHook, Settings
@@ -110,7 +110,7 @@ def cases(
                         devices,
                         count,
                         family,
-                        chunks if family in ("interleaved", "wave") else None,
+                        chunks if family in ("interleaved", "wave", FREE) else None,
                         memory,
                         size,
                         **settings,  # type: ignore[arg-type]

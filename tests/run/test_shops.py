@@ -1,0 +1,101 @@
+"""Pipelines planned in turns: optima, proofs, honest ends."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from milp_plan.backends import Stop
+from milp_plan.check import verify
+from milp_plan.core import Objective, PlanningProblem
+from milp_plan.pipeline import Case, Model, build, shop_of
+from milp_plan.run import Settings, solve
+from tests.support.shops import random_tiny_shop
+from tests.support.words import least_value
+
+
+def case(
+    family: str,
+    devices: int,
+    batches: int,
+    memory: int | None = None,
+    times: tuple[int, int, int] = (1, 1, 1),
+    transfer: int = 0,
+    **more: object,
+) -> PlanningProblem:
+    model = Model.from_share(times, transfer)
+    return build(Case(model, devices, batches, family, memory=memory, **more)).problem  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_tiny_pipelines_are_solved_to_their_optimum(seed: int) -> None:
+    shop = random_tiny_shop(seed)
+    best = least_value(shop)
+    outcome = solve(shop.problem, Settings(time_limit_s=30))
+    assert not outcome.disputed
+    if best is None:
+        assert outcome.plan is None
+        assert outcome.stop is Stop.INFEASIBLE
+        assert outcome.infeasible_because
+        return
+    assert outcome.plan is not None
+    assert verify(shop.problem, outcome.plan).ok
+    assert outcome.value == best
+    assert outcome.bound is not None
+    assert outcome.bound <= best
+
+
+@pytest.mark.parametrize(
+    ("devices", "batches", "makespan"), [(4, 8, 25), (6, 12, 38), (8, 16, 51), (8, 20, 63)]
+)
+def test_half_of_dualpipes_bubble_is_proved(devices: int, batches: int, makespan: int) -> None:
+    """Source: core-problem reference, measured with a constraint solver and by head bounds."""
+    outcome = solve(case("dualpipe", devices, batches, devices + 1), Settings(time_limit_s=60))
+    assert outcome.value == outcome.bound == makespan
+    assert outcome.stop is Stop.PROVED
+
+
+def test_real_times_need_the_search() -> None:
+    problem = case("dualpipe", 4, 8, 5, (10, 12, 7), 1)
+    outcome = solve(problem, Settings(time_limit_s=60))
+    assert outcome.value == outcome.bound == 244
+    assert outcome.value < min(v for v in outcome.baselines.values() if v is not None)
+
+
+def test_the_span_is_shorter_than_the_makespan() -> None:
+    problem = case("line", 4, 8, 8, objective=Objective.SPAN)
+    outcome = solve(problem, Settings(time_limit_s=30))
+    assert outcome.verdict is not None
+    assert outcome.value == outcome.bound == 24
+    assert outcome.verdict.components["makespan"] > 24
+
+
+def test_memory_for_less_than_one_micro_batch_is_proved_infeasible() -> None:
+    problem = case("v", 2, 2, Fraction(1, 2))  # type: ignore[arg-type]
+    outcome = solve(problem, Settings(time_limit_s=30))
+    assert outcome.plan is None
+    assert outcome.stop is Stop.INFEASIBLE
+
+
+def test_nothing_depends_on_the_clock_with_a_node_limit() -> None:
+    problem = case("line", 3, 4, 2, (3, 5, 2), 1)
+    one, two = (solve(problem, Settings(node_limit=50)) for _ in range(2))
+    assert one.plan == two.plan
+    assert one.record["model_hash"] == two.record["model_hash"]
+
+
+def test_channels_that_transfers_hold_are_planned_too() -> None:
+    problem = case("line", 3, 3, 2, (2, 2, 2), 3, channels=True)
+    outcome = solve(problem, Settings(time_limit_s=30))
+    assert outcome.proved
+    assert outcome.verdict is not None
+    assert outcome.verdict.ok
+
+
+def test_a_formulation_named_by_the_user_is_used() -> None:
+    problem = case("line", 2, 2)
+    outcome = solve(problem, Settings(time_limit_s=30, formulation="operator_schedule"))
+    assert outcome.record["formulation"]["name"] == "operator_schedule"
+    assert outcome.value == solve(problem, Settings(time_limit_s=30)).value
+    assert shop_of(problem) is not None
