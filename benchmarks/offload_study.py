@@ -3,7 +3,7 @@
 Two tables. The pipeline table plans one stage per device, with input and weight gradients apart,
 for several memory limits and lane times, once with every activation staying on its device and once
 with activations that may travel to the host and back; idle time is what the makespan exceeds a
-device's work by. The chain table proves the published-style trade-off of one device: twelve layers
+device's work by. The chain table proves the trade-off of one device: twelve layers
 forward and backward, one outbound and one inbound lane.
 
 ``python benchmarks/offload_study.py`` writes ``results/offload.md``, ``.json`` and ``.png``. Plans

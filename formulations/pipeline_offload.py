@@ -272,8 +272,7 @@ class _Builder:
     def stop(self, name: str) -> Any:
         return self.m.start[name] + self.ticks[name] / self.unit
 
-    def stops(self, name: str) -> int:
-        """Latest stop, ticks."""
+    def stops(self, name: str) -> int:  # the latest
         return self.latest[name] + self.ticks[name]
 
     def after_if(
