@@ -18,6 +18,8 @@ COLOURS = {
     "forward": "#0072B2",
     "backward-input": "#E69F00",
     "backward-weight": "#009E73",
+    "backward": "#B8622B",
+    "overlapped": "#8DA0CB",
     "update": "#CC79A7",
     "collective": "#F0E442",
     "transfer": "#56B4E9",
@@ -155,3 +157,9 @@ def write_figure(figure: Figure, path: Path | str) -> Path:
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+def ink(colour: str) -> str:
+    """Black or white, whichever stands out on ``colour`` (luminance after ITU-R BT.709)."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 110 else "white"

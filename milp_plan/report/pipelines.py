@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import MissingFacetError, Plan, PlanningProblem
+from milp_plan.core import MissingFacetError, Operator, Plan, PlanningProblem
 
-from .canvas import axis_label, colours, drawing_style, new_figure, time_scale
+from .canvas import axis_label, colours, drawing_style, ink, new_figure, time_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ _WIDTH = 11.0
 _LANE_INCHES = 0.22
 _PLOT_POINTS = 72 * _WIDTH * 0.88
 _DIGIT_POINTS = 3.6
+_TEXT: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 5.5}
 _MARKS = "osv^D*Px"
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -58,8 +59,8 @@ def schedules(panels: Sequence[Panel]) -> Figure:
     """Draw schedules of pipelines one above the other, on one time axis.
 
     A row per device; each box is an operator with its micro-batch inside, coloured by kind. Boxes
-    of the second half of the micro-batches are hatched where they take another way through the
-    devices (bidirectional placements).
+    of micro-batches that take another way through the devices than the first one (bidirectional
+    placements) are paler.
 
     Raises
     ------
@@ -99,26 +100,34 @@ def _draw(axes: Axes, panel: Panel, fill: dict[str, str], stop: int) -> None:
         end = max(end, run.stop_ns)
         for device in run.devices:
             box = (scale(run.start_ns), scale(run.stop_ns - run.start_ns))
-            axes.broken_barh(
-                [box],
-                (rows[device] - 0.44, 0.88),
-                facecolors=fill[operator.kind],
-                edgecolors="white",
-                linewidth=0.4,
-                hatch="//////" if operator.micro_batch in second else None,
-            )
-            label = "" if operator.micro_batch is None else str(operator.micro_batch)
+            colour = fill[operator.kind]
+            colour = _paler(colour) if operator.micro_batch in second else colour
+            place = (rows[device] - 0.44, 0.88)
+            axes.broken_barh([box], place, facecolors=colour, edgecolors="white", linewidth=0.4)
+            label = _label(operator)
             points = (run.stop_ns - run.start_ns) / stop * _PLOT_POINTS
             if label and len(label) * _DIGIT_POINTS + 1 <= points:
-                axes.text(
-                    box[0] + box[1] / 2, rows[device], label, ha="center", va="center", fontsize=5.5
-                )
+                middle = box[0] + box[1] / 2
+                axes.text(middle, rows[device], label, color=ink(colour), **_TEXT)
     axes.axvline(scale(end), color="black", linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(rows)), list(rows))
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, scale(stop) * 1.01)
     axes.tick_params(axis="y", length=0)
     axes.set_title(panel.title, loc="left")
+
+
+def _paler(colour: str) -> str:
+    """Half way to white."""
+    return "#" + "".join(f"{(int(colour[i : i + 2], 16) + 255) // 2:02x}" for i in (1, 3, 5))
+
+
+def _label(operator: Operator) -> str:
+    """Micro-batch; of operators fused from several, the micro-batches of its parts."""
+    if operator.micro_batch is not None:
+        return str(operator.micro_batch)
+    parts = [part.rpartition("@")[2] for part in operator.name.split("&") if "@" in part]
+    return "+".join(dict.fromkeys(parts))
 
 
 def _second_way(problem: PlanningProblem, plan: Plan) -> set[int]:

@@ -13,6 +13,7 @@ from .canvas import (
     axis_label,
     colours,
     drawing_style,
+    ink,
     new_figure,
     size_scale,
     time_scale,
@@ -133,8 +134,8 @@ def _draw_lanes(axes: Axes, rows: Lanes, time: Scale, fill: Mapping[str, str]) -
             label = _label(bar, bar.length_ns * points_per_tick)
             if label:
                 middle = time(bar.start_ns) + time(bar.length_ns) / 2
-                ink = _ink(fill[bar.kind])
-                axes.text(middle, row, label, color=ink, clip_on=True, **_LABEL)
+                over = ink(fill[bar.kind])
+                axes.text(middle, row, label, color=over, clip_on=True, **_LABEL)
     if rows.transfer:
         axes.axhline(len(rows.compute) - 0.5, color="0.6", linewidth=0.6)
     axes.set_yticks(range(len(rows.all)), [lane.name for lane in rows.all])
@@ -150,12 +151,6 @@ def _label(bar: Bar, points: float) -> str:
         if label and len(label) * _CHARACTER_POINTS + 2 <= points:
             return label
     return ""
-
-
-def _ink(colour: str) -> str:
-    """Black or white, whichever stands out on ``colour`` (luminance after ITU-R BT.709)."""
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 110 else "white"
 
 
 def _draw_legend(figure: Figure, fill: Mapping[str, str]) -> None:
