@@ -113,6 +113,12 @@ def memories(
 @click.option("--joint-backward", is_flag=True, help="Both gradients are one operator.")
 @click.option("--channels", is_flag=True, help="A transfer holds its channel, one at a time.")
 @click.option(
+    "--lane",
+    type=amount,
+    metavar="TIME",
+    help="Activations may leave to the host and return, each way in this time on its own lane.",
+)
+@click.option(
     "--fixed-batch",
     is_flag=True,
     help="More micro-batches are smaller ones: times and activations shrink in proportion.",
@@ -229,6 +235,7 @@ def _cases(
             fixed_batch=asked["fixed_batch"],
             joint_backward=asked["joint_backward"],
             channels=asked["channels"],
+            lane=asked["lane"],
             objective=Objective(asked["objective"]),
         )
         for case in chosen:

@@ -14,7 +14,8 @@ from math import lcm
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
 
-from .placement import place
+from .offload import Lanes, offload_problem
+from .placement import Route, place
 from .template import Stage, Template, pipeline_problem
 
 Number = Fraction | int
@@ -131,6 +132,9 @@ class Case:
         Factor on the size of a micro-batch: times and activations are multiplied by it.
     joint_backward, channels
         One operator for both gradients; transfers hold their channel.
+    lane
+        Time in which an activation leaves to the host, and returns from there, on lanes of each
+        device; ``None`` where it cannot. Transfers then hold their channel.
     objective
         Makespan, or span.
     """
@@ -144,6 +148,7 @@ class Case:
     batch: Number = 1
     joint_backward: bool = False
     channels: bool = False
+    lane: Number | None = None
     objective: Objective = Objective.MAKESPAN
 
     @property
@@ -151,6 +156,7 @@ class Case:
         """Name of the problem: what tells it from its neighbours in a sweep."""
         chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
         memory = "" if self.memory is None else f"-memory{float(self.memory):g}"
+        memory += "" if self.lane is None else f"-lane{float(self.lane):g}"
         span = "-span" if self.objective is Objective.SPAN else ""
         return f"{self.family}{chunks}-{self.devices}x{self.micro_batches}{memory}{span}"
 
@@ -193,7 +199,7 @@ def build(case: Case) -> Built:
     pieces = case.model.cut(case.devices, stages)
     pieces = tuple(piece.scaled(case.batch) for piece in pieces)
     times = [t for piece in pieces for t in (piece.forward, piece.backward, piece.weight)]
-    time_scale = _denominator([*times, case.model.transfer])
+    time_scale = _denominator([*times, case.model.transfer, case.lane or 0])
     sizes = [size for piece in pieces for size in _sizes(piece)]
     memory = [] if case.memory is None else [case.memory]
     size_scale = _denominator([*sizes, *memory])
@@ -206,7 +212,32 @@ def build(case: Case) -> Built:
         units=Units(case.model.time_unit, case.model.size_unit, time_scale),
     )
     limit = None if case.memory is None else int(case.memory * size_scale)
-    problem = pipeline_problem(
+    problem = _problem(case, template, routes, limit, time_scale)
+    return Built(case, problem, size_scale, _work(template, routes, case.devices))
+
+
+def _problem(
+    case: Case,
+    template: Template,
+    routes: Sequence[Route] | None,
+    limit: int | None,
+    time_scale: int,
+) -> PlanningProblem:
+    if case.lane is not None:
+        if routes is None:
+            raise ValueError("stages with lanes to a host need given devices")
+        ticks = int(case.lane * time_scale)
+        if ticks < 1:
+            raise ValueError("a lane takes more than no time")
+        return offload_problem(
+            case.name,
+            template,
+            routes,
+            Lanes(ticks, ticks),
+            memory_bytes=limit,
+            objective=case.objective,
+        )
+    return pipeline_problem(
         case.name,
         template,
         routes,
@@ -214,7 +245,6 @@ def build(case: Case) -> Built:
         memory_bytes=limit,
         objective=case.objective,
     )
-    return Built(case, problem, size_scale, _work(template, routes, case.devices))
 
 
 def _work(template: Template, routes: Sequence[Sequence[int]] | None, devices: int) -> int:

@@ -13,20 +13,18 @@ from milp_plan.bounds import Bound, all_bounds, infeasibility
 from milp_plan.check import verify
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Finding, InputError, UnsupportedProblemError, Verdict
-from milp_plan.formulation.registry import Found, get
-from milp_plan.pipeline import Shop, floors, shop_of
+from milp_plan.formulation.registry import Found
+from milp_plan.pipeline import Shop, floors
 from milp_plan.planners import Annealing, best_plan
 
+from .choice import HOSTS, choose
 from .compaction import compact
 from .model import ModelAnswer, Solver, make_options
+from .offload import plan_offload
 from .polish import FAILURES, Search
 from .record import make_record
-from .settings import AUTO, Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
+from .settings import Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
 from .shops import ShopRun
-
-GENERAL, SHOP = "operator_schedule", "pipeline_order"
-"""Formulations that are chosen where none is named: SHOP for pipelines of identical micro-batches
-on given devices, GENERAL for everything else."""
 
 BOUND_SHARE, BASELINE_SHARE = 0.1, 0.2
 """Parts of the time limit that bounds and baselines may take."""
@@ -79,18 +77,14 @@ def solve(
     InputError
         ``settings.start`` is not a valid plan of this problem, or an option does not exist.
     """
-    shop = shop_of(problem)
-    name = settings.formulation
-    if name == AUTO:
-        name = GENERAL if shop is None else SHOP
-    found = get(name)
+    shop, found = choose(problem, settings.formulation)
     assert found.formulation is not None
     options = make_options(found, settings.options)
     reason = found.formulation.unsupported(problem, options)
     if reason is not None:
         raise UnsupportedProblemError(f"{problem.name}: {found.name} does not apply: {reason}")
     run = _Run(problem, settings, found, Solver(found.formulation, options, settings.solver))
-    run.shop = shop if found.name == SHOP else None
+    run.shop = shop
     run.report = on_progress
     try:
         run.stages()
@@ -137,6 +131,8 @@ class _Run:
         """All stages in order, until nothing is left to do or no time is left."""
         if self.shop is not None:
             self.plan_shop(self.shop)
+        elif self.found.name == HOSTS and not self.repeatable:
+            self.plan_hosts()
         else:
             self.plan_graph()
         if self.infeasible_because is not None:
@@ -153,6 +149,16 @@ class _Run:
         if self.settings.start is not None:
             self.check_start(self.settings.start)
         ShopRun(self, shop).stages()
+
+    def plan_hosts(self) -> None:
+        """Pipelines whose activations may leave to hosts: see :mod:`.offload`."""
+        answer = plan_offload(self.problem, self.settings)
+        self.baselines = {"nothing travels": answer.stay.value, "offload": answer.rule}
+        self.raise_bound(Bound(HOSTS, answer.travel.bound, "residence, or the solver's bound"))
+        self.offer(answer.travel.plan, f"{HOSTS}: {answer.found_by}", "offload")
+        self.stop = self.end_of_limit
+        if answer.travel.infeasible:
+            self.infeasible_because = f"{HOSTS} has no solution: proved by the solver"
 
     def plan_graph(self) -> None:
         """Every other problem."""

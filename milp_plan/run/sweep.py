@@ -49,7 +49,8 @@ class Point:
         verdict = self.outcome.verdict
         if verdict is None or self.outcome.plan is None:
             return None
-        return Fraction(verdict.components["peak_memory"], self.built.bytes_per_unit)
+        limited = [f"peak_memory d{number}" for number in range(self.case.devices)]  # no hosts
+        return Fraction(max(verdict.components[n] for n in limited), self.built.bytes_per_unit)
 
     @property
     def bubble(self) -> Fraction | None:

@@ -84,6 +84,20 @@ def test_more_memory_is_never_worse(tmp_path: Path) -> None:
     assert rows[0]["time"] >= rows[1]["time"] >= rows[2]["time"]
 
 
+def test_activations_may_leave_to_the_host(tmp_path: Path) -> None:
+    stay = answer(tmp_path, "--memory", "1")
+    leave = answer(tmp_path, "--memory", "1", "--lane", "1/2")
+    assert leave["proved"]
+    assert leave["time"] < stay["time"]
+    assert leave["peak_memory"] <= 1  # hosts have no limit, and do not count
+
+
+def test_free_stages_choose_their_devices(tmp_path: Path) -> None:
+    found = answer(tmp_path, "--micro-batches", "1", "--placement", "free")
+    assert found["proved"]
+    assert found["time"] == 5  # on two devices, so that weight gradients run beside the rest
+
+
 def test_smaller_micro_batches_of_a_fixed_batch(tmp_path: Path) -> None:
     arguments = ("--micro-batches", "2,4", "--fixed-batch", "--json")
     result = plan(tmp_path, *arguments)
