@@ -67,7 +67,7 @@ class Options:
     )
     even: int = field(
         default=0,
-        metadata={"help": "1 or 2: every device (every other) runs one cycle, a far smaller model"},
+        metadata={"help": "n: every n-th device does the same, a far smaller model"},
     )
 
 

@@ -9,7 +9,8 @@ Source: Brucker and Kampmeyer 2008 for the form in 1/P; even patterns: this proj
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,63 +27,95 @@ def shortest_periods(
 ) -> list[tuple[int, list[int]]]:
     """Patterns of the shortest period for K: (period, turns) each, the first is the shortest.
 
-    One model in the rate 1/P. With the rate known, two more patterns are looked for: the
-    shortest way through for a micro-batch, and one whose last tasks come as late as they can
-    (at the end of a schedule they fill gaps). ``even`` looks among even patterns
-    (:func:`even_patterns`); of others only one is looked for, because each takes long.
+    One model in the rate 1/P. Of even patterns (:func:`even_patterns`, with ``even`` as stride)
+    each way to change places is tried, and with the best rate known two more are looked for: the
+    shortest way through for a micro-batch, and one whose last tasks come as late as they can (at
+    the end of a schedule they fill gaps).
+
+    Parameters
+    ----------
+    rows
+        Rows of the pattern.
+    seconds
+        For the search of the shortest period; each of the two others gets a quarter more.
+    even
+        0 for all patterns, else every how many devices do the same.
     """
-    model = _Rates(rows, even)
-    found: list[tuple[int, list[int]]] = []
-    for late in (None, 0.0, 0.5) if even else (None,):
-        turns = model.solve(found[0][0] if found else 0, late or 0.0, seconds)
-        period = None if turns is None else rows.shortest(turns, model.least)
-        if turns is not None and period is not None:
-            found.append((period, turns))
-        if not found:
-            break
-    return sorted(found, key=lambda entry: entry[0])
+    models = [_Rates(rows)]
+    if even:
+        places = [even_patterns(rows, even, turned) for turned in _changes(rows)]
+        models = [_Rates(rows, place) for place in places if place is not None]
+    best: tuple[int, list[int], _Rates] | None = None
+    for model in models:
+        if best is None or best[0] > model.least:
+            turns = model.solve(seconds / len(models), most=best[0] if best else None)
+            period = None if turns is None else rows.shortest(turns, model.least)
+            if turns is not None and period is not None and (best is None or period < best[0]):
+                best = period, turns, model
+    if best is None:
+        return []
+    patterns = [(best[0], best[1])]
+    for late in (0.0, 0.5) if even else ():
+        turns = best[2].solve(seconds / 4, period=best[0], late=late)
+        period = None if turns is None else rows.shortest(turns, best[0])
+        if turns is not None and period == best[0]:
+            patterns.append((period, turns))
+    return patterns
 
 
-def even_patterns(
-    rows: PeriodRows, stride: int
-) -> tuple[csr_array, NDArray[np.float64], NDArray[np.int64]] | None:
-    """Starts and turns = matrix @ columns + constant, in periods, for even patterns.
+def _changes(rows: PeriodRows) -> Iterator[dict[str, int]]:
+    """Role -> by how many micro-batches of a period it changes place from device to device."""
+    roles = sorted({kind.role for kind in rows.shop.kinds})
+    for steps in product(range(rows.per_period), repeat=len(roles)):
+        yield dict(zip(roles, steps, strict=True))
 
-    Stages in a row (:func:`runs_of`) start in equal steps along the machines, and every
-    ``stride``-th machine runs its tasks in the same cycle: start = first + machine / stride *
-    (step + whole), with one step for all runs and a whole number of periods for each. Then
-    turns are linear in the machine too, and the number of integers does not depend on how many
-    there are.
+
+Places = tuple[csr_array, NDArray[np.float64], NDArray[np.int64]]
+"""Starts and turns = matrix @ columns + constant, in periods; and which columns are integers."""
+
+
+def even_patterns(rows: PeriodRows, stride: int, turned: Mapping[str, int]) -> Places | None:
+    """Starts and turns of even patterns; ``None`` where stages do not lie evenly.
+
+    Every ``stride``-th machine does what the one before it does, a fixed time later: stages in a
+    row (:func:`runs_of`) start in equal steps, start = first + machine / stride * (step + whole),
+    with one step for all runs and a whole number of periods for each. With several micro-batches
+    per period, the j-th of one machine may be the j + ``turned``-th of the next. So turns are
+    linear in the machine too, and the number of integers does not depend on how many there are.
     """
     passes = list(runs_of(rows.shop))
     home = [sorted(rows.shop.kinds[k].machine for k in run) for run in passes]
     if any(machines != home[0] for machines in home) or rows.images:
         return None
-    rounds, place = rows.per_period, [kind.machine for kind in rows.shop.kinds]
-    group = {
-        (k, j): (number * stride + place[k] % stride) * rounds + j
-        for number, run in enumerate(passes)
-        for k in run
-        for j in range(rounds)
-    }
-    size = len(passes) * stride * rounds
+    rounds, runs = rows.per_period, len(passes) * stride
+    group: dict[tuple[int, int], tuple[int, int, int, float]] = {}
+    for number, run in enumerate(passes):
+        for k in run:
+            kind = rows.shop.kinds[k]
+            own, at = number * stride + kind.machine % stride, kind.machine // stride
+            for j in range(rounds):
+                carry, place = divmod(j - turned.get(kind.role, 0) * at, rounds)
+                group[k, j] = own * rounds + place, own, carry, float(at)
+    size = runs * rounds
     entries: list[tuple[int, int, float]] = []
     pairs: dict[tuple[int, int], int] = {}
     shift = np.zeros(rows.num_starts + rows.num_turns)
     for x in rows.tasks:
-        row, own, at = rows.column[x], group[x], float(place[x[0]] // stride)
-        entries += [(row, own, 1.0), (row, size + own, at)]
-        entries.append((row, 2 * size + place[x[0]] % stride, at))
+        row, (place, own, carry, step) = rows.column[x], group[x]
+        entries += [(row, place, 1.0), (row, size + own, step)]
+        entries.append((row, size + runs + own % stride, step))
+        shift[row] = carry
     for (x, y), index in rows.turn.items():
-        row, at = rows.num_starts + index, float(place[x[0]] // stride)
-        ends, sign = (group[x], group[y]), 1.0
+        row, one, two = rows.num_starts + index, group[x], group[y]
+        ends, sign = (one[0], two[0]), 1.0
+        shift[row] = two[2] - one[2]
         if ends not in pairs and ends[::-1] in pairs:
-            sign, shift[row], ends = -1.0, -1.0, ends[::-1]
-        column = 2 * size + stride + pairs.setdefault(ends, len(pairs))
-        entries += [(row, column, sign)]
-        entries += [(row, size + ends[1], sign * at), (row, size + ends[0], -sign * at)]
+            sign, ends = -1.0, ends[::-1]
+            shift[row] -= 1
+        entries.append((row, size + runs + stride + pairs.setdefault(ends, len(pairs)), sign))
+        entries += [(row, size + two[1], one[3]), (row, size + one[1], -one[3])]
     numbers, columns, data = zip(*entries, strict=True)
-    whole = np.array([0] * size + [1] * size + [0] * stride + [1] * len(pairs))
+    whole = np.array([0] * size + [1] * runs + [0] * stride + [1] * len(pairs))
     return csr_array((data, (numbers, columns)), shape=(len(shift), len(whole))), shift, whole
 
 
@@ -109,16 +142,14 @@ def runs_of(shop: Shop) -> Iterator[list[int]]:
 class _Rates:
     """The pattern divided by its period: columns are starts, turns, the rate, the way through."""
 
-    def __init__(self, pattern: PeriodRows, even: int) -> None:
+    def __init__(self, pattern: PeriodRows, places: Places | None = None) -> None:
         self.pattern, self.least = pattern, pattern.least_period()
         n, q = pattern.num_starts, pattern.num_turns
         self.most = most = float(pattern.most_periods())
         self.into, self.shift = csr_array(identity(n + q)), np.zeros(n + q)
         self.whole = np.array([0] * n + [1] * q)
-        found = even_patterns(pattern, even) if even else None
-        self.possible = not even or found is not None
-        if found is not None:
-            self.into, self.shift, self.whole = found
+        if places is not None:
+            self.into, self.shift, self.whole = places
         ends = [((pattern.column[x], 1),) for x in pattern.tasks]
         others = list(pattern.between_turns())
         blocks: list[tuple[csr_array, list[float], list[float], float]] = [
@@ -158,13 +189,28 @@ class _Rates:
             pattern.column[x] for x, sink in zip(pattern.tasks, self.sinks, strict=True) if sink
         ]
         self.last = (sparse([((c, 1),) for c in last], n + q) @ self.into).sum(axis=0) / len(last)
-        low = np.full(len(self.whole), -most - 1) if even else np.array([0.0] * n + [-most - 1] * q)
+        low = np.array([0.0] * n + [-most - 1] * q)
+        if places is not None:
+            low = np.full(len(self.whole), -most - 1)
         self.low, self.high = low, np.full(len(self.whole), most)
 
-    def solve(self, period: int, late: float, seconds: float) -> list[int] | None:
-        """Turns of the shortest period; or of the best pattern for a period that is known."""
-        if not self.possible:
-            return None
+    def solve(
+        self, seconds: float, *, period: int = 0, late: float = 0.0, most: int | None = None
+    ) -> list[int] | None:
+        """Turns of the shortest period, or of the best pattern for a period that is known.
+
+        Parameters
+        ----------
+        seconds
+            Time limit.
+        period
+            Ticks of the known period; 0 looks for the shortest.
+        late
+            How much it counts that last tasks come late, against the way through.
+        most
+            Only shorter periods are of interest.
+        """
+        longest = self.pattern.serial() if most is None else most
         width, rate = len(self.whole), self.least / period if period else 0.0
         cost = np.append(-late * self.last if period else np.zeros(width), [-1.0, float(rate > 0)])
         if not period:
@@ -173,7 +219,7 @@ class _Rates:
             cost,
             integrality=np.append(self.whole, [0, 0]),
             bounds=Bounds(
-                np.append(self.low, [rate or min(1.0, self.least / self.pattern.serial()), 0.0]),
+                np.append(self.low, [rate or min(1.0, self.least / longest), 0.0]),
                 np.append(self.high, [rate or 1.0, 4 * self.most]),
             ),
             constraints=self.rows,

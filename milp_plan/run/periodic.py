@@ -37,7 +37,15 @@ from .pattern import (
 from .refill import refill, reverse, rules
 from .settings import Clock
 
-ATTEMPTS = ((1, 1, 0.4), (1, 2, 0.4), (1, 0, 0.4), (2, 0, 0.8), (3, 0, 1.0))
+ATTEMPTS = (
+    (1, 1, 0.3),
+    (1, 2, 0.3),
+    (1, 3, 0.3),
+    (2, 3, 0.6),
+    (1, 0, 0.4),
+    (2, 0, 0.7),
+    (3, 0, 1.0),
+)
 """Micro-batches per period, how even, and the share of the time left for patterns."""
 
 SEARCH_SHARE = 0.4
@@ -140,8 +148,8 @@ def lower_bound(shop: Shop) -> int:
 def patterns(shop: Shop, clock: Clock) -> list[Pattern]:
     """Patterns of the shortest periods per micro-batch that were found, the shortest first.
 
-    Even patterns (all devices alike, or every other) are tried first: their models are tiny. Others
-    follow while the period is longer than the work of a machine.
+    Even patterns (every device alike, every second, every third) are tried first: their models are
+    tiny. Others follow while the period is longer than the work of a machine.
     """
     counts = route_counts(shop)
     least = max(sum(shop.kinds[k].duration for k in kinds) for kinds in shop.on_machine)
@@ -151,7 +159,7 @@ def patterns(shop: Shop, clock: Clock) -> list[Pattern]:
     for per_period, even, share in ATTEMPTS:
         left = until - clock.elapsed_s
         if per_period <= min(counts) and left > 0.5 and not (found and _rate(found[0]) <= least):
-            seconds = share * left / (3 if even else 1)  # even ones are solved three times
+            seconds = share * left / (1.5 if even else 1)  # two more patterns of even ones
             options = {"micro_batches": per_period, "even": even, "search_s": seconds}
             found = sorted([*found, *_fastest(small, options)], key=_rate)
     return [pattern for pattern in found if _rate(pattern) == _rate(found[0])][:3]

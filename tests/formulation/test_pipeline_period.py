@@ -188,6 +188,16 @@ def test_two_micro_batches_per_period_can_be_needed() -> None:
     assert (one, two) == (4, 6)
 
 
+def test_even_patterns_change_places_to_use_less_memory() -> None:
+    """Every third device alike, two micro-batches that change places: no bubble in 6 of 8."""
+    problem = pipeline("line", 8, 16, 6)
+    assert PERIOD.fastest(problem, PERIOD.Options(even=1)) == []
+    found = PERIOD.fastest(problem, PERIOD.Options(micro_batches=2, even=3))
+    assert found[0][0] == 6
+    for _, plan in found:
+        assert verify(problem, plan).ok
+
+
 def test_patterns_of_lengths_without_a_common_tick() -> None:
     """Measured times of the zero-bubble paper (arXiv 2401.10241): no bubble in steady state."""
     problem = pipeline("line", 8, 16, 8, (29718, 29444, 19927), 527)
