@@ -162,9 +162,11 @@ class _Run:
 
     def plan_graph(self) -> None:
         """Every other problem."""
-        self.find_bounds()
+        self.say("bounds")
+        self.look_for_obstacle()
         if self.infeasible_because is not None:
             return
+        self.find_bounds()
         self.find_baselines()
         if not self.proved:
             self.choose_coarsening()
@@ -220,11 +222,7 @@ class _Run:
     # -- stages ------------------------------------------------------------------------------
 
     def find_bounds(self) -> None:
-        """Bounds on the original problem, or the proof that there is no plan."""
-        self.say("bounds")
-        self.look_for_obstacle()
-        if self.infeasible_because is not None:
-            return
+        """Bounds on the original problem."""
         with self.clock.phase("bounds"):
             self.bounds = all_bounds(self.problem, self.limit(BOUND_SHARE))
         self.bound = max(self.bounds, key=lambda bound: bound.value)
@@ -416,15 +414,17 @@ class _Run:
         if answer.disputed:
             return
         name = self.solver.formulation.card.name
+        self.offer(answer.plan, name, "model")
+        if getattr(self.solver.options, "restricts", False):
+            return  # a switch left out plans: nothing is proved
         if answer.report.stop is Stop.INFEASIBLE:
             if cutoff is None:
                 self.infeasible_because = f"{name} has no solution: proved by the solver"
             else:
                 self.raise_bound(Bound(name, cutoff + 1, f"no plan of value {cutoff} or less"))
-            return
-        self.offer(answer.plan, name, "model")
-        if answer.bound is not None:
-            bound = answer.bound if answer.value is None else min(answer.value, answer.bound)
+        elif answer.bound is not None:
+            most = [answer.value, None if cutoff is None else cutoff + 1]
+            bound = min([answer.bound, *(limit for limit in most if limit is not None)])
             self.raise_bound(Bound(name, bound, "solver's bound"))
 
     def use_bound(self, answer: ModelAnswer, coarse: PlanningProblem) -> None:

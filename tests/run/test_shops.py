@@ -99,3 +99,15 @@ def test_a_formulation_named_by_the_user_is_used() -> None:
     assert outcome.record["formulation"]["name"] == "operator_schedule"
     assert outcome.value == solve(problem, Settings(time_limit_s=30)).value
     assert shop_of(problem) is not None
+
+
+def test_a_switch_that_leaves_out_plans_proves_nothing() -> None:
+    problem = case("dualpipe", 2, 2, None, (1, 2, 1), 1)
+    whole = solve(problem, Settings(time_limit_s=30))
+    settings = Settings(time_limit_s=30, formulation="pipeline_order", options={"mirror": True})
+    mirrored = solve(problem, settings)
+    assert whole.proved
+    assert mirrored.value is not None
+    assert mirrored.bound is not None
+    assert mirrored.bound <= whole.value  # type: ignore[operator]
+    assert mirrored.bound_name != "pipeline_order"
