@@ -9,7 +9,6 @@ from milp_plan.planners import PLANNERS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 
-
 ENUMERATED = [entry for entry in Objective if entry is not Objective.SPAN]
 """Objectives the oracle enumerates: the least span may need schedules that are not active."""
 
