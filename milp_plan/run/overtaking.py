@@ -1,19 +1,21 @@
 """Local search over words by scheduling them anew: see :mod:`.refill`.
 
 Starts from several words at once (expert schedules, plans of other stages) and keeps the best few.
-Each round takes one of them, a rule, and a direction of time, and refills it. A round costs one
-list schedule, so the search also suits thousands of tasks.
+Each round takes one of them, a rule, and a direction of time, and refills it: new best words with
+every rule without noise first, then any of the best few by chance. A round costs one list schedule,
+so the search also suits thousands of tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 from random import Random
 from time import monotonic
 
 from milp_plan.pipeline import Shop, Words, best_times, fits, value_of
 
-from .refill import refill, reverse, rules
+from .refill import Rule, refill, reverse, rules
 
 ELITE = 9
 """Words that are remembered."""
@@ -23,6 +25,9 @@ GREED = 0.7
 
 RULES = 40
 """Rules that rounds choose from."""
+
+BATCH = 4
+"""Rounds that words get in a row; those of least value come first, then the next words."""
 
 
 class Overtaking:
@@ -40,13 +45,23 @@ class Overtaking:
         self.shop, self.reversed = shop, reverse(shop)
         self.rng = Random(seed)
         self.rules = rules(self.rng, RULES)
+        self.plain = [rule for rule in self.rules if not rule.noise]
         self.elite: list[tuple[int, list[list[int]]]] = []
+        self.due: list[tuple[int, int, int, list[list[int]], Rule, bool]] = []
+        self.planned = 0
 
     def add(self, words: Words) -> None:
         """Remember words that fit, if they are among the best."""
-        self._keep([list(word) for word in words])
+        self._keep([list(word) for word in words], given=True)
 
-    def _keep(self, words: list[list[int]]) -> bool:
+    def _plan(self, value: int, words: list[list[int]]) -> None:
+        """Make every rule without noise, both ways, due for these words."""
+        ways = [(rule, turned) for rule in self.plain for turned in (False, True)]
+        for number, (rule, turned) in enumerate(ways):
+            heappush(self.due, (number // BATCH, value, self.planned, words, rule, turned))
+            self.planned += 1
+
+    def _keep(self, words: list[list[int]], given: bool = False) -> bool:
         """Whether the words are the best."""
         value = value_of(self.shop, best_times(self.shop, words))
         if any(words == known for _, known in self.elite):
@@ -54,7 +69,10 @@ class Overtaking:
         self.elite.append((value, words))
         self.elite.sort(key=lambda entry: entry[0])
         del self.elite[ELITE:]
-        return self.elite[0][1] is words
+        best = self.elite[0][1] is words
+        if best or given:
+            self._plan(value, words)
+        return best
 
     def run(
         self,
@@ -89,11 +107,15 @@ class Overtaking:
     def round(self) -> bool:
         """Refill one of the elite; whether it is better than all before."""
         rng = self.rng
-        place = min(int(rng.expovariate(GREED)), len(self.elite) - 1)
-        words, rule = self.elite[place][1], rng.choice(self.rules)
-        if rng.random() < 0.5:
-            found = refill(self.shop, words, rule, rng)
+        if self.due:
+            *_, words, rule, turned = heappop(self.due)
         else:
-            turned = refill(self.reversed, [word[::-1] for word in words], rule, rng)
-            found = [word[::-1] for word in turned]
+            place = min(int(rng.expovariate(GREED)), len(self.elite) - 1)
+            words, rule = self.elite[place][1], rng.choice(self.rules)
+            turned = rng.random() < 0.5
+        if turned:
+            back = refill(self.reversed, [word[::-1] for word in words], rule, rng)
+            found = [word[::-1] for word in back]
+        else:
+            found = refill(self.shop, words, rule, rng)
         return fits(self.shop, found) and self._keep(found)
