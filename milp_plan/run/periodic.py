@@ -22,6 +22,7 @@ from milp_plan.backends import Limits
 from milp_plan.formulation.registry import discover
 from milp_plan.pipeline import Shop, fits, times, value_of, words_of
 from milp_plan.planners.experts import WORDS, v_search
+from milp_plan.planners.pipelines.refill import refill, reverse, rules
 
 from .model import Solver
 from .pattern import (
@@ -34,7 +35,6 @@ from .pattern import (
     steady,
     value_or_none,
 )
-from .refill import refill, reverse, rules
 from .settings import Clock
 
 ATTEMPTS = (

@@ -18,10 +18,9 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.bounds import Bound
 from milp_plan.pipeline import Shop, Words, best_times, fits, value_of, words_of
 from milp_plan.planners.experts import WORDS
-from milp_plan.planners.pipelines import PipelineSearch, one_by_one
+from milp_plan.planners.pipelines import Overtaking, PipelineSearch, one_by_one
 
 from .model import ModelAnswer, Solver
-from .overtaking import Overtaking
 from .periodic import plan_periodic
 from .settings import Clock, Settings
 from .slot_bound import slot_bound

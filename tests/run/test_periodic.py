@@ -26,9 +26,9 @@ from milp_plan.pipeline import (
     value_of,
 )
 from milp_plan.planners.experts import WORDS
+from milp_plan.planners.pipelines.refill import refill, reverse, rules
 from milp_plan.run.pattern import Pattern, Shortener, route_counts, shortened, splice, steady
 from milp_plan.run.periodic import Ends, lower_bound, patterns, plan_periodic
-from milp_plan.run.refill import refill, reverse, rules
 from milp_plan.run.settings import Clock
 
 PERIOD: Any = get("pipeline_period").formulation

@@ -1,5 +1,6 @@
-"""Search for pipeline schedules: beams over the words of a shop."""
+"""Search for pipeline schedules over the words of a shop: beams, and scheduling words anew."""
 
+from .overtaking import Overtaking
 from .search import PipelineSearch, one_by_one
 
-__all__ = ["PipelineSearch", "one_by_one"]
+__all__ = ["Overtaking", "PipelineSearch", "one_by_one"]
