@@ -202,6 +202,9 @@ def expert_plan(shop: OffloadShop) -> Plan | None:
 
 @seedless
 def offload(problem: PlanningProblem) -> Plan | None:
-    """List schedule with selective offload (PipeOffload's rule); ``None`` where it has no lanes."""
+    """List schedule with PipeOffload's selective offload; ``None`` where it has no lanes.
+
+    Source: PipeOffload, arXiv 2503.01328 (the rule, not its code).
+    """
     shop = read_offload(problem)
     return None if isinstance(shop, str) else expert_plan(shop)
