@@ -60,6 +60,7 @@ def test_span_and_makespan_are_kept_apart(tmp_path: Path) -> None:
 def test_all_placements_and_memories_give_a_front(tmp_path: Path) -> None:
     picture = tmp_path / "front.png"
     arguments = ("--placement", "all", "--memory", "2,none", "--plot", picture)
+    arguments += ("--time-limit", 3)  # no proof is asked for
     result = plan(tmp_path, "--json", *arguments)
     assert result.exit_code == Exit.DONE, result.stderr
     *rows, last = [json.loads(line) for line in result.stdout.splitlines()]

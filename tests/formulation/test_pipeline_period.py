@@ -161,7 +161,15 @@ def test_shortest_period_is_that_of_enumeration(
 
 
 @pytest.mark.parametrize("family", ["line", "v", "dualpipe"])
-@pytest.mark.parametrize("options", [{}, {"even": 1}, {"even": 2}, {"micro_batches": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"even": 1},
+        {"even": 2},
+        pytest.param({"micro_batches": 2}, marks=pytest.mark.slow),
+    ],
+)
 def test_every_pattern_is_a_plan_and_no_restriction_beats_the_whole(
     family: str, options: dict[str, int]
 ) -> None:
