@@ -181,7 +181,7 @@ def draw(rows: list[Row], path: Path) -> None:
         axes.set_xlabel("micro-batches")
         axes.set_ylabel("seconds")
         axes.set_ylim(bottom=0)
-        axes.legend()
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         write_figure(figure, path)
 
 
