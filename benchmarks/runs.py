@@ -22,9 +22,9 @@ from typing import Any, Literal
 from suites import REPOSITORY, Entry
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.formulation.registry import get
 from milp_plan.io import read, read_plan
 from milp_plan.run import Settings, solve, versions, write_record
+from milp_plan.run.choice import choose
 
 RECORDS = REPOSITORY / "results" / "runs"
 Reuse = Literal["no", "yes", "only"]
@@ -58,7 +58,7 @@ def find_record(
         "gap_asked": settings.gap,
         "versions": versions(),
     }
-    found = get(settings.formulation)
+    _, found = choose(problem, settings.formulation)
     for path in sorted(folder.glob(f"{problem.name}-*.json")):
         if path.name.endswith(".plan.json"):
             continue

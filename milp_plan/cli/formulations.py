@@ -29,13 +29,6 @@ def chosen_switches(reference: str, texts: Iterable[str]) -> dict[str, Any]:
     """
     from milp_plan.formulation import registry
 
-    if reference == "auto":
-        if texts := list(texts):
-            raise click.BadParameter(
-                f"{texts[0]!r}: name the formulation it is a switch of with --formulation",
-                param_hint="'--option'",
-            )
-        return {}
     if not reference.endswith(".py"):
         known = registry.discover()
         if reference not in known:

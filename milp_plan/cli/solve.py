@@ -63,7 +63,7 @@ class Request:
     "switches",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Switch of the formulation. Repeatable.",
+    help="Switch of the formulation (operator_schedule, if none is named). Repeatable.",
 )
 @click.option("--solver", default="highs", show_default=True, help="'highs', or one Pyomo knows.")
 @click.option("--start", type=PATH, help="Plan to start from (one FILE).")
@@ -100,7 +100,12 @@ def solve(
     """
     _refuse_conflicts(files, start, plan_output, plot)
     record_folder.mkdir(parents=True, exist_ok=True)  # say so now rather than after the solve
-    asked["options"] = chosen_switches(asked["formulation"], asked.pop("switches"))
+    switches = asked.pop("switches")
+    if asked["formulation"] == "auto" and switches:
+        asked["formulation"] = "operator_schedule"  # whose switches they are
+    asked["options"] = {}
+    if asked["formulation"] != "auto":
+        asked["options"] = chosen_switches(asked["formulation"], switches)
     asked["time_limit_s"] = asked.pop("time_limit")
     request = Request(asked, start, plan_output, plot, record_folder, as_json, quiet)
     codes = []

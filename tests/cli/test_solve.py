@@ -77,6 +77,7 @@ def test_settings_reach_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert result.exit_code == Exit.DONE
     assert seen["settings"] == run.Settings(
+        formulation="operator_schedule",  # whose switch it is
         time_limit_s=2.5,
         node_limit=7,
         rounds=3,
