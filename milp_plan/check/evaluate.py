@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from milp_plan.core import Objective
+from milp_plan.core import Objective, Passes
 
+from . import serial
 from .lengths import transfer_ns
 from .reading import Distribution, Journey, Reading, Run
 from .replay import DeviceMemory
@@ -17,6 +18,9 @@ PEAK_MEMORY = "peak_memory"
 """Largest sum on any device in bytes; ``peak_memory DEVICE`` is the part of one device."""
 BOTTLENECK = "bottleneck"
 """Largest busy time in ticks; ``busy RESOURCE`` is that of one device, channel or port."""
+LATENCY = "latency"
+"""Time until everything is there under the serial law with calls; ``stop DEVICE call N`` is that
+of one call."""
 
 
 def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str, int]:
@@ -28,6 +32,8 @@ def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str,
     found: dict[str, int] = {}
     facts = reading.facts
     placed = all(name in reading.runs for name in facts.operators)
+    if facts.problem.serial is not None:
+        return _serial_components(reading, memories, placed)
     timed = placed and all(run.times is not None for run in reading.runs.values())
     timed = timed and all(journey.times is not None for journey in reading.journeys)
     if timed:
@@ -45,6 +51,30 @@ def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str,
     return found
 
 
+def _serial_components(
+    reading: Reading, memories: dict[str, DeviceMemory], placed: bool
+) -> dict[str, int]:
+    """Figures under the serial law: loads of devices, or times of calls."""
+    found: dict[str, int] = {}
+    loads = serial.loads(reading)
+    line = serial.timeline(reading)
+    if placed:
+        found[PEAK_MEMORY] = max(memory.peak_bytes for memory in memories.values())
+        if serial.law_of(reading).calls is None:
+            found[BOTTLENECK] = serial.bottleneck(reading, loads)
+        elif not line.waiting:
+            found[LATENCY] = max(line.ready.values())
+    found |= {f"{PEAK_MEMORY} {name}": memory.peak_bytes for name, memory in memories.items()}
+    for (device, call), load in loads.items():
+        where = device if call is None else f"{device} call {call}"
+        found[f"load {where}"] = load.total
+        if serial.law_of(reading).passes is Passes.SEPARATE:
+            found |= {f"forward {where}": load.of_pass(False)}
+            found |= {f"backward {where}": load.of_pass(True)}
+    found |= {f"stop {device} call {call}": span[1] for (device, call), span in line.calls.items()}
+    return found
+
+
 def objective_value(objective: Objective, figures: dict[str, int]) -> int | None:
     """Pick the figure the objective asks for; ``None`` where the plan is too broken for it."""
     names = {
@@ -52,6 +82,7 @@ def objective_value(objective: Objective, figures: dict[str, int]) -> int | None
         Objective.SPAN: SPAN,
         Objective.PEAK_MEMORY: PEAK_MEMORY,
         Objective.BOTTLENECK: BOTTLENECK,
+        Objective.LATENCY: LATENCY,
     }
     return figures.get(names[objective])
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 
-from milp_plan.core import Plan, PlanningProblem, Verdict
+from milp_plan.core import Plan, PlanningProblem, Verdict, Violation
 
-from . import assignment, claim, colocation, exclusion, identity, memory, supply
+from . import assignment, claim, colocation, contiguity, exclusion, identity, memory, serial, supply
 from .evaluate import components, objective_value
 from .facts import Facts
 from .reading import Reading
@@ -37,12 +38,17 @@ class Checker:
             identity.check(reading),
             assignment.check(reading),
             colocation.check(reading),
-            exclusion.check(reading),
-            supply.check(reading),
+            *self._by_law(reading),
             memory.check(tape, memories),
             claim.check(self.problem, plan, value),
         )
         return Verdict(tuple(violations), self.problem.objective.value, value, figures)
+
+    def _by_law(self, reading: Reading) -> tuple[Iterator[Violation], ...]:
+        """Rules on what travels and when."""
+        if self.problem.serial is not None:
+            return serial.check(reading), contiguity.check(reading)
+        return exclusion.check(reading), supply.check(reading)
 
     def replay(self, plan: Plan) -> Replay:
         """Memory of every device over time, as far as the plan makes sense."""

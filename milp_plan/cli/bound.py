@@ -16,8 +16,6 @@ from .output import complain, say, say_json, say_table
 from .quantities import value_text
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from milp_plan.bounds import Bound, Infeasible
 
 
@@ -38,8 +36,7 @@ def bound(
     /,
     *,
     files: tuple[Path, ...],
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
     time_limit: float,
     as_json: bool,
 ) -> None:
@@ -50,7 +47,7 @@ def bound(
     from milp_plan.bounds import all_bounds, infeasibility
 
     codes = []
-    for _, item in problems(files, Variation(memory_scale, objective)):
+    for _, item in problems(files, variation):
         if isinstance(item, InputError):
             complain(item)
             codes.append(Exit.BAD_INPUT)

@@ -16,7 +16,7 @@ from .output import say, say_json
 from .quantities import value_text
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    pass
 
 
 @click.command()
@@ -31,8 +31,7 @@ def check(
     *,
     file: Path,
     plan_file: Path,
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
     as_json: bool,
 ) -> None:
     """Hold a plan against every law and recompute its value.
@@ -41,7 +40,7 @@ def check(
     """
     from milp_plan.check import verify
 
-    instance = problem(file, Variation(memory_scale, objective))
+    instance = problem(file, variation)
     verdict = verify(instance, plan_of(instance, plan_file))
     if as_json:
         say_json(verdict_json(instance, verdict))
@@ -85,8 +84,7 @@ def explain(
     *,
     file: Path,
     plan_file: Path,
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
     as_json: bool,
 ) -> None:
     """Say what a valid plan's value hangs on, or what breaks and by how much.
@@ -96,7 +94,7 @@ def explain(
     from milp_plan.check import explain as in_words
     from milp_plan.check import verify
 
-    instance = problem(file, Variation(memory_scale, objective))
+    instance = problem(file, variation)
     plan = plan_of(instance, plan_file)
     verdict = verify(instance, plan)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import click
@@ -54,12 +53,11 @@ def plot(
     file: Path,
     plan_file: Path,
     output: Path,
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
 ) -> None:
     """Draw a plan: devices, channels, and memory against its limits. Valid or not."""
     refuse_suffix(output, "--output")
-    instance = problem(file, Variation(memory_scale, objective))
+    instance = problem(file, variation)
     draw(instance, _plan(instance, plan_file), output)
     say(str(output))
 
@@ -115,11 +113,9 @@ def export(
     target: int | None,
     formulation: str,
     switches: tuple[str, ...],
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
 ) -> None:
     """Write the model of an instance (lp, mps), or a plan (perfetto, torch-schedule)."""
-    variation = Variation(memory_scale, objective)
     if format_name in _PLAN_WRITERS:
         if plan_file is None:
             raise click.UsageError(f"--format {format_name} needs --plan")

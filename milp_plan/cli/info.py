@@ -16,7 +16,7 @@ from .output import complain, say, say_json, say_table
 from .quantities import size_text, time_text
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    pass
 
 
 @click.command()
@@ -29,13 +29,12 @@ def info(
     /,
     *,
     files: tuple[Path, ...],
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
     as_json: bool,
 ) -> None:
     """Say what is in an instance: graph, cluster, settings, where it comes from."""
     codes = [Exit.DONE]
-    for _, item in problems(files, Variation(memory_scale, objective)):
+    for _, item in problems(files, variation):
         if isinstance(item, InputError):
             complain(item)
             codes.append(Exit.BAD_INPUT)

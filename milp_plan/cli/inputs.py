@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from milp_plan.core import Finding, InputError, Objective, Plan, PlanningProblem
+
+if TYPE_CHECKING:
+    from milp_plan.io import Goal
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -37,43 +41,79 @@ def positive_fraction(text: str) -> Fraction:
 
 @dataclass(frozen=True)
 class Variation:
-    """How a problem differs from its file.
+    """How a problem differs from its file: the options of :func:`varied`, by their names.
 
     Parameters
     ----------
     memory_scale
         Factor on every limited device memory, exact.
-    objective
-        Another objective.
+    objective, contiguous, separate_passes, calls
+        See :class:`milp_plan.io.Goal`.
     """
 
     memory_scale: Fraction | None = None
     objective: str | None = None
+    contiguous: bool = False
+    separate_passes: bool = False
+    calls: int | None = None
+
+    @property
+    def goal(self) -> Goal:
+        """What is asked of the file."""
+        from milp_plan.io import Goal
+
+        objective = None if self.objective is None else Objective(self.objective)
+        return Goal(objective, self.contiguous, self.separate_passes, self.calls)
 
     def apply(self, problem: PlanningProblem) -> PlanningProblem:
-        """Return the problem as the command line wants it."""
+        """Return the problem, read for the goal, as the command line wants it."""
         if self.memory_scale is not None:
             scale = self.memory_scale
             problem = problem.with_memory_scale(scale.numerator, scale.denominator)
-        if self.objective is not None:
-            problem = replace(problem, objective=Objective(self.objective))
         return problem
 
 
-def varied(function: _Function) -> _Function:
-    """Give a command the options ``--memory-scale`` and ``--objective``."""
-    scale = click.option(
+_VARIED = (
+    click.option(
         "--memory-scale",
         type=positive_fraction,
         metavar="FRACTION",
         help="Factor on the memory of every device, exact: 0.8 or 4/5.",
-    )
-    objective = click.option(
+    ),
+    click.option(
         "--objective",
         type=click.Choice([entry.value for entry in Objective]),
         help="Objective, if not the instance's own.",
-    )
-    return scale(objective(function))
+    ),
+    click.option(
+        "--contiguous",
+        is_flag=True,
+        help="Objective bottleneck, serial law: consecutive parts of the forward pass.",
+    ),
+    click.option(
+        "--separate-passes",
+        is_flag=True,
+        help="Objective bottleneck, serial law: largest forward plus largest backward load.",
+    ),
+    click.option(
+        "--calls",
+        type=click.IntRange(min=1),
+        help="Objective latency: invocations per accelerator.  [default: 1]",
+    ),
+)
+
+
+def varied(function: _Function) -> _Function:
+    """Give a command the options of :class:`Variation`; it receives them as ``variation``."""
+
+    @wraps(function)
+    def command(*args: Any, **options: Any) -> Any:
+        chosen = {entry.name: options.pop(entry.name) for entry in fields(Variation)}
+        return function(*args, variation=Variation(**chosen), **options)
+
+    for option in reversed(_VARIED):
+        command = option(command)
+    return cast(_Function, command)
 
 
 def problems(
@@ -82,7 +122,7 @@ def problems(
     """Read file after file; a bad one gives its error in place of a problem."""
     from milp_plan.io import read_many
 
-    for path, item in read_many(files):
+    for path, item in read_many(files, variation.goal):
         yield path, item if isinstance(item, InputError) else variation.apply(item)
 
 
@@ -96,7 +136,8 @@ def problem(file: Path, variation: Variation | None = None) -> PlanningProblem:
     """
     from milp_plan.io import read
 
-    return (variation or Variation()).apply(read(file))
+    chosen = variation or Variation()
+    return chosen.apply(read(file, chosen.goal))
 
 
 def plan_of(problem: PlanningProblem, file: Path) -> Plan:

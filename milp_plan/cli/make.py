@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from milp_plan.core import CommunicationModel, Objective
+from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, Objective
 
 from .inputs import PATH, Variation, positive_fraction, problem, varied
 from .output import say
@@ -64,7 +64,7 @@ from .output import say
 @click.option("--link", help="Link inside nodes, if not the devices' own, such as PCIe4.")
 @click.option(
     "--objective",
-    type=click.Choice([entry.value for entry in Objective]),
+    type=click.Choice([entry.value for entry in PLAIN_OBJECTIVES]),
     default=Objective.MAKESPAN.value,
     show_default=True,
 )
@@ -125,8 +125,7 @@ def convert(
     file: Path,
     output: Path,
     format_name: str,
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
 ) -> None:
     """Read an instance of any format and write it again (.gz: compressed)."""
     from milp_plan.io import formats, write
@@ -137,6 +136,6 @@ def convert(
             f"{format_name!r} cannot be written; formats that can be: {', '.join(writable)}",
             param_hint="'--format'",
         )
-    read = problem(file, Variation(memory_scale, objective))
+    read = problem(file, variation)
     write(read, output, format_name)
     say(f"{output}: {read.name}, {len(read.graph.operators):,} operators")

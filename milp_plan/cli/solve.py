@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +83,7 @@ def solve(
     /,
     *,
     files: tuple[Path, ...],
-    memory_scale: Fraction | None,
-    objective: str | None,
+    variation: Variation,
     start: Path | None,
     plan_output: Path | None,
     plot: Path | None,
@@ -109,7 +107,7 @@ def solve(
     asked["time_limit_s"] = asked.pop("time_limit")
     request = Request(asked, start, plan_output, plot, record_folder, as_json, quiet)
     codes = []
-    for number, (path, item) in enumerate(problems(files, Variation(memory_scale, objective)), 1):
+    for number, (path, item) in enumerate(problems(files, variation), 1):
         code, interrupted = _handle(path, item, request)
         codes.append(code)
         if interrupted:

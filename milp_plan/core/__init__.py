@@ -13,12 +13,15 @@ from .errors import (
 )
 from .graph import FULL, UPDATE_KIND, ComputationGraph, Operator, Option, Value
 from .plan import OperatorRun, Placement, Plan, Transfer
-from .problem import MemoryLaw, Objective, PlanningProblem
+from .problem import PLAIN_OBJECTIVES, MemoryLaw, Objective, PlanningProblem
 from .quantity import TICKS_PER_SECOND, Units, ceil_div, exact_scale, to_ticks
+from .serial import BACKWARD_KINDS, Contiguity, Passes, SerialLaw, transfer_ticks
 from .verdict import Verdict, Violation
 
 __all__ = [
+    "BACKWARD_KINDS",
     "FULL",
+    "PLAIN_OBJECTIVES",
     "TICKS_PER_SECOND",
     "UPDATE_KIND",
     "BackendFailureError",
@@ -27,6 +30,7 @@ __all__ = [
     "Cluster",
     "CommunicationModel",
     "ComputationGraph",
+    "Contiguity",
     "Device",
     "DeviceClass",
     "Finding",
@@ -39,9 +43,11 @@ __all__ = [
     "Operator",
     "OperatorRun",
     "Option",
+    "Passes",
     "Placement",
     "Plan",
     "PlanningProblem",
+    "SerialLaw",
     "Transfer",
     "Units",
     "UnsupportedProblemError",
@@ -51,4 +57,5 @@ __all__ = [
     "ceil_div",
     "exact_scale",
     "to_ticks",
+    "transfer_ticks",
 ]

@@ -16,13 +16,18 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OperatorRun:
-    """One operator as the plan runs it. Times are ``None`` in a plan without a schedule."""
+    """One operator as the plan runs it. Times are ``None`` in a plan without a schedule.
+
+    ``call`` numbers the invocation of the device that runs it, from 0, where the problem's serial
+    law counts calls and the device pays.
+    """
 
     operator: str
     option: str
     devices: tuple[str, ...]
     start_ns: int | None = None
     stop_ns: int | None = None
+    call: int | None = None
 
     @property
     def placement(self) -> Placement:

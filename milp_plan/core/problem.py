@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from .cluster import Cluster
-from .errors import InputError
+from .errors import Finding, InputError
 from .graph import ComputationGraph, Operator
 from .plan import Placement
 from .quantity import Units
+from .serial import SerialLaw, serial_findings
 from .validation import find_problems
 
 
@@ -30,6 +31,12 @@ class Objective(StrEnum):
     """Busy time of the busiest device or channel: steady-state time per sample."""
     PEAK_MEMORY = "peak_memory"
     """Largest number of bytes any device holds at any instant."""
+    LATENCY = "latency"
+    """Time until the last value of one sample is there, under the serial law with calls."""
+
+
+PLAIN_OBJECTIVES = tuple(entry for entry in Objective if entry is not Objective.LATENCY)
+"""Objectives that need no serial law."""
 
 
 class MemoryLaw(StrEnum):
@@ -57,6 +64,9 @@ class PlanningProblem:
         What ticks and bytes stand for.
     provenance
         Where the numbers come from (source, licence, generator, parameters).
+    serial
+        Set where transfers are work of the devices (law 7); plans then list no transfers and no
+        times. Needs objective bottleneck or latency and the static memory law.
 
     Raises
     ------
@@ -71,15 +81,35 @@ class PlanningProblem:
     memory_law: MemoryLaw = MemoryLaw.INSTANT
     units: Units = field(default_factory=Units)
     provenance: Mapping[str, str] = field(default_factory=dict)
+    serial: SerialLaw | None = None
 
     def __post_init__(self) -> None:
-        findings = find_problems(self.graph, self.cluster)
+        findings = find_problems(self.graph, self.cluster) or list(self._law_findings())
         if findings:
             raise InputError(findings)
+
+    def _law_findings(self) -> Iterator[Finding]:
+        """Objective, memory law and serial law that do not go together."""
+        if self.serial is None:
+            if self.objective is Objective.LATENCY:
+                expected = "makespan, or a serial law with calls"
+                yield Finding("objective", "latency", expected, "use makespan, or set serial")
+            return
+        yield from serial_findings(self.serial, self.graph, self.cluster)
+        needs = Objective.BOTTLENECK if self.serial.calls is None else Objective.LATENCY
+        if self.objective is not needs:
+            why = "with" if self.serial.calls else "without"
+            expected = f"{needs} under the serial law {why} calls"
+            yield Finding("objective", self.objective.value, expected, "correct it")
+        if self.memory_law is not MemoryLaw.STATIC:
+            found, expected = self.memory_law.value, "static under the serial law"
+            yield Finding("memory_law", found, expected, "correct it")
 
     @property
     def needs_schedule(self) -> bool:
         """Whether a plan must say when everything runs."""
+        if self.serial is not None:
+            return False
         return self.objective is not Objective.BOTTLENECK or self.memory_law is MemoryLaw.INSTANT
 
     @cached_property
@@ -115,7 +145,9 @@ class PlanningProblem:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that changes the problem; names count, provenance does not."""
-        content = [self.graph, self.cluster, self.objective, self.memory_law, self.units]
+        content: list[Any] = [self.graph, self.cluster, self.objective, self.memory_law, self.units]
+        if self.serial is not None:  # fingerprints of other problems stay what they were
+            content.append(self.serial)
         text = json.dumps(_plain(content), separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -13,6 +13,7 @@ from random import Random
 from milp_plan.check import verify
 from milp_plan.core import (
     FULL,
+    PLAIN_OBJECTIVES,
     TICKS_PER_SECOND,
     Channel,
     Cluster,
@@ -70,7 +71,7 @@ def planted_with_plan(
 ) -> tuple[PlanningProblem, Plan]:
     """Return the instance of a seed and a valid plan of it, which claims its value."""
     rng = Random(seed)
-    drawn = rng.choice(list(Objective))
+    drawn = rng.choice(PLAIN_OBJECTIVES)
     goal = objective or drawn
     law = MemoryLaw.STATIC if goal is Objective.BOTTLENECK else MemoryLaw.INSTANT
     gangs = seed % 3 == 0

@@ -3,6 +3,7 @@
 from .dnn_partitioning import ACCELERATOR, CPU
 from .files import Document, read_document, write_atomic, write_document
 from .fit import oversized
+from .goal import Goal, pursue
 from .perfetto import trace, write_trace
 from .pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_file
 from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
@@ -16,6 +17,7 @@ __all__ = [
     "CPU",
     "Document",
     "Format",
+    "Goal",
     "Peer",
     "PipelineFile",
     "PipelinePiece",
@@ -26,6 +28,7 @@ __all__ = [
     "oversized",
     "plan_from_json",
     "plan_to_json",
+    "pursue",
     "read",
     "read_document",
     "read_many",

@@ -1,8 +1,8 @@
 """Reader of the device placement benchmark of Tarnawski et al. (NeurIPS 2020).
 
 Source: https://github.com/msr-fiddle/dnn-partitioning, MIT licence, arXiv 2006.16423. The files
-are taken as makespan problems under the laws of this project; what that changes against the
-benchmark's own two problems stands in ``instances/formats/dnn-partitioning.md``.
+are read as the benchmark's own problems (objective bottleneck or latency: the serial law), or,
+unless asked otherwise, as makespan problems; see ``instances/formats/dnn-partitioning.md``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from milp_plan.core import (
     DeviceClass,
     Finding,
     InputError,
+    MemoryLaw,
+    Objective,
     Operator,
     Option,
     PlanningProblem,
@@ -35,6 +37,7 @@ from milp_plan.core import (
 )
 
 from .files import Document
+from .goal import Goal
 from .wire import Count, decode
 
 ACCELERATOR = "accelerator"
@@ -87,8 +90,8 @@ def can_read(document: Document) -> bool:
     return {"maxFPGAs", "maxCPUs", "nodes"} <= set(document.top_level)
 
 
-def read(document: Document) -> PlanningProblem:
-    """Read an input file of the benchmark (latency or throughput).
+def read(document: Document, goal: Goal) -> PlanningProblem:
+    """Read an input file of the benchmark (latency or throughput) for a goal.
 
     Times become exact integers: the smallest scale that does it is kept in ``units.time_scale``
     (ticks per millisecond).
@@ -99,18 +102,25 @@ def read(document: Document) -> PlanningProblem:
         With every defect of the file.
     """
     workload = decode(document.data, Workload, document.file)
-    findings = [*_size_findings(workload), *_edge_findings(workload)]
+    findings = [*goal.findings(), *_size_findings(workload), *_edge_findings(workload)]
     if findings:
         raise InputError(findings).in_file(document.file)
     scale = exact_scale(
         [time for node in workload.nodes for time in (node.cpu_latency, node.fpga_latency)]
         + [edge.cost for edge in workload.edges]
     )
+    objective = goal.objective or (
+        Objective.BOTTLENECK if goal.about_serial_law else Objective.MAKESPAN
+    )
+    serial = objective in (Objective.BOTTLENECK, Objective.LATENCY)
     try:
         return PlanningProblem(
             _instance_name(document.path),
             _graph(workload, scale),
-            _cluster(workload),
+            _cluster(workload, objective),
+            objective,
+            MemoryLaw.STATIC if serial else MemoryLaw.INSTANT,
+            serial=goal.law((ACCELERATOR,)) if serial else None,
             units=Units("ms", "bytes", scale),
             provenance={**_PROVENANCE, "file": document.path.name},
         )
@@ -192,12 +202,14 @@ def _names(nodes: list[Node]) -> dict[int, str]:
     }
 
 
-def _cluster(workload: Workload) -> Cluster:
+def _cluster(workload: Workload, objective: Objective) -> Cluster:
+    """Devices of the file; for latency one host, which runs any number of nodes at a time."""
+    cpus = min(workload.cpus, 1) if objective is Objective.LATENCY else workload.cpus
     memory = int(workload.accelerator_bytes)
     devices = [
         Device(f"{ACCELERATOR}{i}", ACCELERATOR, memory) for i in range(workload.accelerators)
     ]
-    devices += [Device(f"{CPU}{i}", CPU, None) for i in range(workload.cpus)]
+    devices += [Device(f"{CPU}{i}", CPU, None) for i in range(cpus)]
     # Costs are times already: a byte per tick and no latency turn them into transfers.
     channels = tuple(
         Channel(a.name, b.name, 0, TICKS_PER_SECOND) for a in devices for b in devices if a is not b

@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -75,7 +76,12 @@ def _problem(instance: wire.Instance) -> PlanningProblem:
         instance.memory_law,
         core.Units(instance.units.time, instance.units.size, instance.units.time_scale),
         instance.provenance,
+        None if instance.serial is None else _serial(instance.serial),
     )
+
+
+def _serial(law: wire.Serial) -> core.SerialLaw:
+    return core.SerialLaw(law.payers, law.contiguity, law.passes, law.calls)
 
 
 def _cluster(cluster: wire.Cluster) -> core.Cluster:
@@ -131,7 +137,7 @@ def _by_layout(sizes: int | dict[str, int]) -> dict[str, int]:
 
 
 def _instance(problem: PlanningProblem) -> wire.Instance:
-    units = problem.units
+    units, law = problem.units, problem.serial
     return wire.Instance(
         format="milp-plan-instance",
         version=1,
@@ -143,7 +149,12 @@ def _instance(problem: PlanningProblem) -> wire.Instance:
         memory_law=problem.memory_law,
         units=wire.Units(units.time, units.size, units.time_scale),
         provenance=dict(problem.provenance),
+        serial=None if law is None else wire.Serial(*_fields(law)),
     )
+
+
+def _fields(law: core.SerialLaw) -> tuple[Any, ...]:
+    return law.payers, law.contiguity, law.passes, law.calls
 
 
 def _wire_cluster(cluster: core.Cluster) -> wire.Cluster:

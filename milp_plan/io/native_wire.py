@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from milp_plan.core import CommunicationModel, MemoryLaw, Objective
+from milp_plan.core import CommunicationModel, Contiguity, MemoryLaw, Objective, Passes
 
 from .wire import Count, Positive, Strict
 
@@ -102,6 +102,15 @@ class Units(Strict):
     time_scale: Positive = 1
 
 
+class Serial(Strict):
+    """Transfers are work of the devices of the paying classes."""
+
+    payers: tuple[str, ...]
+    contiguity: Contiguity = Contiguity.FREE
+    passes: Passes = Passes.JOINT
+    calls: Positive | None = None
+
+
 class Instance(Strict):
     """A planning problem in the native format of milp_plan."""
 
@@ -115,3 +124,4 @@ class Instance(Strict):
     memory_law: MemoryLaw = MemoryLaw.INSTANT
     units: Units = msgspec.field(default_factory=Units)
     provenance: dict[str, str] = msgspec.field(default_factory=dict)
+    serial: Serial | None = None

@@ -46,7 +46,7 @@ def plan_from_json(data: bytes, file: str = "") -> Plan:
     return Plan(
         read.problem,
         tuple(
-            OperatorRun(run.operator, run.option, run.devices, run.start_ns, run.stop_ns)
+            OperatorRun(run.operator, run.option, run.devices, run.start_ns, run.stop_ns, run.call)
             for run in read.operators
         ),
         tuple(
@@ -75,7 +75,7 @@ def plan_to_json(plan: Plan) -> bytes:
         version=1,
         problem=plan.problem,
         operators=tuple(
-            wire.Run(run.operator, run.option, run.devices, run.start_ns, run.stop_ns)
+            wire.Run(run.operator, run.option, run.devices, run.start_ns, run.stop_ns, run.call)
             for run in plan.runs
         ),
         transfers=tuple(

@@ -22,6 +22,7 @@ class Run(Strict):
     devices: tuple[str, ...]
     start_ns: int | None = None
     stop_ns: int | None = None
+    call: int | None = None
 
 
 class Transfer(Strict):

@@ -12,6 +12,7 @@ from . import dnn_partitioning, native, native_wire, plan_wire
 from .defects import nearest, syntax_finding
 from .files import Document, read_document, write_document
 from .fit import oversized
+from .goal import Goal, pursue
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Format:
     can_read
         Whether a document is of this format, from its content.
     read
-        Returns the problem; raises ``InputError``.
+        Returns the problem with the goal asked for; raises ``InputError``.
     write
         Returns the text of a problem; ``None`` for formats that are only read.
     """
@@ -33,12 +34,16 @@ class Format:
     name: str
     title: str
     can_read: Callable[[Document], bool]
-    read: Callable[[Document], PlanningProblem]
+    read: Callable[[Document, Goal], PlanningProblem]
     write: Callable[[PlanningProblem], bytes] | None = None
 
 
+def _native(document: Document, goal: Goal) -> PlanningProblem:
+    return pursue(native.read(document), goal)
+
+
 _FORMATS = (
-    Format("native", "milp_plan instance (JSON)", native.can_read, native.read, native.to_json),
+    Format("native", "milp_plan instance (JSON)", native.can_read, _native, native.to_json),
     Format(
         "dnn-partitioning",
         "device placement benchmark of Tarnawski et al. 2020 (JSON)",
@@ -53,8 +58,15 @@ def formats() -> tuple[Format, ...]:
     return _FORMATS
 
 
-def read(path: str | Path) -> PlanningProblem:
+def read(path: str | Path, goal: Goal | None = None) -> PlanningProblem:
     """Read a problem from a file of any known format, compressed or not.
+
+    Parameters
+    ----------
+    path
+        The file.
+    goal
+        What is asked of it, if not what the file says.
 
     Raises
     ------
@@ -63,7 +75,10 @@ def read(path: str | Path) -> PlanningProblem:
         larger than every memory it may use. Every finding names the file.
     """
     document = read_document(path)
-    problem = _format_of(document).read(document)
+    try:
+        problem = _format_of(document).read(document, goal or Goal())
+    except InputError as error:
+        raise error.in_file(document.file) from None
     findings = oversized(problem)
     if findings:
         raise InputError(findings).in_file(document.file)
@@ -71,12 +86,12 @@ def read(path: str | Path) -> PlanningProblem:
 
 
 def read_many(
-    paths: Iterable[str | Path],
+    paths: Iterable[str | Path], goal: Goal | None = None
 ) -> Iterator[tuple[Path, PlanningProblem | InputError]]:
     """Read file after file; a bad one gives its error in place of a problem."""
     for path in paths:
         try:
-            yield Path(path), read(path)
+            yield Path(path), read(path, goal)
         except InputError as error:
             yield Path(path), error
 

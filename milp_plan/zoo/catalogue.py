@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from milp_plan.core import Finding, InputError, Objective, PlanningProblem
+from milp_plan.core import PLAIN_OBJECTIVES, Finding, InputError, Objective, PlanningProblem
 from milp_plan.cost import cluster as build_cluster
 
 from . import moe, transformer, two_tower
@@ -142,7 +142,7 @@ def generate(
     """
     for where, word, known in (
         ("mode", mode, MODES),
-        ("objective", objective, tuple(Objective)),
+        ("objective", objective, PLAIN_OBJECTIVES),
         ("communication", communication, ("channel", "endpoint", "delay")),
     ):
         if word not in known:

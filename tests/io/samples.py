@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from milp_plan.core import (
+    PLAIN_OBJECTIVES,
     Channel,
     Cluster,
     CommunicationModel,
@@ -150,7 +151,7 @@ def problems(draw: st.DrawFn) -> PlanningProblem:
         draw(_names),
         ComputationGraph(operators, tuple(values)),
         Cluster(device_classes, devices, channels, (), draw(st.sampled_from(CommunicationModel))),
-        draw(st.sampled_from(Objective)),
+        draw(st.sampled_from(PLAIN_OBJECTIVES)),
         draw(st.sampled_from(MemoryLaw)),
         provenance=draw(st.dictionaries(_names, _names, max_size=2)),
     )

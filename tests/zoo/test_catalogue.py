@@ -52,7 +52,7 @@ def test_training_is_the_default():
         ({"architecture_name": "gpt5"}, "gpt-tiny, gpt2-large"),
         ({"architecture_name": "resnet50", "granularity": "block"}, "one of fine"),
         ({"mode": "dreaming"}, "training, inference"),
-        ({"objective": "beauty"}, "makespan, bottleneck, peak_memory"),
+        ({"objective": "beauty"}, "makespan, span, bottleneck, peak_memory"),
         ({"communication": "smoke"}, "channel, endpoint, delay"),
         ({"memory_scale": "lots"}, "'lots', expected a positive number"),
         ({"memory_scale": "1/0"}, "positive number"),

@@ -1,0 +1,98 @@
+"""The serial law: devices load what they need and store what others need, one task after another.
+
+Source: Tarnawski et al. (NeurIPS 2020, arXiv 2006.16423), sections 3 (latency) and 5 (throughput).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from .errors import Finding
+from .graph import FULL
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .graph import ComputationGraph, Value
+
+BACKWARD_KINDS = ("backward", "backward-input", "backward-weight")
+"""Kinds of operators whose time and values belong to the backward pass."""
+
+
+class Contiguity(StrEnum):
+    """Which sets of operators one device may run."""
+
+    FREE = "free"
+    """Any set."""
+    CHAIN = "chain"
+    """The devices can be numbered so that no value of the forward pass goes to an earlier one.
+    A colocation group without a forward operator takes part with its values turned round."""
+
+
+class Passes(StrEnum):
+    """How the loads of the forward and the backward pass make up the bottleneck."""
+
+    JOINT = "joint"
+    """The largest sum of both on one device."""
+    SEPARATE = "separate"
+    """The largest forward load of any device plus the largest backward load of any device; what
+    a transfer takes belongs to the pass of the operator that makes the value."""
+
+
+@dataclass(frozen=True)
+class SerialLaw:
+    """Transfers are part of the work of the devices at their two ends.
+
+    A device of a paying class is charged, on top of its operators, for every value it reads that
+    was made elsewhere, and for every value it makes that is read elsewhere: each value once per
+    direction, however many readers and other devices there are. Other devices pay nothing.
+
+    Parameters
+    ----------
+    payers
+        Device classes whose devices pay for transfers.
+    contiguity, passes
+        What a bottleneck plan may do, and how its load counts.
+    calls
+        For objective latency: a paying device runs its operators in at most so many invocations,
+        one after the other. Each starts when all its inputs are there, and everything it makes
+        appears at its end. Devices that do not pay run any number of operators at a time.
+    """
+
+    payers: tuple[str, ...]
+    contiguity: Contiguity = Contiguity.FREE
+    passes: Passes = Passes.JOINT
+    calls: int | None = None
+
+
+def transfer_ticks(cluster: Cluster, value: Value) -> int:
+    """Ticks that one end of a transfer of a value is charged (all channels are alike)."""
+    if not cluster.channels:
+        return 0
+    return cluster.channels[0].transfer_ns(value.payload(FULL), value.messages)
+
+
+def serial_findings(law: SerialLaw, graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
+    """List what keeps a graph and a cluster from being planned under the law."""
+    classes = {entry.name for entry in cluster.device_classes}
+    for name in law.payers:
+        if name not in classes:
+            found, known = f"unknown device class {name!r}", f"some of {sorted(classes)}"
+            yield Finding("serial.payers", found, known, "correct the name")
+    if law.calls is not None and law.calls < 1:
+        yield Finding("serial.calls", str(law.calls), "at least 1", "correct it, or leave it out")
+    if len({(c.latency_ns, c.bandwidth_bytes_per_s) for c in cluster.channels}) > 1:
+        found = "channels of several speeds"
+        expected = "one latency and bandwidth for all: a value is charged once for all readers"
+        yield Finding("channels", found, expected, "make them alike, or drop the serial law")
+    devices = len(cluster.devices)
+    if len(cluster.channels) < devices * (devices - 1):
+        expected = "a channel for every ordered pair of devices"
+        yield Finding("channels", f"{len(cluster.channels)}", expected, "add the missing ones")
+    for operator in graph.operators:
+        if len(operator.options) > 1 or operator.options[0].gang > 1:
+            found = f"{len(operator.options)} options, the first on {operator.options[0].gang}"
+            where = f"operator {operator.name!r}"
+            yield Finding(where, found, "one option on one device", "keep one option")
