@@ -6,6 +6,7 @@ from milp_plan.api import PlanningProblem
 from milp_plan.formulation.registry import Found, get
 from milp_plan.pipeline import OffloadShop, Shop, read_offload, shop_of
 
+from .serial import formulation_of
 from .settings import AUTO
 
 GENERAL = "operator_schedule"
@@ -33,6 +34,8 @@ def choose(problem: PlanningProblem, name: str) -> tuple[Shop | None, Found]:
     FormulationError
         There is no such formulation, or it does not load.
     """
+    if problem.serial is not None:
+        return None, get(formulation_of(problem.serial) if name == AUTO else name)
     shop = shop_of(problem) if name in (AUTO, SHOP) else None
     if name == AUTO:
         name = GENERAL

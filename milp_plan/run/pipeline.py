@@ -23,6 +23,7 @@ from .model import ModelAnswer, Solver, make_options
 from .offload import plan_offload
 from .polish import FAILURES, Search
 from .record import make_record
+from .serial import plan_serial
 from .settings import Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
 from .shops import ShopRun
 
@@ -129,7 +130,9 @@ class _Run:
 
     def stages(self) -> None:
         """All stages in order, until nothing is left to do or no time is left."""
-        if self.shop is not None:
+        if self.problem.serial is not None:
+            plan_serial(self)
+        elif self.shop is not None:
             self.plan_shop(self.shop)
         elif self.found.name == HOSTS and not self.repeatable:
             self.plan_hosts()

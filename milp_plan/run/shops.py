@@ -11,18 +11,16 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Protocol
 
-from milp_plan.api import Guide, Plan, PlanningProblem
+from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
 from milp_plan.bounds import Bound
 from milp_plan.pipeline import Shop, Words, best_times, fits, value_of, words_of
 from milp_plan.planners.experts import WORDS
 from milp_plan.planners.pipelines import Overtaking, PipelineSearch, one_by_one
 
-from .model import ModelAnswer, Solver
+from .host import Host
 from .periodic import plan_periodic
-from .settings import Clock, Settings
 from .slot_bound import slot_bound
 
 FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.15, 0.3
@@ -51,51 +49,6 @@ MODEL_SHARE = 0.5
 
 TURN_S = 1.5
 """Seconds after which the two searches change turns, and news from elsewhere are looked at."""
-
-
-class Host(Protocol):
-    """The run that a shop is planned for: it keeps plan and bound."""
-
-    problem: PlanningProblem
-    settings: Settings
-    clock: Clock
-    solver: Solver
-    plan: Plan | None
-    value: int | None
-    bound: Bound | None
-    baselines: dict[str, int | None]
-    answer: ModelAnswer | None
-    infeasible_because: str | None
-    stop: Stop
-
-    @property
-    def proved(self) -> bool:
-        """Whether the gap asked for is reached."""
-        ...
-
-    def offer(self, plan: Plan | None, planner: str, phase: str) -> bool:
-        """Take a plan if the checker accepts it and it is better."""
-        ...
-
-    def raise_bound(self, bound: Bound) -> None:
-        """Take a bound on the whole problem."""
-        ...
-
-    def look_for_obstacle(self) -> None:
-        """Look for a proof that there is no plan."""
-        ...
-
-    def use_answer(self, answer: ModelAnswer, cutoff: int | None) -> None:
-        """Take plan and bound of the exact model, asked for plans up to a cutoff."""
-        ...
-
-    def polish(self) -> None:
-        """Search neighbourhoods by the model."""
-        ...
-
-    def say(self, phase: str, note: str = "") -> None:
-        """Report progress."""
-        ...
 
 
 class ShopRun:
