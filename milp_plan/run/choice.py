@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from milp_plan.api import PlanningProblem
 from milp_plan.formulation.registry import Found, get
-from milp_plan.pipeline import OffloadShop, Shop, read_offload, shop_of
+from milp_plan.pipeline import Shop, read_offload, shop_of
 
 from .serial import formulation_of
 from .settings import AUTO
@@ -37,10 +37,21 @@ def choose(problem: PlanningProblem, name: str) -> tuple[Shop | None, Found]:
     if problem.serial is not None:
         return None, get(formulation_of(problem.serial) if name == AUTO else name)
     shop = shop_of(problem) if name in (AUTO, SHOP) else None
-    if name == AUTO:
-        name = GENERAL
-        if shop is not None:
-            name = SHOP
-        elif isinstance(read_offload(problem), OffloadShop):
-            name = HOSTS
-    return shop, get(name)
+    if name != AUTO:
+        return shop, get(name)
+    if shop is not None:
+        return shop, get(SHOP)
+    return None, get(HOSTS if has_hosts(problem) else GENERAL)
+
+
+def has_hosts(problem: PlanningProblem) -> bool:
+    """Whether activations of a pipeline may leave to hosts, and the formulation for it applies.
+
+    A problem of which nothing may leave has the same form, without any choice of place; that alone
+    does not make it a pipeline.
+    """
+    found = read_offload(problem)
+    if isinstance(found, str) or not found.holds:
+        return False
+    special = get(HOSTS).formulation
+    return special is not None and special.unsupported(problem, special.Options()) is None

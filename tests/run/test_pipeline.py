@@ -16,6 +16,7 @@ from milp_plan.core import (
     Plan,
     UnsupportedProblemError,
 )
+from milp_plan.formulation.registry import get
 from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, pipeline, solve
 from milp_plan.run.model import _uncollected
@@ -190,13 +191,13 @@ def test_options_reach_the_formulation(weak):
     assert plain.value == other.value == entry.optimum
     assert plain.record["model_hash"] != other.record["model_hash"]
     assert other.record["settings"]["options"] == {"symmetry": False}
-    found = pipeline.get("operator_schedule")
+    found = get("operator_schedule")
     assert make_options(found, {"load_thresholds": 2}).load_thresholds == 2
 
 
 def test_a_formulation_for_other_problems_is_refused():
-    with pytest.raises(UnsupportedProblemError, match="p: max_load does not apply: "):
-        quick(chain_of_two(), formulation="max_load")
+    with pytest.raises(UnsupportedProblemError, match="p: resource_load does not apply: "):
+        quick(chain_of_two(), formulation="resource_load")
 
 
 def test_a_formulation_that_does_not_exist():
@@ -238,11 +239,11 @@ def test_building_leaves_garbage_collection_as_it_was(enabled):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 6, 9])
-def test_max_load_on_static_bottleneck_problems(weak, seed):
+def test_resource_load_on_static_bottleneck_problems(weak, seed):
     tiny = random_problem(seed, objective=Objective.BOTTLENECK)
-    outcome = quick(tiny, formulation="max_load")
+    outcome = quick(tiny, formulation="resource_load")
     assert outcome.value == outcome.bound == brute_force(tiny)[0]
-    assert outcome.bound_name == "max_load"
+    assert outcome.bound_name == "resource_load"
     assert outcome.stop is Stop.PROVED
     assert "anneal" not in outcome.record["phases"]
     assert outcome.record["polish"] is None

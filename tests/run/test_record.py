@@ -10,6 +10,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import OperatorRun, Plan
+from milp_plan.formulation.registry import get
 from milp_plan.io import read_plan
 from milp_plan.run import Settings, pipeline, solve, versions, write_record
 from milp_plan.run import record as record_module
@@ -189,7 +190,7 @@ def test_a_dispute_is_the_verdict():
     assert outcome.record["disputed_because"] is None
     details = dict.fromkeys(("coarsening", "answer", "search"))
     details |= {"bounds": (), "trace": [], "disputed_because": "so"}
-    found = pipeline.get("operator_schedule")
+    found = get("operator_schedule")
     clock = pipeline.Clock(1.0)
     for changes, word in (({"disputed": True}, "DISPUTED"), ({"verdict": None}, "no plan")):
         changed = replace(outcome, **changes)

@@ -1,0 +1,59 @@
+"""Special ways of planning are chosen for their own problems only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.core import CommunicationModel, Objective, PlanningProblem
+from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
+from milp_plan.run.choice import GENERAL, HOSTS, SHOP, choose
+from milp_plan.run.settings import AUTO
+
+from .cases import trap
+
+
+def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) -> PlanningProblem:
+    template, activation = uniform(2, 2, (2, 2, 2))
+    if hosts:
+        problem = offload_problem("hosts", template, place("line", 2), Lanes(1, 1),
+                                  memory_bytes=activation)  # fmt: skip
+    else:
+        problem = pipeline_problem("plain", template, place("line", 2), memory_bytes=activation)
+    return replace(problem, objective=objective)
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        (pipeline(), SHOP),
+        (pipeline(Objective.SPAN), SHOP),
+        (pipeline(Objective.PEAK_MEMORY), GENERAL),
+        (pipeline(hosts=True), HOSTS),
+        (pipeline(Objective.SPAN, hosts=True), HOSTS),
+        (pipeline(Objective.PEAK_MEMORY, hosts=True), GENERAL),
+        (trap("depth-first-saves-memory").problem, GENERAL),
+    ],
+    ids=lambda thing: getattr(thing, "name", thing),
+)
+def test_each_problem_gets_a_formulation_that_supports_it(
+    problem: PlanningProblem, name: str
+) -> None:
+    shop, found = choose(problem, AUTO)
+    assert found.name == name
+    assert (shop is not None) == (name == SHOP)
+    assert found.formulation is not None
+    assert found.formulation.unsupported(problem, found.formulation.Options()) is None
+
+
+def test_a_graph_of_which_nothing_may_leave_is_no_pipeline_with_hosts() -> None:
+    """Operators on given devices whose transfers hold channels have the form, but no hosts."""
+    problem = pipeline()
+    operators = tuple(replace(op, micro_batch=None) for op in problem.graph.operators)
+    cluster = replace(problem.cluster, communication=CommunicationModel.CHANNEL)
+    plain = replace(problem, graph=replace(problem.graph, operators=operators), cluster=cluster)
+    shop, found = choose(plain, AUTO)
+    assert shop is None
+    assert found.name == GENERAL
+    assert choose(plain, HOSTS)[1].name == HOSTS
