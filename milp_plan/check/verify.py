@@ -25,11 +25,11 @@ class Checker:
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
-        self._facts = Facts(problem)
+        self.facts = Facts(problem)
 
     def verify(self, plan: Plan) -> Verdict:
         """Hold a plan against every rule; never raises, however broken the plan is."""
-        reading = Reading(self._facts, plan)
+        reading = Reading(self.facts, plan)
         tape = Tape(reading)
         memories = tape.memories()
         figures = components(reading, memories)
@@ -52,7 +52,7 @@ class Checker:
 
     def replay(self, plan: Plan) -> Replay:
         """Memory of every device over time, as far as the plan makes sense."""
-        return replay_of(Reading(self._facts, plan))
+        return replay_of(Reading(self.facts, plan))
 
 
 _recent: list[Checker] = []
@@ -86,3 +86,13 @@ def verify(problem: PlanningProblem, plan: Plan) -> Verdict:
 def replay(problem: PlanningProblem, plan: Plan) -> Replay:
     """Replay a plan: memory of every device over time, as far as the plan makes sense."""
     return _checker(problem).replay(plan)
+
+
+def serial_loads(problem: PlanningProblem, plan: Plan) -> dict[serial.Place, serial.Load]:
+    """Load of every place that runs anything, under the serial law."""
+    return serial.loads(Reading(_checker(problem).facts, plan))
+
+
+def serial_timeline(problem: PlanningProblem, plan: Plan) -> serial.Timeline:
+    """When calls run and values are there, under a serial law that counts calls."""
+    return serial.timeline(Reading(_checker(problem).facts, plan))

@@ -41,7 +41,7 @@ def check(
     from milp_plan.check import verify
 
     instance = problem(file, variation)
-    verdict = verify(instance, plan_of(instance, plan_file))
+    verdict = verify(instance, plan_of(instance, plan_file, file))
     if as_json:
         say_json(verdict_json(instance, verdict))
     elif verdict.ok:
@@ -95,7 +95,7 @@ def explain(
     from milp_plan.check import verify
 
     instance = problem(file, variation)
-    plan = plan_of(instance, plan_file)
+    plan = plan_of(instance, plan_file, file)
     verdict = verify(instance, plan)
     if as_json:
         say_json(verdict_json(instance, verdict) | _details(instance, plan, verdict))

@@ -30,7 +30,7 @@ def refuse_suffix(path: Path, option: str) -> None:
 
 
 def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
-    """Write the timeline of a plan.
+    """Write the timeline of a plan, or its loads where it has no clock.
 
     Raises
     ------
@@ -41,7 +41,8 @@ def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
     """
     from milp_plan import report
 
-    report.write_figure(report.timeline(instance, plan), path)
+    picture = report.timeline if instance.serial is None else report.loads_figure
+    report.write_figure(picture(instance, plan), path)
 
 
 @click.command()
@@ -58,15 +59,15 @@ def plot(
     """Draw a plan: devices, channels, and memory against its limits. Valid or not."""
     refuse_suffix(output, "--output")
     instance = problem(file, variation)
-    draw(instance, _plan(instance, plan_file), output)
+    draw(instance, _plan(instance, plan_file, file), output)
     say(str(output))
 
 
-def _plan(instance: PlanningProblem, plan_file: Path) -> Plan:
+def _plan(instance: PlanningProblem, plan_file: Path, file: Path) -> Plan:
     """Read a plan to be drawn; say so when it breaks rules."""
     from milp_plan.check import verify
 
-    plan = plan_of(instance, plan_file)
+    plan = plan_of(instance, plan_file, file)
     drawable(instance, plan, plan_file)
     broken = len(verify(instance, plan).violations)
     if broken:
@@ -82,7 +83,7 @@ def _plan(instance: PlanningProblem, plan_file: Path) -> Plan:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["lp", "mps", "perfetto", "torch-schedule"]),
+    type=click.Choice(["lp", "mps", "perfetto", "torch-schedule", "dnn-split"]),
     required=True,
     help="A model for other solvers; a plan's trace for ui.perfetto.dev; or a pipeline plan as the "
     "CSV that torch.distributed.pipelining runs.",
@@ -115,15 +116,15 @@ def export(
     switches: tuple[str, ...],
     variation: Variation,
 ) -> None:
-    """Write the model of an instance (lp, mps), or a plan (perfetto, torch-schedule)."""
+    """Write the model of an instance (lp, mps), or a plan (perfetto, torch-schedule, dnn-split)."""
     if format_name in _PLAN_WRITERS:
         if plan_file is None:
             raise click.UsageError(f"--format {format_name} needs --plan")
-        _PLAN_WRITERS[format_name](problem(file, variation), plan_file, output)
+        _PLAN_WRITERS[format_name](problem(file, variation), plan_file, output, file)
     else:
         options = chosen_switches(formulation, switches)
         instance = problem(file, variation)
-        cutoff = None if plan_file is None else _value(instance, plan_file)
+        cutoff = None if plan_file is None else _value(instance, plan_file, file)
         if target is not None:
             from milp_plan.coarsen import coarsen
 
@@ -132,41 +133,55 @@ def export(
     say(str(output))
 
 
-def _write_trace(instance: PlanningProblem, plan_file: Path, output: Path) -> None:
+def _write_trace(instance: PlanningProblem, plan_file: Path, output: Path, file: Path) -> None:
     from milp_plan.check import replay
     from milp_plan.io import write_trace
 
-    plan = _plan(instance, plan_file)
+    plan = _plan(instance, plan_file, file)
     memory = {name: entry.steps for name, entry in replay(instance, plan).devices.items()}
     write_trace(instance, plan, output, memory)
 
 
-def _write_torch_schedule(instance: PlanningProblem, plan_file: Path, output: Path) -> None:
+def _write_torch_schedule(
+    instance: PlanningProblem, plan_file: Path, output: Path, file: Path
+) -> None:
     from milp_plan.io import write_torch_schedule
 
     if output.suffix == ".gz":
         raise click.BadParameter(f"{output}: torch reads no compressed file", param_hint="'-o'")
-    plan, _ = _valid(instance, plan_file, "torch would not run what was planned")
+    plan, _ = _valid(instance, plan_file, file, "torch would not run what was planned")
     try:
         write_torch_schedule(instance, plan, output)
     except InputError as error:
         raise error.in_file(str(plan_file)) from None
 
 
-_PLAN_WRITERS = {"perfetto": _write_trace, "torch-schedule": _write_torch_schedule}
+def _write_split(instance: PlanningProblem, plan_file: Path, output: Path, file: Path) -> None:
+    from milp_plan.io import write_split
+
+    write_split(instance, _plan(instance, plan_file, file), file, output)
+
+
+_PLAN_WRITERS = {
+    "perfetto": _write_trace,
+    "torch-schedule": _write_torch_schedule,
+    "dnn-split": _write_split,
+}
 """Formats that hold a plan, not a model."""
 
 
-def _value(instance: PlanningProblem, plan_file: Path) -> int | None:
+def _value(instance: PlanningProblem, plan_file: Path, file: Path) -> int | None:
     """Value of a valid plan."""
-    return _valid(instance, plan_file, "its value is no cutoff")[1].value
+    return _valid(instance, plan_file, file, "its value is no cutoff")[1].value
 
 
-def _valid(instance: PlanningProblem, plan_file: Path, consequence: str) -> tuple[Plan, Verdict]:
+def _valid(
+    instance: PlanningProblem, plan_file: Path, file: Path, consequence: str
+) -> tuple[Plan, Verdict]:
     """Read a plan that keeps every law."""
     from milp_plan.check import verify
 
-    plan = plan_of(instance, plan_file)
+    plan = plan_of(instance, plan_file, file)
     verdict = verify(instance, plan)
     if not verdict.ok:
         raise UnsupportedProblemError(

@@ -140,8 +140,8 @@ def problem(file: Path, variation: Variation | None = None) -> PlanningProblem:
     return chosen.apply(read(file, chosen.goal))
 
 
-def plan_of(problem: PlanningProblem, file: Path) -> Plan:
-    """Read a plan that says it is for this problem.
+def plan_of(problem: PlanningProblem, file: Path, instance_file: Path) -> Plan:
+    """Read a plan that says it is for this problem, which was read from the instance file.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def plan_of(problem: PlanningProblem, file: Path) -> Plan:
     """
     from milp_plan.io import read_plan
 
-    plan = read_plan(file)
+    plan = read_plan(file, problem, instance_file)
     if plan.problem != problem.name:
         finding = Finding(
             "problem",

@@ -154,7 +154,7 @@ def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[
     from milp_plan import run
     from milp_plan.backends import Stop
 
-    start = None if request.start_file is None else plan_of(problem, request.start_file)
+    start = None if request.start_file is None else plan_of(problem, request.start_file, path)
     settings = run.Settings(start=start, **request.settings)
     with display(problem, quiet=request.quiet) as show:
         outcome = run.solve(problem, settings, show)

@@ -1,6 +1,7 @@
 """Readers and writers of instance and plan files."""
 
 from .dnn_partitioning import ACCELERATOR, CPU
+from .dnn_split import read_split, write_split
 from .files import Document, read_document, write_atomic, write_document
 from .fit import oversized
 from .goal import Goal, pursue
@@ -35,6 +36,7 @@ __all__ = [
     "read_pipeline_file",
     "read_plan",
     "read_recipe",
+    "read_split",
     "schemas",
     "torch_actions",
     "torch_schedule_csv",
@@ -44,6 +46,7 @@ __all__ = [
     "write_document",
     "write_plan",
     "write_schemas",
+    "write_split",
     "write_torch_schedule",
     "write_trace",
 ]

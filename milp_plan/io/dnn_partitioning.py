@@ -160,7 +160,7 @@ def _edge_findings(workload: Workload) -> Iterator[Finding]:
 
 
 def _graph(workload: Workload, scale: int) -> ComputationGraph:
-    names = _names(workload.nodes)
+    names = names_of(workload)
     consumers: dict[int, dict[str, None]] = {node.id: {} for node in workload.nodes}
     cost = dict.fromkeys(consumers, 0)
     for edge in workload.edges:
@@ -191,8 +191,9 @@ def _operator(node: Node, name: str, scale: int) -> Operator:
     )
 
 
-def _names(nodes: list[Node]) -> dict[int, str]:
+def names_of(workload: Workload) -> dict[int, str]:
     """Node id -> the name in the file, made unique by the id where it is not."""
+    nodes = workload.nodes
     count = Counter(node.name for node in nodes)
     return {
         node.id: node.name

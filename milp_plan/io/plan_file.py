@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from milp_plan.core import OperatorRun, Plan, Transfer
+from milp_plan.core import OperatorRun, Plan, PlanningProblem, Transfer
 
 from . import plan_wire as wire
+from .dnn_split import is_split, read_split
 from .files import read_document, write_document
 from .wire import decode, encode
 
 
-def read_plan(path: str | Path) -> Plan:
+def read_plan(
+    path: str | Path, problem: PlanningProblem | None = None, instance_file: str | Path = ""
+) -> Plan:
     """Read a plan file. Whether the plan keeps the laws is the checker's question.
+
+    Parameters
+    ----------
+    path
+        The plan; or, with the other two, a split of the placement benchmark.
+    problem, instance_file
+        What the plan is for, and the file it was read from.
 
     Raises
     ------
@@ -20,6 +30,8 @@ def read_plan(path: str | Path) -> Plan:
         With every defect of the file.
     """
     document = read_document(path, "a plan file")
+    if problem is not None and is_split(document):
+        return read_split(document, instance_file, problem)
     return plan_from_json(document.data, document.file)
 
 

@@ -3,6 +3,7 @@
 from .canvas import write_figure
 from .figures import MemoryPoint, TracePoint, memory_sweep, search_trace
 from .lanes import Bar, Lane, Lanes, lanes
+from .loads import loads_figure
 from .paper import paper_table
 from .pipelines import FrontPoint, Panel, schedules, time_and_memory
 from .tables import median_gap, median_line, overview, to_json, to_markdown, to_rich
@@ -17,6 +18,7 @@ __all__ = [
     "Panel",
     "TracePoint",
     "lanes",
+    "loads_figure",
     "median_gap",
     "median_line",
     "memory_sweep",

@@ -63,9 +63,9 @@ class Scale:
 
 
 def time_scale(units: Units, longest: int) -> Scale:
-    """Choose ns, µs, ms or s; a source without units keeps its own figures and no unit."""
+    """Choose ns, µs, ms or s; a source with another unit, or none, keeps its own figures."""
     if units.time != "ns":
-        return Scale(units.time_scale, "")
+        return Scale(units.time_scale, "" if units.time == "unspecified" else units.time)
     for divisor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
         if longest >= divisor:
             return Scale(divisor, unit)

@@ -1,0 +1,123 @@
+"""Pictures of plans under the serial law: load of every device, or its calls in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from milp_plan.check import Load, replay, serial_loads, serial_timeline, verify
+from milp_plan.core import Plan, PlanningProblem
+
+from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PARTS = (
+    ("receives", "#56B4E9"),
+    ("forward", "#0072B2"),
+    ("backward", "#B8622B"),
+    ("sends", "#F0E442"),
+)
+"""Parts of a load in the order in which a call runs them, with their colours."""
+
+_HOST = "#999999"
+_WIDTH = 9.0
+
+
+def loads_figure(problem: PlanningProblem, plan: Plan) -> Figure:
+    """Draw a plan of a problem under the serial law, valid or not.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        First axes: a bar per device, made of what it receives, computes and sends; for latency
+        one bar per call at the time it runs, and one lane for operators outside calls. Second
+        axes: bytes of every device and their limits.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    assert problem.serial is not None
+    devices = problem.cluster.device_names
+    figure = new_figure(_WIDTH, 0.3 * len(devices) + 1.6)
+    with drawing_style():
+        first, second = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
+        verdict = verify(problem, plan)
+        loads = serial_loads(problem, plan)
+        longest = max((load.total for load in loads.values()), default=1)
+        time = time_scale(problem.units, verdict.value or longest)
+        if problem.serial.calls is None:
+            _draw_loads(first, devices, {place[0]: load for place, load in loads.items()}, time)
+            first.set_xlabel(axis_label("load", time))
+        else:
+            _draw_calls(first, problem, plan, time)
+            first.set_xlabel(axis_label("time", time))
+        if verdict.value is not None:
+            first.axvline(time(verdict.value), color="black", linewidth=0.8, linestyle="--")
+            text = time.text(verdict.value)
+            first.set_title(f"{problem.name}: {problem.objective} {text}", loc="left")
+        first.set_yticks(range(len(devices)), devices)
+        first.invert_yaxis()
+        _draw_memory(second, problem, plan)
+        _draw_legend(figure, calls=problem.serial.calls is not None)
+    return figure
+
+
+def _parts(load: Load) -> tuple[int, ...]:
+    """Ticks of the entries of ``_PARTS``."""
+    forward, backward = load.work[False], load.work[True]
+    return sum(load.incoming.values()), forward, backward, sum(load.outgoing.values())
+
+
+def _draw_bar(axes: Axes, row: int, start: int, load: Load, time: Scale) -> None:
+    for (_, colour), ticks in zip(_PARTS, _parts(load), strict=True):
+        if ticks:
+            axes.barh(row, time(ticks), 0.7, left=time(start), color=colour)
+            start += ticks
+
+
+def _draw_loads(axes: Axes, devices: tuple[str, ...], loads: dict[str, Load], time: Scale) -> None:
+    for row, device in enumerate(devices):
+        if device in loads:
+            _draw_bar(axes, row, 0, loads[device], time)
+
+
+def _draw_calls(axes: Axes, problem: PlanningProblem, plan: Plan, time: Scale) -> None:
+    loads, line = serial_loads(problem, plan), serial_timeline(problem, plan)
+    rows = {device: row for row, device in enumerate(problem.cluster.device_names)}
+    for (device, call), (start, stop) in line.calls.items():
+        _draw_bar(axes, rows[device], start, loads[device, call], time)
+        axes.plot([time(stop)] * 2, [rows[device] - 0.35, rows[device] + 0.35], color="black")
+    for run in plan.runs:
+        device = run.devices[0]
+        if run.call is None and run.operator in line.ready:
+            kind = problem.cluster.device(device).device_class
+            ticks = problem.graph.operator(run.operator).options[0].duration_ns[kind]
+            stop = line.ready[run.operator]
+            left = time(stop - ticks)
+            axes.barh(rows[device], time(ticks), 0.7, left=left, color=_HOST, alpha=0.5)
+
+
+def _draw_memory(axes: Axes, problem: PlanningProblem, plan: Plan) -> None:
+    memories = replay(problem, plan).devices
+    limits = [entry.limit_bytes or 0 for entry in memories.values()]
+    size = size_scale(problem.units, max([*limits, *(m.peak_bytes for m in memories.values())]))
+    for row, entry in enumerate(memories.values()):
+        full = entry.limit_bytes is not None and entry.peak_bytes > entry.limit_bytes
+        axes.barh(row, size(entry.peak_bytes), 0.7, color="#D55E00" if full else "#009E73")
+        if entry.limit_bytes is not None:
+            limit = size(entry.limit_bytes)
+            axes.plot([limit, limit], [row - 0.4, row + 0.4], color="black", linewidth=1.2)
+    axes.set_xlabel(axis_label("memory, its limit as a line", size))
+
+
+def _draw_legend(figure: Figure, calls: bool) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=colour, label=name) for name, colour in _PARTS]
+    if calls:
+        handles.append(Patch(color=_HOST, label="outside calls"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
