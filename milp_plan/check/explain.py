@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from milp_plan.core import Plan, PlanningProblem, Verdict
 
+from . import serial
 from .chain import Link, critical_chain
 from .evaluate import MAKESPAN, components
 from .facts import Facts
@@ -61,6 +62,9 @@ def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[s
     memories = Tape(reading).memories()
     figures = components(reading, memories)
     yield f"valid: {verdict.objective} {verdict.value}"
+    if problem.serial is not None:
+        yield from _serial(reading, memories)
+        return
     yield "devices"
     makespan = figures.get(MAKESPAN)
     for name, memory in memories.items():
@@ -68,6 +72,30 @@ def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[s
         yield f"  {name}: busy {busy}{_share(busy, makespan)}, {_memory(memory)}"
     yield from _channels(figures, set(memories), makespan)
     yield from _chain(critical_chain(problem, plan), makespan)
+
+
+def _serial(reading: Reading, memories: dict[str, DeviceMemory]) -> Iterator[str]:
+    """Loads by part in the source's unit of time, memory, and for latency the calls in time."""
+    units = reading.facts.problem.units
+
+    def text(ticks: int) -> str:
+        return f"{ticks / units.time_scale:.6g}"
+
+    yield f"loads in {units.time} (work, received, sent)"
+    loads = serial.loads(reading).items()
+    for (device, call), load in sorted(loads, key=lambda entry: (entry[0][0], entry[0][1] or 0)):
+        parts = (sum(part.values()) for part in (load.work, load.incoming, load.outgoing))
+        where = device if call is None else f"{device} call {call}"
+        yield f"  {where}: {text(load.total)} ({', '.join(map(text, parts))})"
+    yield "memory"
+    for name, memory in memories.items():
+        limit = "no limit" if memory.limit_bytes is None else f"limit {memory.limit_bytes}"
+        yield f"  {name}: {memory.peak_bytes} ({limit})"
+    line = serial.timeline(reading)
+    if line.calls:
+        yield f"calls, times in {units.time}"
+        for (device, call), (start, stop) in sorted(line.calls.items(), key=lambda entry: entry[1]):
+            yield f"  {text(start)} to {text(stop)}: {device} call {call}"
 
 
 def _share(part: int, whole: int | None) -> str:

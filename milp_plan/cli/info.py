@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from milp_plan.core import InputError, PlanningProblem
+from milp_plan.core import InputError, PlanningProblem, SerialLaw
 
 from .exits import Exit, most_serious
 from .inputs import PATH, Variation, problems, varied
 from .output import complain, say, say_json, say_table
 from .quantities import size_text, time_text
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -80,6 +78,7 @@ def summary(problem: PlanningProblem) -> dict[str, Any]:
         ],
         "channels": len(cluster.channels),
         "process_groups": len(cluster.groups),
+        "serial_law": None if problem.serial is None else asdict(problem.serial),
         "provenance": dict(problem.provenance),
     }
 
@@ -116,11 +115,18 @@ def _show(problem: PlanningProblem) -> None:
         ["bytes made", size_text(units, facts["made_bytes"])],
         ["devices", _devices(problem)],
         ["communication", f"{facts['channels']:,} channels, model {facts['communication']}"],
+        *([["serial law", _law(problem.serial)]] if problem.serial else []),
         ["process groups", f"{facts['process_groups']:,}"],
         *([f"from: {key}", text] for key, text in facts["provenance"].items()),
     ]
     say(problem.name)
     say_table(["", ""], rows)
+
+
+def _law(law: SerialLaw) -> str:
+    calls = "" if law.calls is None else f", at most {law.calls} calls each"
+    how = f"contiguity {law.contiguity}, passes {law.passes}{calls}"
+    return f"{', '.join(law.payers)} pay for transfers; {how}"
 
 
 def _devices(problem: PlanningProblem) -> str:

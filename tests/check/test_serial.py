@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.check import serial_timeline, verify
+from milp_plan.check import explain, serial_timeline, verify
 from milp_plan.core import (
     FULL,
     Channel,
@@ -262,3 +262,10 @@ def test_channels_must_be_alike_and_complete():
     operators = (replace(several, options=twice), *base.graph.operators[1:])
     with pytest.raises(InputError, match="one option on one device"):
         replace(base, graph=replace(base.graph, operators=operators))
+
+
+def test_a_plan_is_explained_by_its_loads():
+    text = explain(fan(), plan({"x": "a0", "y0": "a1", "y1": "a1", "y2": "a2"}))
+    assert "a0: 15 (10, 0, 5)" in text
+    calls = explain(fan(CALLS), plan({"x": "a0.0", "y0": "a1.0", "y1": "a1.0", "y2": "a1.0"}))
+    assert "15 to 26: a1 call 0" in calls
