@@ -23,6 +23,6 @@ class TestOperatorSchedule(_Known):
 
 
 class TestMaxLoad(_Known):
-    reference = "max_load"
+    reference = "resource_load"
     seeds = range(12)
     least = 12

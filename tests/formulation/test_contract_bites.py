@@ -17,8 +17,8 @@ from milp_plan.formulation.contract import FormulationContract
 
 from .solving import formulation
 
-MAX_LOAD = formulation("max_load")
-Sound = type(MAX_LOAD)
+RESOURCE_LOAD = formulation("resource_load")
+Sound = type(RESOURCE_LOAD)
 
 
 class Wasteful(Sound):
@@ -80,7 +80,7 @@ class Hasty(Sound):
 
 
 class Nameless(Sound):
-    card = Card("", "", "", MAX_LOAD.card.objectives, exact=True)
+    card = Card("", "", "", RESOURCE_LOAD.card.objectives, exact=True)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def magnified(seed: int, objective: Objective) -> PlanningProblem:
     [
         ("operator_schedule", Objective.MAKESPAN),
         ("operator_schedule", Objective.PEAK_MEMORY),
-        ("max_load", Objective.BOTTLENECK),
+        ("resource_load", Objective.BOTTLENECK),
     ],
 )
 def test_plans_are_exact_and_bounds_hold(name: str, objective: Objective) -> None:

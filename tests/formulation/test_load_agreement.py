@@ -1,4 +1,4 @@
-"""``max_load`` proves the optimum that enumeration finds, on 80 random tiny problems."""
+"""``resource_load`` proves the optimum that enumeration finds, on 80 random tiny problems."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SEEDS, CHUNK = 80, 20
 def test_the_model_proves_the_optimum(first: int) -> None:
     for seed in range(first, first + CHUNK):
         problem = random_problem(seed, objective=Objective.BOTTLENECK)
-        assert formulation("max_load").unsupported(problem, None) is None
+        assert formulation("resource_load").unsupported(problem, None) is None
         best = brute_force(problem)
         assert best is not None
-        found = optimise("max_load", problem)
+        found = optimise("resource_load", problem)
         assert found.verdict.ok, f"seed {seed}: {found.verdict.violations}"
         assert found.verdict.value == best[0], f"seed {seed}"
         assert not found.plan.has_schedule
@@ -41,7 +41,7 @@ def test_the_sample_is_rich() -> None:
         options = [o for operator in problem.graph.operators for o in operator.options]
         seen["gangs"] += any(option.gang > 1 for option in options)
         seen["limits"] += any(d.memory_bytes is not None for d in problem.cluster.devices)
-        source = formulation("max_load").build(problem, None, Guide())
+        source = formulation("resource_load").build(problem, None, Guide())
         seen["sources"] += any(len(ways) > 1 for ways in source.builder.ways.values())
         seen["kept"] += len(source.keep) > 0
     assert min(seen[model.value] for model in CommunicationModel) >= 15

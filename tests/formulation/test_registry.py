@@ -19,7 +19,7 @@ SHIPPED = registry.shipped_folders()[0]
 
 def test_shipped_formulations_are_found_by_name_with_their_page() -> None:
     found = registry.discover()
-    assert {"operator_schedule", "max_load"} <= found.keys()
+    assert {"operator_schedule", "resource_load"} <= found.keys()
     for name, item in found.items():
         assert item.error is None
         assert isinstance(item.formulation, Formulation)
@@ -40,10 +40,10 @@ def test_shipped_formulations_import_nothing_else_of_the_package() -> None:
 
 def test_by_path_and_by_unknown_name(tmp_path: Path) -> None:
     copy = tmp_path / "mine.py"
-    copy.write_text((SHIPPED / "max_load.py").read_text())
+    copy.write_text((SHIPPED / "resource_load.py").read_text())
     assert registry.get(str(copy)).formulation is not None
-    assert registry.get("max_load").reference.endswith("max_load.py")
-    with pytest.raises(FormulationError, match=r"'none': found no such name.*'max_load'"):
+    assert registry.get("resource_load").reference.endswith("resource_load.py")
+    with pytest.raises(FormulationError, match=r"'none': found no such name.*'resource_load'"):
         registry.get("none")
     with pytest.raises(FormulationError, match="FileNotFoundError"):
         registry.get(str(tmp_path / "missing.py"))
@@ -63,18 +63,18 @@ def test_a_broken_file_is_listed_and_breaks_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, error: str
 ) -> None:
     (tmp_path / "broken.py").write_text(text)
-    (tmp_path / "max_load.py").write_text("raise RuntimeError('second of its name')")
+    (tmp_path / "resource_load.py").write_text("raise RuntimeError('second of its name')")
     monkeypatch.setattr(registry, "shipped_folders", lambda: (SHIPPED, tmp_path))
     found = registry.discover()
     assert found["broken"].formulation is None
     assert error in (found["broken"].error or "")
-    assert found["max_load"].formulation is not None, "the first of a name wins"
+    assert found["resource_load"].formulation is not None, "the first of a name wins"
     with pytest.raises(FormulationError, match=r"broken.*broken\.py"):
         registry.get("broken")
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = registry.get("max_load").formulation
+    foreign = registry.get("resource_load").formulation
 
     def fail() -> None:
         raise ImportError("not today")
@@ -87,14 +87,14 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     monkeypatch.setattr(registry, "shipped_folders", lambda: ())
     found = registry.discover()
-    assert found.keys() == {"max_load", "bad", "odd"}
-    assert found["max_load"].file_hash is None
+    assert found.keys() == {"resource_load", "bad", "odd"}
+    assert found["resource_load"].file_hash is None
     assert found["bad"].error == "ImportError: not today"
     assert "lacks card" in (found["odd"].error or "")
 
 
 def test_shipped_formulations_refuse_what_they_cannot_do() -> None:
-    schedule, load = (registry.get(name).formulation for name in ("operator_schedule", "max_load"))
+    schedule, load = (registry.get(name).formulation for name in ("operator_schedule", "resource_load"))
     assert schedule is not None
     assert load is not None
     bottleneck, makespan = (planted(0, goal) for goal in (Objective.BOTTLENECK, Objective.MAKESPAN))

@@ -36,7 +36,7 @@ def test_random_plans_satisfy_the_model(first: int) -> None:
 
 
 def test_loads_of_random_plans_are_exact() -> None:
-    form = formulation("max_load")
+    form = formulation("resource_load")
     options = form.Options()
     for seed in range(60):
         case, plan = random_problem_with_plan(seed, objective=Objective.BOTTLENECK)
@@ -59,7 +59,7 @@ def test_loads_of_random_plans_are_exact() -> None:
 def test_plans_beyond_the_cutoff_are_no_starts() -> None:
     for name, goal in (
         ("operator_schedule", Objective.MAKESPAN),
-        ("max_load", Objective.BOTTLENECK),
+        ("resource_load", Objective.BOTTLENECK),
     ):
         form = formulation(name)
         options = form.Options()

@@ -18,9 +18,8 @@ from milp_plan.core import (
 )
 from milp_plan.formulation.registry import get
 from milp_plan.planners import PLANNERS
-from milp_plan.run import Settings, pipeline, solve
-from milp_plan.run.model import _uncollected
-from milp_plan.run.pipeline import make_options
+from milp_plan.run import Settings, graphs, ledger, solve
+from milp_plan.run.model import _uncollected, make_options
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
 from tests.support.brute import brute_force
@@ -109,7 +108,7 @@ def test_too_little_memory_is_proved_infeasible(name):
 
 
 def test_the_solver_proves_infeasible_what_no_bound_does(weak, monkeypatch):
-    monkeypatch.setattr(pipeline, "infeasibility", lambda problem, limit: None)
+    monkeypatch.setattr(ledger, "infeasibility", lambda problem, limit: None)
     outcome = quick(trap("persistent-counted-once").problem.with_memory_scale(1, 2))
     assert outcome.stop is Stop.INFEASIBLE
     assert outcome.plan is None
@@ -118,7 +117,7 @@ def test_the_solver_proves_infeasible_what_no_bound_does(weak, monkeypatch):
 
 
 def test_a_restriction_without_solution_proves_nothing(weak, monkeypatch, tmp_path):
-    monkeypatch.setattr(pipeline, "infeasibility", lambda problem, limit: None)
+    monkeypatch.setattr(ledger, "infeasibility", lambda problem, limit: None)
     path = write_wrapper(tmp_path, exact=False)
     outcome = quick(
         trap("persistent-counted-once").problem.with_memory_scale(1, 2), formulation=path
@@ -152,7 +151,7 @@ def test_a_start_is_the_first_incumbent():
 
 
 def test_the_best_start_wins(weak, monkeypatch):
-    monkeypatch.setattr(pipeline, "best_plan", lambda problem, **_: (None, {"nobody": None}))
+    monkeypatch.setattr(graphs, "best_plan", lambda problem, **_: (None, {"nobody": None}))
     runs = (OperatorRun("a", "o", ("d0",), 0, 10), OperatorRun("b", "o", ("d0",), 10, 20))
     start = slow_start(runs=runs, planner="by hand")
     outcome = quick(chain_of_two(), start=start, node_limit=1, rounds=0)
@@ -310,9 +309,9 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
 @pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])
 def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
     """Heuristics that find nothing, or something that breaks a law."""
-    monkeypatch.setattr(pipeline, "best_plan", lambda *_, **__: (None, {}))
-    monkeypatch.setattr(pipeline, "LEVEL_TARGETS", 2)
-    run = pipeline._Run
+    monkeypatch.setattr(graphs, "best_plan", lambda *_, **__: (None, {}))
+    monkeypatch.setattr(graphs, "LEVEL_TARGETS", 2)
+    run = ledger.Ledger
     offer = run.offer
     monkeypatch.setattr(run, "offer", lambda self, given, *rest: offer(self, given or plan, *rest))
     original = instance("two-tower-tiny-inference-2xH100")

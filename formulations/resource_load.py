@@ -59,11 +59,11 @@ class Options:
     """No switches."""
 
 
-class MaxLoad:
+class ResourceLoad:
     """The exact formulation of a bottleneck problem with static memory."""
 
     card = Card(
-        name="max_load",
+        name="resource_load",
         title="Smallest largest load of devices, channels and ports, without a schedule",
         source="this project; laws in docs/laws.md",
         objectives=(Objective.BOTTLENECK,),
@@ -167,7 +167,7 @@ class _Builder:
         self.held: dict[str, list[Any]] = {name: [] for name in problem.cluster.device_names}
 
     def build(self) -> pyo.ConcreteModel:
-        self.m = pyo.ConcreteModel("max_load")
+        self.m = pyo.ConcreteModel("resource_load")
         self.m.builder = self
         self.choose()
         self.together()
@@ -373,4 +373,4 @@ class _Builder:
         return named
 
 
-FORMULATION = MaxLoad()
+FORMULATION = ResourceLoad()
