@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import pickle
 import queue
 import subprocess
@@ -50,7 +51,7 @@ def check_version() -> str:
 
 def _spawn() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "milp_plan.backends.worker"],
+        [sys.executable, "-m", "milp_plan.backends.worker", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

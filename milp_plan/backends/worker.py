@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -24,6 +25,8 @@ from milp_plan.lp import CompiledModel
 from .outcome import Limits, Stop
 
 PROGRESS_EVERY_S = 0.5
+
+PARENT_EVERY_S = 1.0
 
 INTEGRALITY_TOLERANCE = 1e-9
 """Tighter than the solver's own 1e-6: an order bit that is 1e-6 off frees a big-M row by 1e-6 of
@@ -223,6 +226,8 @@ def main() -> None:
     """
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages may reach the pipe
+    if len(sys.argv) > 1:
+        threading.Thread(target=_watch, args=(int(sys.argv[1]),), daemon=True).start()
     import highspy  # noqa: F401  (imported while waiting for the job)
 
     while True:
@@ -231,6 +236,13 @@ def main() -> None:
         except EOFError:
             return
         _answer(job, _Stream(out))
+
+
+def _watch(parent: int) -> None:
+    """End when the parent does: a killed one cannot end us, and a long solve reads no pipe."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_EVERY_S)
+    os._exit(1)
 
 
 def _answer(job: Job, stream: _Stream) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Self
 
 
 class Deferred:
@@ -18,7 +18,7 @@ class Deferred:
         self.asked = False
         self._before: Any = None
 
-    def __enter__(self) -> Deferred:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._note)
         return self

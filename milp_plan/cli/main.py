@@ -9,7 +9,7 @@ import click
 from milp_plan import __version__
 from milp_plan.core import MilpPlanError
 
-from . import bound, check, draw, info, listing, make, new, pipeline, solve, table, versions
+from . import bench, bound, check, draw, info, listing, make, new, pipeline, solve, table, versions
 from .exits import Exit, code_of
 from .output import complain, note
 
@@ -60,6 +60,7 @@ for command in (
     draw.export,
     new.new,
     table.table,
+    bench.bench,
     versions.show_versions,
 ):
     main.add_command(command)

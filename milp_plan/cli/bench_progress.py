@@ -1,0 +1,186 @@
+"""What ``bench run`` says on the way: a live table on a terminal, else a line per result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from .quantities import seconds_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from milp_plan.run.bench import State
+    from milp_plan.run.store import Record
+    from milp_plan.run.tasks import Task
+
+SILENCE_S = 30.0
+"""In a log, a line is written at least this often."""
+_REFRESH_PER_S = 2
+
+
+class Show(Protocol):
+    """A context in which progress is shown."""
+
+    def __enter__(self) -> Show: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def state(self, state: State) -> None:
+        """Show how far it is."""
+        ...
+
+    def line(self, text: str) -> None:
+        """Say something that stays."""
+        ...
+
+
+def summary(state: State) -> str:
+    """Write how far a suite is in one line."""
+    elsewhere = [f"{state.elsewhere} with another driver"] if state.elsewhere else []
+    parts = [
+        f"{state.known + state.done} of {state.total} done",
+        f"{len(state.running)} running",
+        f"{state.failed} failed",
+        f"{state.left} left",
+        *elsewhere,
+        f"{state.elapsed_s:.0f} s",
+    ]
+    if state.estimate_s is not None and state.left:
+        parts.append(f"about {state.estimate_s:.0f} s to go")
+    return ", ".join(parts)
+
+
+def result_line(task: Task, record: Record) -> str:
+    """Write what came of a run."""
+    outcome = record["outcome"]
+    if outcome is None or record["status"] != "done":
+        return f"{task.title}: {record['status']}: {record['error']}"
+    value = "no plan"
+    if outcome["value"] is not None:
+        scale = 1 if task.about["objective"] == "peak_memory" else task.about["units"]["time_scale"]
+        value = f"{outcome['value'] / scale:.8g}"
+    elif outcome["infeasible_because"]:
+        value = "infeasible"
+    gap = "" if outcome["gap"] is None else f", gap {outcome['gap']:.2%}"
+    taken = seconds_text(outcome["seconds"])
+    return f"{task.title}: {value}{gap}, {outcome['stop']}, {outcome['verdict']}, {taken}"
+
+
+class Watch:
+    """Passes on what the driver tells.
+
+    Parameters
+    ----------
+    show
+        Where to.
+    news
+        What the place where runs are done has to say.
+    """
+
+    def __init__(self, show: Show, news: Callable[[], list[str]]) -> None:
+        self._show, self._news = show, news
+
+    def __call__(self, state: State, task: Task | None, record: Record | None) -> None:
+        """Show state, result and news."""
+        for text in self._news():
+            self._show.line(text)
+        if task is not None and record is not None:
+            self._show.line(result_line(task, record))
+        self._show.state(state)
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def __enter__(self) -> Quiet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def state(self, state: State) -> None:
+        """Show nothing."""
+
+    def line(self, text: str) -> None:
+        """Say nothing."""
+
+
+class Log(Quiet):
+    """Writes a line to standard error for each result, and how far it is after a while."""
+
+    def __init__(self) -> None:
+        self._said_s = time.monotonic()
+
+    def state(self, state: State) -> None:
+        """Write how far it is, now and then."""
+        if time.monotonic() - self._said_s >= SILENCE_S:
+            self.line(summary(state))
+
+    def line(self, text: str) -> None:
+        """Write a line."""
+        self._said_s = time.monotonic()
+        click.echo(text, err=True)
+
+
+class Live(Quiet):
+    """Keeps the last lines of a terminal up to date; results scroll by above them."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live as RichLive
+
+        self._console = console
+        self._state: State | None = None
+        self._live = RichLive(
+            console=console,
+            get_renderable=self._render,
+            refresh_per_second=_REFRESH_PER_S,
+            transient=True,
+        )
+
+    def __enter__(self) -> Live:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def state(self, state: State) -> None:
+        """Keep it for the next refresh."""
+        self._state = state
+
+    def line(self, text: str) -> None:
+        """Write a line above."""
+        self._console.print(text)
+
+    def _render(self) -> RenderableType:
+        from rich.text import Text
+
+        if self._state is None:
+            return Text("starting")
+        now = time.monotonic()
+        running: list[Any] = [
+            f"  {title}: {now - began:.0f} s"
+            for title, began in list(self._state.running.items())[:20]
+        ]
+        text = "\n".join([summary(self._state), *running])
+        return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+def display(*, quiet: bool) -> Show:
+    """Choose how progress is shown: not at all, on the terminal, or as a log."""
+    if quiet:
+        return Quiet()
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, markup=False)
+    return Live(console) if console.is_terminal else Log()

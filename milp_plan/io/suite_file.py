@@ -1,0 +1,286 @@
+"""Suites as TOML: which instances are run, in which variations, by whom, and for how long.
+
+Described in ``instances/formats/suite.md``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from milp_plan.core import Finding, InputError, Objective, PlanningProblem
+
+from .defects import nearest, schema_findings
+from .files import read_document
+from .goal import Goal
+from .pipeline_file import endless, toml_content
+from .wire import Count, Positive, Strict, schema_of
+
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+_WILD = frozenset("*?[")
+
+
+class SuiteGroup(Strict):
+    """Files of one folder; see :class:`SuiteFile` for the members."""
+
+    files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    folder: str = "."
+    variable: str | None = None
+    remedy: str | None = None
+    optional: bool | None = None
+
+
+class SuiteVariation(Strict):
+    """How a problem differs from its file; ``only``: patterns of the files it is for."""
+
+    name: str
+    objective: Literal["makespan", "span", "bottleneck", "peak_memory", "latency"] | None = None
+    contiguous: bool = False
+    separate_passes: bool = False
+    calls: Positive | None = None
+    memory_scale: str | None = None
+    time: Seconds | None = None
+    only: tuple[str, ...] = ()
+
+    @property
+    def goal(self) -> Goal:
+        """What is asked of the file."""
+        objective = None if self.objective is None else Objective(self.objective)
+        return Goal(objective, self.contiguous, self.separate_passes, self.calls)
+
+    def apply(self, problem: PlanningProblem) -> PlanningProblem:
+        """Return the problem, read for the goal, with its memory scaled."""
+        if self.memory_scale is None:
+            return problem
+        scale = Fraction(self.memory_scale)
+        return problem.with_memory_scale(scale.numerator, scale.denominator)
+
+    def wants(self, label: str) -> bool:
+        """Whether a file is run in this variation."""
+        return not self.only or any(fnmatchcase(label, pattern) for pattern in self.only)
+
+
+class SuitePlanner(Strict):
+    """Who plans: both stages with a formulation, or the heuristic ``planner`` alone."""
+
+    name: str
+    planner: str | None = None
+    formulation: str = "auto"
+    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
+    target: Positive = 25
+    rounds: Count | None = None
+    node_limit: Positive | None = None
+    solver: str = "highs"
+    time: Seconds | None = None
+    variations: tuple[str, ...] = ()
+
+
+class SuiteLimits(Strict):
+    """When a run ends: ``time`` seconds, and ``grace`` more before it is ended from outside."""
+
+    time: Seconds = 60.0
+    threads: Positive = 1
+    gap: Annotated[float, msgspec.Meta(ge=0)] = 1e-4
+    grace: Seconds = 30.0
+
+
+class SuiteFile(Strict):
+    """A suite as it stands in its file."""
+
+    title: str
+    about: str = ""
+    files: tuple[str, ...] = ()
+    folder: str = "."
+    variable: str | None = None
+    remedy: str | None = None
+    optional: bool | None = None
+    instances: tuple[SuiteGroup, ...] = ()
+    variations: tuple[SuiteVariation, ...] = msgspec.field(
+        default_factory=lambda: (SuiteVariation(""),)
+    )
+    planners: Annotated[tuple[SuitePlanner, ...], msgspec.Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: (SuitePlanner("auto"),)
+    )
+    seeds: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)] = (0,)
+    limits: SuiteLimits = msgspec.field(default_factory=SuiteLimits)
+    known: str | None = None
+
+
+@dataclass(frozen=True)
+class SuiteEntry:
+    """One file of a suite.
+
+    Parameters
+    ----------
+    label
+        The file as tables name it, without the folder of this machine.
+    path
+        Where it is.
+    absent
+        Why it cannot be solved; empty for a file that is there.
+    optional
+        Whether it may be absent without that being an error.
+    """
+
+    label: str
+    path: Path
+    absent: str = ""
+    optional: bool = False
+
+    @property
+    def stem(self) -> str:
+        """File name without its endings."""
+        return self.path.name.removesuffix(".gz").removesuffix(".json")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite with the files it names, found on this machine.
+
+    Parameters
+    ----------
+    name
+        Of its file, without ``.toml``.
+    path
+        Its file.
+    content
+        What stands there.
+    entries
+        Its instances, present or absent, each once.
+    """
+
+    name: str
+    path: Path
+    content: SuiteFile
+    entries: tuple[SuiteEntry, ...]
+
+
+def read_suite(path: str | Path) -> Suite:
+    """Read a suite and look for its instances.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file. An instance that is absent is none: its entry says so.
+    """
+    document = read_document(path, "a suite (TOML)")
+    content = toml_content(document)
+    findings = [*schema_findings(content, schema_of(SuiteFile)), *endless(content)]
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    suite = msgspec.convert(content, SuiteFile)
+    findings = list(_findings(suite))
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    source = Path(path)
+    entries = dict.fromkeys(
+        entry
+        for group in _groups(suite)
+        for pattern in group.files
+        for entry in _entries(group, pattern, source)
+    )
+    return Suite(source.name.removesuffix(".toml"), source, suite, tuple(entries))
+
+
+def above(path: Path, wanted: str) -> Path:
+    """Return what a file means by a relative path.
+
+    That is: seen from its own folder or, where nothing is there, from the nearest folder above it
+    from which there is something; its own folder if there is none.
+    """
+    own = path.absolute().parent
+    for folder in (own, *own.parents):
+        if (folder / wanted).exists():
+            return folder / wanted
+    return own / wanted
+
+
+def _groups(suite: SuiteFile) -> tuple[SuiteGroup, ...]:
+    if not suite.files:
+        return suite.instances
+    first = SuiteGroup(suite.files, suite.folder, suite.variable, suite.remedy, suite.optional)
+    return (first, *suite.instances)
+
+
+def _entries(group: SuiteGroup, pattern: str, source: Path) -> Iterator[SuiteEntry]:
+    """Files that a pattern names; what is not there is an entry as well."""
+    chosen = os.environ.get(group.variable) if group.variable else None
+    folder = Path(chosen) if chosen else above(source, group.folder)
+    optional = group.variable is not None if group.optional is None else group.optional
+    if Path(pattern).is_absolute():
+        found = [Path(pattern)] if Path(pattern).is_file() else []
+    elif _WILD & set(pattern):
+        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+    else:
+        found = [folder / pattern] if (folder / pattern).is_file() else []
+    for path in found:
+        inside = path.is_relative_to(folder) and not Path(pattern).is_absolute()
+        label = path.relative_to(folder).as_posix() if inside else path.name
+        yield SuiteEntry(label, path, "", optional)
+    if not found:
+        where = f"the folder that {group.variable} names" if chosen else group.folder
+        ways = [] if group.remedy is None else [group.remedy]
+        if group.variable and not chosen:
+            ways.append(f"set {group.variable} to their folder")
+        label = Path(pattern).name if Path(pattern).is_absolute() else pattern
+        yield SuiteEntry(label, folder / pattern, "; ".join([f"not in {where}", *ways]), optional)
+
+
+def _findings(suite: SuiteFile) -> Iterator[Finding]:
+    """What the schema cannot say."""
+    if not suite.files and not suite.instances:
+        yield Finding("files", "nothing", "files, or instances", "name at least one instance")
+    for member, names in (
+        ("variations", [entry.name for entry in suite.variations]),
+        ("planners", [entry.name for entry in suite.planners]),
+    ):
+        for name in _repeated(names):
+            found = f"{names.count(name)} entries of the name {name!r}"
+            yield Finding(member, found, "a name of its own for each", "rename one")
+    for place, entry in enumerate(suite.variations):
+        for finding in entry.goal.findings():
+            yield Finding(
+                f"variations[{place}], {finding.where.lstrip('-').replace('-', '_')}",
+                finding.found,
+                finding.expected,
+                finding.remedy,
+            )
+        if entry.memory_scale is not None and not _positive(entry.memory_scale):
+            expected = 'a positive number as text, such as "0.8" or "4/5"'
+            where = f"variations[{place}].memory_scale"
+            yield Finding(where, repr(entry.memory_scale), expected, "correct it")
+    known = [entry.name for entry in suite.variations]
+    for place, who in enumerate(suite.planners):
+        for name in who.variations:
+            if name not in known:
+                remedy = nearest(name, known, "leave it out, or add the variation")
+                expected = f"one of {known}"
+                yield Finding(f"planners[{place}].variations", repr(name), expected, remedy)
+        if who.planner is not None and (who.formulation != "auto" or who.options):
+            expected = "a heuristic, or a formulation with options"
+            yield Finding(f"planners[{place}]", "both", expected, "leave one of them out")
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    seen = list(names)
+    return [name for name in dict.fromkeys(seen) if seen.count(name) > 1]
+
+
+def _positive(text: str) -> bool:
+    try:
+        return Fraction(text) > 0
+    except (ValueError, ZeroDivisionError):
+        return False
+
+
+def plain(item: msgspec.Struct) -> dict[str, Any]:
+    """Return a member of a suite as plain data, defaults included."""
+    names = type(item).__struct_fields__
+    return {name: msgspec.to_builtins(getattr(item, name)) for name in names}

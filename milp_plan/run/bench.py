@@ -1,0 +1,326 @@
+"""Drives the runs of a suite: at most so many at a time, each once, everything into the store."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock as Mutex
+from typing import Any, Protocol
+
+from .job import Child, Result, job_of
+from .store import FINISHED, Lock, Record, Store
+from .tasks import Task
+
+TICK_S = 0.2
+"""How often the driver looks around."""
+AGAIN_S = 1.0
+"""How often it looks whether another driver is done with a run."""
+
+
+class Executor(Protocol):
+    """Where runs are done."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs may be under way."""
+        ...
+
+    def submit(self, job: dict[str, Any]) -> Future[Result]:
+        """Begin a run."""
+        ...
+
+    def news(self) -> list[str]:
+        """Return what happened that a user should know, once."""
+        ...
+
+    def interrupt(self) -> None:
+        """Ask every run to stop with what it has; asked again, end it."""
+        ...
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        ...
+
+
+class Local:
+    """Runs on this machine.
+
+    Parameters
+    ----------
+    jobs
+        Processes at a time.
+    path
+        Folder they import this package from; see :func:`.identity.frozen`.
+    """
+
+    def __init__(self, jobs: int, path: Path | None = None) -> None:
+        self.slots = jobs
+        self._path = path
+        self._pool = ThreadPoolExecutor(max_workers=jobs)
+        self._children: set[Child] = set()
+        self._mutex = Mutex()
+        self._asked = False
+        self._closed = False
+
+    def submit(self, job: dict[str, Any]) -> Future[Result]:
+        """Begin a run."""
+        return self._pool.submit(self._do, job)
+
+    def _do(self, job: dict[str, Any]) -> Result:
+        with self._mutex:
+            if self._asked or self._closed:
+                return {"status": "interrupted", "error": "not begun", "outcome": None}
+            child = Child(job, self._path)
+            self._children.add(child)
+        try:
+            return child.result()
+        finally:
+            with self._mutex:
+                self._children.discard(child)
+
+    def news(self) -> list[str]:
+        """Nothing happens here that the results do not say."""
+        return []
+
+    def interrupt(self) -> None:
+        """Ask every run to stop with what it has; asked again, end it."""
+        with self._mutex:
+            for child in self._children:
+                if self._asked:
+                    child.kill()
+                else:
+                    child.interrupt()
+            self._asked = True
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        with self._mutex:
+            self._closed = True
+            for child in self._children:
+                child.kill()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass
+class State:
+    """How far a suite is.
+
+    Parameters
+    ----------
+    total
+        Runs of the suite.
+    known
+        Of which: were finished before.
+    done, failed, stopped
+        Done by this call; failed in it, or before and not tried again; stopped by Ctrl-C.
+    running
+        Titles of the runs under way, and when they began (``time.monotonic``).
+    elsewhere
+        Runs that another driver has under way.
+    seconds
+        Spent in runs of this call, summed.
+    """
+
+    total: int
+    known: int = 0
+    done: int = 0
+    failed: int = 0
+    stopped: int = 0
+    elsewhere: int = 0
+    seconds: float = 0.0
+    slots: int = 1
+    running: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> int:
+        """Runs that have no answer yet, those under way included."""
+        return self.total - self.known - self.done - self.failed - self.stopped
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the call began."""
+        return time.monotonic() - self.began
+
+    @property
+    def estimate_s(self) -> float | None:
+        """Seconds until the end, from the mean of this call's runs; ``None`` before the first."""
+        ended = self.done + self.failed
+        if not ended or not self.seconds:
+            return None
+        spent = sum(time.monotonic() - began for began in self.running.values())
+        return max(0.0, (self.left * self.seconds / ended - spent) / max(1, self.slots))
+
+
+Tell = Callable[[State, Task | None, Record | None], None]
+"""Called with every result, and now and then without one."""
+
+
+def to_do(
+    tasks: Sequence[Task], store: Store, *, retry_failed: bool = True
+) -> tuple[list[Task], list[Task], list[Task]]:
+    """Sort runs into those to be done, those finished, and those that failed and stay so."""
+    pending, finished, failed = [], [], []
+    for task in tasks:
+        record = store.load(task.key)
+        if record is not None and record["status"] in FINISHED:
+            finished.append(task)
+        elif record is not None and record["status"] == "failed" and not retry_failed:
+            failed.append(task)
+        else:
+            pending.append(task)
+    return pending, finished, failed
+
+
+def drive(
+    tasks: Sequence[Task],
+    store: Store,
+    executor: Executor,
+    *,
+    retry_failed: bool = True,
+    presses: Callable[[], int] = lambda: 0,
+    tell: Tell = lambda _state, _task, _record: None,
+) -> State:
+    """Do every run that the store has no answer to.
+
+    Parameters
+    ----------
+    tasks
+        The runs of a suite.
+    store
+        Where answers are, and go.
+    executor
+        Where runs are done; the caller closes it.
+    retry_failed
+        Whether runs that failed in an earlier call are tried once more.
+    presses
+        How often Ctrl-C was pressed: once, runs under way are asked for their best plan and no
+        other is begun; twice, they are ended.
+    tell
+        Told how far it is.
+    """
+    driver = _Driver(tasks, store, executor, retry_failed=retry_failed, presses=presses, tell=tell)
+    return driver.run()
+
+
+class _Driver:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        store: Store,
+        executor: Executor,
+        *,
+        retry_failed: bool,
+        presses: Callable[[], int],
+        tell: Tell,
+    ) -> None:
+        self.store, self.executor = store, executor
+        self.presses, self.tell = presses, tell
+        pending, finished, failed = to_do(tasks, store, retry_failed=retry_failed)
+        self.pending = deque(pending)
+        self.waiting: dict[str, float] = {}  # keys of others' runs -> when to look again
+        self.under_way: dict[Future[Result], tuple[Task, Lock, int]] = {}
+        self.state = State(len(tasks), known=len(finished), failed=len(failed))
+        self.heard = 0
+
+    def run(self) -> State:
+        try:
+            while self.under_way or (self.pending and not self.heard):
+                self._listen()
+                if not self.heard:
+                    self._begin()
+                self._collect()
+                self.state.slots = self.executor.slots
+                self.tell(self.state, None, None)
+        finally:
+            for _, lock, _ in self.under_way.values():
+                lock.release()
+        return self.state
+
+    def _listen(self) -> None:
+        presses = self.presses()
+        for _ in range(self.heard, min(presses, 2)):
+            self.executor.interrupt()
+        self.heard = max(self.heard, presses)
+
+    def _begin(self) -> None:
+        """Begin runs while there is room; look at each that is left at most once."""
+        for _ in range(len(self.pending)):
+            if len(self.under_way) >= self.executor.slots:
+                return
+            task = self.pending.popleft()
+            if self.waiting.get(task.key, 0.0) > time.monotonic():
+                self.pending.append(task)
+                continue
+            lock = self.store.lock(task.key)
+            if lock is None:
+                self.waiting[task.key] = time.monotonic() + AGAIN_S
+                self.pending.append(task)
+                continue
+            self._begin_one(task, lock)
+        self.state.elsewhere = len(self.waiting)
+
+    def _begin_one(self, task: Task, lock: Lock) -> None:
+        waited = self.waiting.pop(task.key, None) is not None
+        record = self.store.load(task.key)
+        if record is not None and (record["status"] in FINISHED or (waited and _failed(record))):
+            lock.release()  # another driver was faster
+            if _failed(record):
+                self.state.failed += 1
+            else:
+                self.state.known += 1
+            return
+        attempts = 0 if record is None else int(record["attempts"])
+        try:
+            future = self.executor.submit(job_of(task))
+        except BaseException:
+            lock.release()
+            raise
+        self.under_way[future] = (task, lock, attempts + 1)
+        self.state.running[task.title] = time.monotonic()
+
+    def _collect(self) -> None:
+        if not self.under_way:
+            time.sleep(TICK_S)
+            return
+        done, _ = wait(self.under_way, timeout=TICK_S, return_when=FIRST_COMPLETED)
+        for future in done:
+            task, lock, attempts = self.under_way[future]
+            try:
+                record = self._keep(task, attempts, future)
+            finally:
+                del self.under_way[future]
+                lock.release()
+            self.state.running.pop(task.title, None)
+            self.tell(self.state, task, record)
+
+    def _keep(self, task: Task, attempts: int, future: Future[Result]) -> Record:
+        error = future.exception()
+        if error is None:
+            result = dict(future.result())
+        else:  # of the executor, not of the run
+            said = f"{type(error).__name__}: {error}"
+            result = {"status": "failed", "error": said, "outcome": None}
+        plan = result.pop("plan", None)
+        record = {**task.description, "attempts": attempts, **result}
+        status = record["status"]
+        if status == "interrupted" and record["outcome"] is None:
+            self.state.stopped += 1  # there is nothing to keep
+            return record
+        self.store.save(task.key, record, None if plan is None else plan.encode())
+        self.state.seconds += float(record.get("wall_s") or 0.0)
+        if status in FINISHED:
+            self.state.done += 1
+        elif status == "interrupted":
+            self.state.stopped += 1
+        else:
+            self.state.failed += 1
+        return record
+
+
+def _failed(record: Record) -> bool:
+    return bool(record["status"] == "failed")

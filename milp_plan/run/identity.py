@@ -1,0 +1,94 @@
+"""What an answer depends on beside what was asked: sources and versions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from milp_plan import __version__
+from milp_plan.core import MilpPlanError
+
+PACKAGES = ("highspy", "numba", "numpy", "pyomo", "scipy")
+"""Packages whose versions are part of a key, beside this one's own sources."""
+
+UNCOUNTED = ("cli", "report")
+"""Rooms no answer depends on: nothing that plans imports them."""
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def source_folders() -> tuple[Path, ...]:
+    """Return this package, and the folders of shipped formulations as the registry knows them.
+
+    Named here once more, because the registry loads what solves.
+    """
+    shipped = (PACKAGE.parent / "formulations", PACKAGE / "_data" / "formulations")
+    return (PACKAGE, *(folder for folder in shipped if folder.is_dir()))
+
+
+@cache
+def sources() -> str:
+    """SHA-256 over all that plans: this package without commands and reports, and formulations."""
+    return _digest(source_folders())
+
+
+def _digest(folders: tuple[Path, ...]) -> str:
+    package, *_ = folders
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            inside = path.relative_to(folder)
+            if folder == package and inside.parts[0] in (*UNCOUNTED, "_data"):
+                continue
+            digest.update(f"{inside.as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def frozen(folder: Path) -> Path:
+    """Copy the sources into a folder of their own, once; return what to put on the import path.
+
+    Runs that import the copy all compute by the sources their keys speak of, whatever happens to
+    the originals meanwhile; and what a result was computed by can be looked up later. Compiled
+    code beside the sources is copied as well.
+
+    Raises
+    ------
+    MilpPlanError
+        The sources have changed since :func:`sources` read them.
+    """
+    target = folder / sources()[:16]
+    if target.is_dir():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{target.name}.{os.getpid()}.tmp"
+    shutil.rmtree(draft, ignore_errors=True)
+    copies = tuple(draft / place.name for place in source_folders() if place.parent.name != "_data")
+    for place, copy in zip(source_folders(), copies, strict=False):
+        shutil.copytree(place, copy)
+    if PACKAGE / "_data" in [place.parent for place in source_folders()]:
+        copies = (*copies, draft / PACKAGE.name / "_data" / "formulations")
+    if _digest(copies) != sources():
+        shutil.rmtree(draft)
+        raise MilpPlanError("the sources of milp_plan changed meanwhile; start the command again")
+    try:
+        draft.rename(target)
+    except OSError:  # another driver was faster
+        shutil.rmtree(draft)
+    return target
+
+
+@cache
+def installed() -> dict[str, str | None]:
+    """Versions that a key depends on."""
+    found: dict[str, str | None] = {"milp_plan": __version__}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found

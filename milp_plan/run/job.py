@@ -1,0 +1,268 @@
+"""One run in a process of its own: what the process does, and how it is started and ended.
+
+The process reads a pickled job from standard input, and writes one JSON document to standard
+output. It ends when its input does: the input stays open as long as whoever wants the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import pickle
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .identity import installed, sources
+from .tasks import Task
+
+Result = dict[str, Any]
+"""``status``, ``error``, ``outcome`` (plain data), ``plan`` (text), and who did it."""
+
+POLL_S = 0.5
+LAST_WORDS_S = 10.0
+"""How long a run that is asked to stop may take to write up its best plan."""
+_ENDED = 70
+"""Exit code of a process whose starter is gone."""
+
+
+def job_of(task: Task) -> dict[str, Any]:
+    """Return what a process is handed, on this machine or on another."""
+    return {
+        "key": task.key,
+        "problem": task.problem,
+        "fingerprint": task.about["fingerprint"],
+        "asked": dict(task.asked),
+        "sources": sources(),
+        "installed": installed(),
+    }
+
+
+# -- outside the process --------------------------------------------------------------------------
+
+
+class Child:
+    """A process that does one run.
+
+    Parameters
+    ----------
+    job
+        As :func:`job_of` makes it.
+    path
+        Folder it imports this package from, if not where this process does.
+    """
+
+    def __init__(self, job: Mapping[str, Any], path: Path | None = None) -> None:
+        self.job = job
+        self.interrupted = False
+        self.killed = False
+        threads = str(job["asked"]["threads"])
+        few = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "milp_plan.run.job"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches the driver alone
+            env={**os.environ, **few, **_import_from(path)},
+        )
+
+    def interrupt(self) -> None:
+        """Ask it to stop with what it has."""
+        self.interrupted = True
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it, and everything it started in its group; its solver sees that and ends too."""
+        self.killed = True
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def result(self, unwanted: Callable[[], bool] = lambda: False) -> Result:
+        """Wait for the answer, at most until the hard stop.
+
+        Parameters
+        ----------
+        unwanted
+            Asked now and then; true ends the process.
+        """
+        began, started = time.monotonic(), datetime.now(UTC)
+        out, err, overran = self._follow(unwanted, began)
+        facts = {
+            "started": started.isoformat(timespec="seconds"),
+            "wall_s": round(time.monotonic() - began, 3),
+            "worker": {"host": platform.node(), "pid": self.process.pid},
+        }
+        try:
+            answer: Result = json.loads(out)
+        except ValueError:
+            answer = {"outcome": None, "plan": None, **self._silence(err, overran)}
+        return {**answer, **facts}
+
+    def _follow(self, unwanted: Callable[[], bool], began: float) -> tuple[bytes, bytes, bool]:
+        asked = self.job["asked"]
+        limit = asked["time_limit_s"] + asked["grace_s"]
+        heard: dict[str, bytes] = {}
+        streams = {"out": self.process.stdout, "err": self.process.stderr}
+        listeners = []
+        for name, stream in streams.items():
+            assert stream is not None
+            thread = threading.Thread(
+                target=lambda n=name, s=stream: heard.__setitem__(n, s.read()), daemon=True
+            )
+            thread.start()
+            listeners.append(thread)
+        stdin = self.process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            pickle.dump(self.job, stdin, protocol=5)
+            stdin.flush()  # and stays open: its end would end the process
+        overran = False
+        asked_at: float | None = None
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=POLL_S)
+                break
+            now = time.monotonic()
+            if self.interrupted and asked_at is None:
+                asked_at = now
+            late = asked_at is not None and now - asked_at > LAST_WORDS_S
+            overran = now - began > limit
+            if overran or late or unwanted():
+                self.kill()
+                self.process.wait()
+                break
+        for listener in listeners:
+            listener.join(timeout=LAST_WORDS_S)
+        with contextlib.suppress(BrokenPipeError):
+            stdin.close()
+        return heard.get("out", b""), heard.get("err", b""), overran
+
+    def _silence(self, err: bytes, overran: bool) -> Result:
+        """What it means that there is no answer."""
+        if overran:
+            asked = self.job["asked"]
+            limit = asked["time_limit_s"] + asked["grace_s"]
+            return {"status": "failed", "error": f"not done after {limit:g} s, ended from outside"}
+        if self.interrupted:
+            return {"status": "interrupted", "error": "stopped before it had a plan"}
+        if self.killed:
+            return {"status": "failed", "error": "ended from outside"}
+        code = self.process.returncode
+        last = (err.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        return {"status": "failed", "error": f"the process ended with code {code}: {last}"}
+
+
+def _import_from(path: Path | None) -> dict[str, str]:
+    """Environment in which a process, and those it starts, import from a folder."""
+    if path is None:
+        return {}
+    paths = [str(path.absolute()), os.environ.get("PYTHONPATH", "")]
+    return {
+        "PYTHONPATH": os.pathsep.join(entry for entry in paths if entry),
+        "PYTHONSAFEPATH": "1",  # else the current folder would come first
+    }
+
+
+# -- inside the process ---------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Read a job, do it, write the answer."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing but the answer may reach the pipe
+    job = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_watch, daemon=True).start()
+    answer = do(job)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to stop
+    out.write(json.dumps(answer).encode())
+    out.close()
+
+
+def _watch() -> None:
+    """End with whoever started this process: its end of the pipe closes when it dies."""
+    while os.read(0, 1):
+        pass
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(0) == os.getpid():  # what it started, but nobody else
+            os.killpg(0, signal.SIGKILL)
+    os._exit(_ENDED)
+
+
+def do(job: Mapping[str, Any]) -> Result:
+    """Do a run; whatever goes wrong is an answer."""
+    from milp_plan.core import BackendUnavailableError, UnsupportedProblemError
+
+    try:
+        return _run(job)
+    except KeyboardInterrupt:
+        return _nothing("interrupted", "stopped before it had a plan")
+    except UnsupportedProblemError as error:
+        return _nothing("unsupported", str(error))
+    except BackendUnavailableError as error:
+        return _nothing("failed", str(error))
+    except Exception as error:  # it becomes a row of the table
+        return _nothing("failed", f"{type(error).__name__}: {error}")
+
+
+def _nothing(status: str, error: str) -> Result:
+    return {"status": status, "error": error, "outcome": None, "plan": None}
+
+
+def _run(job: Mapping[str, Any]) -> Result:
+    from milp_plan.io.files import Document
+    from milp_plan.io.native import read
+
+    if job["sources"] != sources():
+        return _nothing("failed", "the sources are not those of the driver: start it again")
+    if job["installed"] != installed():
+        said = f"other versions than the driver's: {installed()}, not {job['installed']}"
+        return _nothing("failed", said)
+    document = Document(_path(job["key"]), gzip.decompress(job["problem"]))
+    problem = read(document)
+    if problem.fingerprint != job["fingerprint"]:
+        return _nothing("failed", "the problem arrived changed")
+    if job["asked"]["planner"] is not None:
+        from .heuristic import run_heuristic
+
+        return run_heuristic(problem, job["asked"]["planner"], job["asked"]["seed"])
+    return _solve(problem, job["asked"])
+
+
+def _path(key: str) -> Path:
+    return Path(f"{key}.problem.json")
+
+
+def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:
+    from milp_plan.backends import Stop
+    from milp_plan.io import plan_to_json
+
+    from .pipeline import solve
+    from .settings import Settings
+
+    fields = {name: entry for name, entry in asked.items() if name not in ("planner", "grace_s")}
+    outcome = solve(problem, Settings(**fields))
+    status, error = "done", None
+    if outcome.stop is Stop.INTERRUPTED:
+        status, error = "interrupted", "stopped by Ctrl-C"
+    elif outcome.plan is None and outcome.stop in (Stop.ERROR, Stop.KILLED):
+        model = outcome.record.get("model") or {}
+        status, error = "failed", f"the solver failed: {model.get('message') or outcome.stop}"
+    plan = None if outcome.plan is None else plan_to_json(outcome.plan).decode()
+    return {"status": status, "error": error, "outcome": outcome.record, "plan": plan}
+
+
+if __name__ == "__main__":
+    main()
