@@ -1,0 +1,77 @@
+"""Plans of hybrid parallelism: an ordered partition of the layers with degrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from .problem import HybridProblem, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A layer of a stage, and the configuration it runs in."""
+
+    layer: str
+    configuration: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of the pipeline: ``data`` replicas, each of ``tensor`` devices.
+
+    Parameters
+    ----------
+    choices
+        Its layers with their configurations.
+    data, tensor
+        Its data-parallel and its tensor-parallel degree.
+    """
+
+    choices: tuple[Choice, ...]
+    data: int
+    tensor: int
+
+    @property
+    def devices(self) -> int:
+        """Devices it takes."""
+        return self.data * self.tensor
+
+
+@dataclass(frozen=True)
+class HybridPlan:
+    """What a planner of hybrid parallelism hands over.
+
+    Parameters
+    ----------
+    problem
+        Name of the problem.
+    stages
+        In the order of the forward pass.
+    limits
+        What it was planned for; ``None`` leaves it to the problem.
+    fingerprint
+        Of the problem; ``None`` claims nothing.
+    value
+        Claimed time per sample in ticks of the problem; ``None`` claims nothing.
+    planner, notes
+        Who made it, and remarks.
+    """
+
+    problem: str
+    stages: tuple[Stage, ...]
+    limits: Limits | None = None
+    fingerprint: str | None = None
+    value: int | None = None
+    planner: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def claimed(self, problem: HybridProblem, value: int) -> HybridPlan:
+        """Return the plan with all it can claim: problem, limits, fingerprint and value."""
+        return replace(
+            self,
+            problem=problem.name,
+            limits=problem.limits,
+            fingerprint=problem.fingerprint,
+            value=value,
+        )
