@@ -109,19 +109,19 @@ def pipelines(limit_s: float, seed: int) -> list[Row]:
             problem, scale = problem_of(cap, lane)
             orders = [plan for (c, x), plan in plans.items() if c <= cap and x >= lane]
             settings = Settings(time_limit_s=limit_s, seed=seed)
-            answer = plan_offload(problem, settings, orders=orders[::-1][:4])
-            plan = answer.travel.plan
+            run, answer = plan_offload(problem, settings, orders[::-1][:4])
+            plan = answer.plan
             if plan is not None:
                 plans[cap, lane] = plan
             verdict = None if plan is None else verify(problem, plan)
             away = 0 if plan is None else sum(r.devices[0].startswith("host") for r in plan.runs)
             found.append(
                 Row(
-                    cap, float(lane), _units(answer.stay.value, scale),
-                    answer.stay.bound / scale, _units(answer.travel.value, scale),
-                    answer.travel.bound / scale, _units(answer.rule, scale), away,
-                    answer.found_by, answer.seconds,
-                    bool(verdict and verdict.ok and verdict.value == answer.travel.value),
+                    cap, float(lane), _units(run.stay.value, scale),
+                    run.stay.bound / scale, _units(answer.value, scale),
+                    (answer.bound or 0) / scale, _units(run.rule, scale), away,
+                    run.found_by, answer.seconds,
+                    bool(verdict and verdict.ok and verdict.value == answer.value),
                 )
             )  # fmt: skip
             print(found[-1], file=sys.stderr, flush=True)

@@ -72,6 +72,11 @@ class Options:
                   "a restriction"},
     )  # fmt: skip
 
+    @property
+    def restricts(self) -> bool:
+        """Whether a switch leaves out plans that may be better than all others."""
+        return self.in_order or not self.offload
+
 
 class PipelineOffload:
     """The exact formulation of pipelines with offload lanes."""

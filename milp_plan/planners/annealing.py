@@ -104,7 +104,7 @@ class Annealing:
         self,
         time_limit_s: float,
         moves: int | None = None,
-        on_better: Callable[[Plan], None] | None = None,
+        on_better: Callable[[Plan], object] | None = None,
     ) -> Plan:
         """Search until the time or the number of moves is used up; return the best plan.
 

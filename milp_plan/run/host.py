@@ -26,6 +26,7 @@ class Host(Protocol):
     answer: ModelAnswer | None
     infeasible_because: str | None
     stop: Stop
+    disputed: str
 
     @property
     def proved(self) -> bool:
@@ -44,16 +45,23 @@ class Host(Protocol):
         """Look for a proof that there is no plan."""
         ...
 
+    def dispute(self, because: str) -> None:
+        """Note that the checker disputes an answer of a model, unless the reason is empty."""
+        ...
+
     def use_answer(self, answer: ModelAnswer, cutoff: int | None) -> None:
-        """Take plan and bound of the exact model, asked for plans up to a cutoff."""
+        """Take plan and bound of the exact model, asked for plans up to a cutoff.
+
+        Notes a dispute; raises ``KeyboardInterrupt`` where the solve was interrupted.
+        """
         ...
 
     def check_start(self, start: Plan) -> None:
         """Take the user's plan, or refuse it."""
         ...
 
-    def polish(self) -> None:
-        """Search neighbourhoods by the model."""
+    def polish(self, limit_s: float | None = None) -> None:
+        """Search neighbourhoods by the model, for some seconds or to the end of the run."""
         ...
 
     def say(self, phase: str, note: str = "") -> None:

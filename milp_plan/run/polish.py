@@ -51,7 +51,7 @@ class Search:
     interrupted: bool = False
     overhead_s: float = 1.0
 
-    def run(self, clock: Clock, on_better: Callable[[str], None]) -> None:
+    def run(self, clock: Clock, on_better: Callable[[str], object]) -> None:
         """Search until the limit, the bound, or an interruption."""
         rng = random.Random(self.settings.seed)
         rounds = self.settings.rounds

@@ -12,7 +12,7 @@ from milp_plan.bounds import Bound
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read
 from milp_plan.planners import PLANNERS, best_plan
-from milp_plan.run import Outcome, Settings, pipeline, solve
+from milp_plan.run import Outcome, Settings, graphs, solve
 from milp_plan.zoo import TRAPS
 from milp_plan.zoo.traps import Trap
 
@@ -43,8 +43,8 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     Without this, a better heuristic or bound would silently take the subject of a test away.
     """
     naive = {"single_device": PLANNERS["single_device"]}
-    patch.setattr(pipeline, "all_bounds", lambda problem, limit: (WEAK_BOUND,))
-    patch.setattr(pipeline, "best_plan", partial(best_plan, planners=naive))
+    patch.setattr(graphs, "all_bounds", lambda problem, limit: (WEAK_BOUND,))
+    patch.setattr(graphs, "best_plan", partial(best_plan, planners=naive))
 
 
 def starts(plan: Plan) -> dict[str, int | None]:

@@ -9,7 +9,7 @@ from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Verdict, Violation
 from milp_plan.formulation.protocol import Scale
-from milp_plan.run import pipeline
+from milp_plan.run import graphs
 from milp_plan.run.model import RELATIVE_TOLERANCE, _dispute, _round_up
 from tests.check.cases import problem
 from tests.cli.cases import call, instance_file
@@ -27,7 +27,7 @@ def pair():
 def weak(monkeypatch):
     """Only the model finds the optimum."""
     weaken(monkeypatch)
-    monkeypatch.setattr(pipeline._Run, "anneal", lambda run: None)
+    monkeypatch.setattr(graphs.GraphRun, "anneal", lambda run: None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io import read_plan
-from milp_plan.run import Settings, pipeline, solve
+from milp_plan.run import Settings, ledger, solve
 from tests.cli.cases import call
 
 from .cases import INSTANCES, instance, trap, weaken
@@ -170,7 +170,7 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
 
 
 def test_ctrl_c_while_the_answer_is_written_up(monkeypatch):
-    inner, calls = pipeline.make_record, []
+    inner, calls = ledger.make_record, []
 
     def pressed(*given):
         calls.append(given)
@@ -178,7 +178,7 @@ def test_ctrl_c_while_the_answer_is_written_up(monkeypatch):
             raise KeyboardInterrupt
         return inner(*given)
 
-    monkeypatch.setattr(pipeline, "make_record", pressed)
+    monkeypatch.setattr(ledger, "make_record", pressed)
     outcome = solve(trap("gang-beats-single").problem, Settings(time_limit_s=20))
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.value == outcome.record["value"] == 110

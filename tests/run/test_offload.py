@@ -6,64 +6,174 @@ from dataclasses import replace
 
 import pytest
 
+from milp_plan.backends import Stop
 from milp_plan.check import verify
-from milp_plan.core import UnsupportedProblemError
+from milp_plan.core import InputError, Objective, Plan, PlanningProblem, UnsupportedProblemError
 from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
-from milp_plan.run import Settings
-from milp_plan.run.offload import OffloadAnswer, plan_offload
+from milp_plan.run import Outcome, Progress, Settings, offload, solve
+from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run.offload import OffloadRun, plan_offload
+
+from .cases import quick
 
 
-def answer(cap: int, lane: int, seconds: float = 12.0) -> OffloadAnswer:
-    template, activation = uniform(2, 4, (2, 2, 2))
-    problem = offload_problem(
-        f"small-{cap}-{lane}", template, place("line", 2), Lanes(lane, lane),
+def small(cap: int, lane: int = 1, batches: int = 4) -> PlanningProblem:
+    template, activation = uniform(2, batches, (2, 2, 2))
+    return offload_problem(
+        f"small-{cap}-{lane}-{batches}", template, place("line", 2), Lanes(lane, lane),
         memory_bytes=cap * activation,
     )  # fmt: skip
-    found = plan_offload(problem, Settings(time_limit_s=seconds))
-    for side in (found.stay, found.travel):
-        assert side.plan is not None
-        verdict = verify(problem, side.plan)
+
+
+@pytest.fixture(scope="module")
+def heard() -> list[Progress]:
+    """What the run of :func:`best` tells."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def best(heard: list[Progress]) -> Outcome:
+    """The smallest problem with pressure, solved."""
+    outcome = solve(small(1, batches=2), Settings(time_limit_s=20), heard.append)
+    assert outcome.proved
+    return outcome
+
+
+def travels(plan: Plan | None) -> bool:
+    assert plan is not None
+    return any(run.devices[0].startswith("host-") for run in plan.runs)
+
+
+def answer(cap: int, seconds: float = 12.0) -> tuple[OffloadRun, Outcome]:
+    problem = small(cap)
+    run, outcome = plan_offload(problem, Settings(time_limit_s=seconds))
+    for plan, value in ((run.stay.plan, run.stay.value), (outcome.plan, outcome.value)):
+        assert plan is not None
+        verdict = verify(problem, plan)
         assert verdict.ok, verdict.violations
-        assert verdict.value == side.value
-        assert side.value is not None
-        assert side.bound <= side.value
-    assert found.travel.value is not None
-    assert found.stay.value is not None
-    assert found.travel.value <= found.stay.value
-    assert not any(run.devices[0].startswith("host-") for run in found.stay.plan.runs)  # type: ignore[union-attr]
-    return found
+        assert verdict.value == value
+    assert run.stay.value is not None
+    assert outcome.value is not None
+    assert outcome.bound is not None
+    assert outcome.bound <= outcome.value <= run.stay.value
+    assert run.stay.bound <= run.stay.value
+    assert not travels(run.stay.plan)
+    return run, outcome
 
 
 def test_offload_shortens_the_step() -> None:
-    found = answer(1, 1)
-    assert found.stay.value == 40
-    assert found.stay.proved
-    assert found.travel.value is not None
-    assert found.travel.value < 40
-    assert found.found_by != "stay"
+    run, outcome = answer(1)
+    assert run.stay.value == 40
+    assert run.stay.proved
+    assert outcome.value is not None
+    assert outcome.value < 40
+    assert run.found_by != "stay"
+    assert travels(outcome.plan)
+    assert outcome.baselines["nothing travels"] == 40
+    assert outcome.baselines["offload"] == run.rule
+    assert not outcome.disputed
 
 
 def test_without_pressure_nothing_travels() -> None:
-    found = answer(4, 1)
-    assert found.stay.value == found.travel.value == 26
-    assert found.travel.proved
-    assert found.found_by == "stay"
+    run, outcome = answer(4)
+    assert run.stay.value == outcome.value == 26
+    assert outcome.stop is Stop.PROVED
+    assert run.found_by == "stay"
 
 
 def test_known_plans_are_taken_where_they_fit() -> None:
-    template, activation = uniform(2, 4)
-    problem = offload_problem(
-        "slow", template, place("line", 2), Lanes(2, 2), memory_bytes=activation
-    )
-    first = plan_offload(problem, Settings(time_limit_s=8))
-    assert first.travel.plan is not None
+    problem = small(1, 2)
+    _, first = plan_offload(problem, Settings(time_limit_s=4))
+    assert first.plan is not None
     roomy = replace(problem, name="roomy", cluster=problem.cluster.with_memory({"d0": None}))
-    again = plan_offload(roomy, Settings(time_limit_s=3), orders=[first.travel.plan])
-    assert again.travel.value is not None
-    assert again.travel.value <= (first.travel.value or 0)
+    _, again = plan_offload(roomy, Settings(time_limit_s=2), [first.plan])
+    assert again.value is not None
+    assert first.value is not None
+    assert again.value <= first.value
+
+
+def test_the_run_starts_from_the_plan_given(best: Outcome) -> None:
+    problem = best.problem
+    seen: list[Progress] = []
+    again = solve(problem, Settings(time_limit_s=3, start=best.plan), seen.append)
+    assert again.value == best.value
+    assert again.record["trace"][0]["phase"] == "bounds"
+    starts = [point for point in seen if point.phase == "start"]
+    assert [point.incumbent for point in starts] == [best.value]
+    assert starts[0] is next(point for point in seen if point.incumbent is not None)
+    with pytest.raises(InputError, match="start plan"):
+        quick(problem, start=Plan(problem.name, ()))
+
+
+def test_progress_is_told(best: Outcome, heard: list[Progress]) -> None:
+    phases = [point.phase for point in heard]
+    assert phases[0] == "bounds"
+    assert "stay" in phases
+    values = [point.incumbent for point in heard if point.incumbent is not None]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == best.value
+    assert len(best.record["trace"]) == len(heard)
+
+
+def test_a_disputed_answer_gives_no_bound_and_surfaces(
+    best: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every model claims a bound far above the optimum."""
+    inner = Solver.run
+
+    def lie(*given: object, **rest: object) -> ModelAnswer:
+        told = inner(*given, **rest)  # type: ignore[arg-type]
+        return replace(told, bound=10**6, disputed="the checker says otherwise")
+
+    monkeypatch.setattr(Solver, "run", lie)
+    outcome = quick(best.problem, time_limit_s=3.0, rounds=1)
+    assert outcome.disputed
+    assert outcome.record["verdict"] == "DISPUTED"
+    assert outcome.record["disputed_because"] == "the checker says otherwise"
+    assert outcome.bound is not None
+    assert best.value is not None
+    assert outcome.bound <= best.value
+    assert outcome.value is None or outcome.value >= best.value
+
+
+def test_the_residence_bound_counts_for_makespans_alone() -> None:
+    problem = small(1, batches=2)
+    run, _ = plan_offload(problem, Settings(time_limit_s=0.1))
+    assert run.residence(travel=False) >= run.residence(travel=True) > 0
+    spans = replace(problem, objective=Objective.SPAN)
+    run, outcome = plan_offload(spans, Settings(time_limit_s=0.1))
+    assert run.residence(travel=False) == 0
+    assert not outcome.record["bounds"].get("residence")
+
+
+def test_a_switch_keeps_everything_on_its_device(best: Outcome) -> None:
+    options = {"offload": False}
+    outcome = quick(best.problem, formulation="pipeline_offload", options=options)
+    assert not travels(outcome.plan)
+    assert outcome.value is not None
+    assert best.value is not None
+    assert best.value < outcome.value
+    assert outcome.bound is not None
+    assert outcome.bound <= best.value, "a restriction proves nothing for the problem itself"
+
+
+def test_an_interrupted_solve_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small(1, batches=2)
+    inner, calls = Solver.run, []
+
+    def press(*given: object, **rest: object) -> ModelAnswer:
+        told = inner(*given, **rest)  # type: ignore[arg-type]
+        calls.append(told)
+        return replace(told, report=replace(told.report, stop=Stop.INTERRUPTED))
+
+    monkeypatch.setattr(Solver, "run", press)
+    outcome = quick(problem)
+    assert len(calls) == 1
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.plan is not None
 
 
 def test_other_problems_are_refused() -> None:
     template, _ = uniform(2, 2)
     with pytest.raises(UnsupportedProblemError, match="do not hold their channels"):
-        plan_offload(pipeline_problem("plain", template, place("line", 2)), Settings())
+        offload.plan_offload(pipeline_problem("plain", template, place("line", 2)), Settings())

@@ -12,8 +12,9 @@ from milp_plan.check import verify
 from milp_plan.core import OperatorRun, Plan
 from milp_plan.formulation.registry import get
 from milp_plan.io import read_plan
-from milp_plan.run import Settings, pipeline, solve, versions, write_record
+from milp_plan.run import Settings, solve, versions, write_record
 from milp_plan.run import record as record_module
+from milp_plan.run.settings import Clock
 from tests.check.cases import problem
 
 from .cases import REPOSITORY, instance, quick, trap, weaken
@@ -191,7 +192,7 @@ def test_a_dispute_is_the_verdict():
     details = dict.fromkeys(("coarsening", "answer", "search"))
     details |= {"bounds": (), "trace": [], "disputed_because": "so"}
     found = get("operator_schedule")
-    clock = pipeline.Clock(1.0)
+    clock = Clock(1.0)
     for changes, word in (({"disputed": True}, "DISPUTED"), ({"verdict": None}, "no plan")):
         changed = replace(outcome, **changes)
         made = record_module.make_record(changed, SETTINGS, found, clock, details)
