@@ -1,0 +1,85 @@
+"""Ideals of a chain order as bit sets: all of them, or the prefixes of some orders.
+
+A set of blocks is an ideal if with each block it holds all blocks before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+
+from .order import Bits, ChainGraph
+
+
+def all_ideals(chain: ChainGraph, cap: int) -> Bits | None:
+    """Return every ideal as a row of bits, or ``None`` if there are more than ``cap``.
+
+    Each ideal but the empty one arises once, from itself without its highest block: blocks are
+    numbered along the arcs, so that this is an ideal too.
+    """
+    from .ideal_loops import enumerate_ideals
+
+    room = min(cap, 1 << 12)
+    while True:
+        found = np.zeros((room, chain.words), dtype=np.uint64)
+        count = enumerate_ideals(chain.bits(chain.before), len(chain), found)
+        if count >= 0:
+            return found[:count]
+        if room >= cap:
+            return None
+        room = min(cap, 8 * room)
+
+
+def prefixes(chain: ChainGraph, order: Sequence[int]) -> Bits:
+    """Ideals that an order of the blocks, which must keep the arcs, passes through."""
+    found = np.zeros((len(chain) + 1, chain.words), dtype=np.uint64)
+    for position, block in enumerate(order):
+        found[position + 1] = found[position]
+        found[position + 1, block >> 6] |= np.uint64(1 << (block & 63))
+    return found
+
+
+def depth_first(chain: ChainGraph, rng: Random | None = None) -> list[int]:
+    """Return an order that follows one path as long as the arcs allow.
+
+    Source: the linearisation of Tarnawski et al. (NeurIPS 2020), section 5.1.3.
+
+    Parameters
+    ----------
+    chain
+        Blocks and arcs.
+    rng
+        Draws among the blocks that may come next; those that became free last come first
+        without it.
+    """
+    missing = [len(earlier) for earlier in chain.before]
+    stack = [block for block in reversed(range(len(chain))) if not missing[block]]
+    if rng is not None:
+        rng.shuffle(stack)
+    order = []
+    while stack:
+        order.append(stack.pop())
+        free = []
+        for other in chain.after[order[-1]]:
+            missing[other] -= 1
+            if not missing[other]:
+                free.append(other)
+        if rng is not None:
+            rng.shuffle(free)
+        stack.extend(free)
+    return order
+
+
+def level_order(chain: ChainGraph) -> list[int]:
+    """Return an order by the number of blocks on the longest path before each."""
+    level: list[int] = []
+    for earlier in chain.before:
+        level.append(1 + max((level[other] for other in earlier), default=-1))
+    return sorted(range(len(chain)), key=lambda block: (level[block], block))
+
+
+def distinct(*parts: Bits) -> Bits:
+    """Return the rows of all parts, each once, in a fixed order."""
+    return np.unique(np.concatenate(parts), axis=0)

@@ -1,0 +1,211 @@
+"""The chain law as a partial order: what shares a device, what comes first, and what it costs.
+
+Devices of a plan under ``Contiguity.CHAIN`` can be numbered so that no arc goes back. So the
+classes of devices 1 to j form an *ideal* (with a class come all classes before it), for each j,
+and a plan is a chain of ideals whose differences go to devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from .graph import Floats, SerialGraph
+
+Bits = NDArray[np.uint64]
+LARGEST_EXACT = 2**53
+"""Below this, whole numbers and their sums are exact as floats."""
+
+
+@dataclass(frozen=True)
+class ChainGraph:
+    """Blocks of classes that share a device, numbered so that arcs go to higher numbers.
+
+    Parameters
+    ----------
+    graph
+        What it was made from.
+    unit
+        Ticks per unit of ``work``, ``host_work`` and ``cost``. Where it is 1 these are exact.
+    blocks
+        Classes of each block.
+    before
+        Blocks with an arc to each block.
+    on_payer, on_host
+        Whether a block can run there.
+    work, host_work
+        Time on a payer and on a host, by block and pass (forward, backward); 0 where it cannot run.
+    size
+        Bytes of each block.
+    pins
+        Blocks of each net: at least two.
+    cost
+        What each paying device with a part of a net, but not all of it, is charged, by pass.
+    """
+
+    graph: SerialGraph
+    unit: int
+    blocks: tuple[tuple[int, ...], ...]
+    before: tuple[tuple[int, ...], ...]
+    on_payer: NDArray[np.bool_]
+    on_host: NDArray[np.bool_]
+    work: Floats
+    host_work: Floats
+    size: tuple[int, ...]
+    pins: tuple[tuple[int, ...], ...]
+    cost: Floats
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums of times are exact."""
+        return self.unit == 1
+
+    @cached_property
+    def after(self) -> tuple[tuple[int, ...], ...]:
+        """Blocks that each block has an arc to."""
+        found: list[list[int]] = [[] for _ in self.blocks]
+        for number, earlier in enumerate(self.before):
+            for other in earlier:
+                found[other].append(number)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def ancestors(self) -> tuple[int, ...]:
+        """Blocks that come before each block, directly or not, as bits of a number."""
+        found: list[int] = []
+        for earlier in self.before:
+            bits = 0
+            for other in earlier:
+                bits |= found[other] | 1 << other
+            found.append(bits)
+        return tuple(found)
+
+    @cached_property
+    def nets_of(self) -> tuple[tuple[int, ...], ...]:
+        """Nets of each block."""
+        found: list[list[int]] = [[] for _ in self.blocks]
+        for number, pins in enumerate(self.pins):
+            for block in pins:
+                found[block].append(number)
+        return tuple(map(tuple, found))
+
+    @property
+    def words(self) -> int:
+        """Words of a bit set of blocks."""
+        return max(1, -(-len(self) // 64))
+
+    def bits(self, sets: Sequence[Iterable[int]]) -> Bits:
+        """Return sets of blocks as rows of bits."""
+        found = np.zeros((len(sets), self.words), dtype=np.uint64)
+        for row, members in enumerate(sets):
+            for block in members:
+                found[row, block >> 6] |= np.uint64(1 << (block & 63))
+        return found
+
+    def places(self, devices: Sequence[int]) -> list[int]:
+        """Device of each class from the device of each block."""
+        found = [0] * len(self.graph)
+        for block, device in zip(self.blocks, devices, strict=True):
+            for number in block:
+                found[number] = device
+        return found
+
+    def devices(self, places: Sequence[int]) -> list[int]:
+        """Device of each block from the device of each class."""
+        return [places[block[0]] for block in self.blocks]
+
+
+def chain_graph(graph: SerialGraph) -> ChainGraph:
+    """Fuse classes that wait for each other: the chain law puts them on one device."""
+    count = len(graph)
+    before, after = (np.array(graph.arcs, dtype=np.intp).reshape(-1, 2)).T
+    matrix = coo_array((np.ones(len(before)), (before, after)), shape=(count, count))
+    _, label = connected_components(matrix, directed=True, connection="strong")
+    blocks: dict[int, list[int]] = {}
+    for number in range(count):
+        blocks.setdefault(int(label[number]), []).append(number)
+    return grouped(graph, [tuple(block) for block in blocks.values()])
+
+
+def grouped(graph: SerialGraph, blocks: Sequence[tuple[int, ...]]) -> ChainGraph:
+    """Return the order of given blocks; they must be such that it has no circle."""
+    blocks, before = _sorted_blocks(graph, blocks)
+    home = {number: i for i, block in enumerate(blocks) for number in block}
+    unit = _unit(graph)
+    nets: dict[tuple[int, ...], list[int]] = {}
+    for net in graph.nets:
+        pins = tuple(sorted({home[number] for number in (net.source, *net.readers)}))
+        if len(pins) > 1 and net.ticks:
+            nets.setdefault(pins, [0, 0])[net.backward] += net.ticks
+    return ChainGraph(
+        graph,
+        unit,
+        tuple(blocks),
+        before,
+        np.array([all(graph.work[i] is not None for i in b) for b in blocks], dtype=np.bool_),
+        np.array([all(graph.host_work[i] is not None for i in b) for b in blocks], dtype=np.bool_),
+        _times(blocks, graph.work, graph.backward_work, unit),
+        _times(blocks, graph.host_work, graph.backward_host_work, unit),
+        tuple(sum(graph.size[number] for number in block) for block in blocks),
+        tuple(nets),
+        np.array([[t / unit for t in both] for both in nets.values()]).reshape(-1, 2),
+    )
+
+
+def _sorted_blocks(
+    graph: SerialGraph, blocks: Sequence[tuple[int, ...]]
+) -> tuple[list[tuple[int, ...]], tuple[tuple[int, ...], ...]]:
+    """Blocks in an order of the arcs (depth first, so that neighbours stay close), and arcs."""
+    home = {number: i for i, block in enumerate(blocks) for number in block}
+    arcs = {(home[a], home[b]) for a, b in graph.arcs if home[a] != home[b]}
+    after: list[list[int]] = [[] for _ in blocks]
+    missing = [0] * len(blocks)
+    for a, b in sorted(arcs):
+        after[a].append(b)
+        missing[b] += 1
+    order = []
+    stack = [i for i in reversed(range(len(blocks))) if not missing[i]]
+    while stack:
+        order.append(stack.pop())
+        for other in after[order[-1]]:
+            missing[other] -= 1
+            if not missing[other]:
+                stack.append(other)
+    assert len(order) == len(blocks), "blocks wait for each other"
+    number = {block: i for i, block in enumerate(order)}
+    before: list[list[int]] = [[] for _ in blocks]
+    for a, b in sorted(arcs):
+        before[number[b]].append(number[a])
+    return [tuple(sorted(blocks[i])) for i in order], tuple(tuple(sorted(b)) for b in before)
+
+
+def _unit(graph: SerialGraph) -> int:
+    """1 where every sum of ticks is small enough to be exact as a float, else the source's unit."""
+    total = sum(net.ticks for net in graph.nets) * 2
+    total += sum(ticks or 0 for ticks in (*graph.work, *graph.host_work))
+    return 1 if total < LARGEST_EXACT else graph.problem.units.time_scale
+
+
+def _times(
+    blocks: Sequence[tuple[int, ...]],
+    work: Sequence[int | None],
+    backward: Sequence[int],
+    unit: int,
+) -> Floats:
+    rows = []
+    for block in blocks:
+        if any(work[number] is None for number in block):
+            rows.append((0.0, 0.0))
+            continue
+        later = sum(backward[number] for number in block)
+        rows.append(((sum(work[number] or 0 for number in block) - later) / unit, later / unit))
+    return np.array(rows, dtype=np.float64).reshape(-1, 2)
