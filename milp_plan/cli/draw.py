@@ -8,6 +8,8 @@ import click
 
 from milp_plan.core import InputError, Plan, PlanningProblem, UnsupportedProblemError, Verdict
 
+from .bench import stored
+from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
 from .inputs import PATH, Variation, drawable, plan_of, problem, varied
 from .output import note, say
@@ -46,20 +48,35 @@ def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
 
 
 @click.command()
-@click.argument("file", type=PATH)
-@click.argument("plan_file", metavar="PLAN", type=PATH)
+@click.argument("what", metavar="FILE|KIND")
+@click.argument("sources", metavar="PLAN|SUITE...", type=PATH, nargs=-1, required=True)
 @click.option("-o", "--output", type=PATH, required=True, help="Picture to write, .png or .svg.")
+@stored
 @varied
 def plot(
-    file: Path,
-    plan_file: Path,
+    what: str,
+    sources: tuple[Path, ...],
     output: Path,
+    store_folder: Path,
     variation: Variation,
 ) -> None:
-    """Draw a plan: devices, channels, and memory against its limits. Valid or not."""
+    """Draw a plan, or the runs of suites.
+
+    FILE PLAN draws a plan: devices, channels, and memory against its limits. Valid or not.
+
+    KIND SUITE... draws what the store holds of suites (or records of `milp-plan solve`):
+    value-time, incumbent and bound against time; performance-profile, the fraction of problems on
+    which a planner is within a ratio of the best (Dolan and More 2002); gap, a bar per run.
+    """
     refuse_suffix(output, "--output")
-    instance = problem(file, variation)
-    draw(instance, _plan(instance, plan_file, file), output)
+    if what in CHARTS:
+        draw_chart(what, sources, store_folder, output)
+    elif len(sources) != 1:
+        raise click.UsageError(f"expected FILE PLAN, or one of {', '.join(CHARTS)} and suites")
+    else:
+        file, plan_file = Path(what), sources[0]
+        instance = problem(file, variation)
+        draw(instance, _plan(instance, plan_file, file), output)
     say(str(output))
 
 

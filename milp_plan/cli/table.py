@@ -11,6 +11,7 @@ import click
 
 from milp_plan.core import Finding, InputError
 
+from .bench import stored
 from .exits import Exit
 from .inputs import PATH
 from .output import complain, say
@@ -36,9 +37,12 @@ _NEEDED = ("instance", "fingerprint", "value", "stop")
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Cases of a RECIPE at a time.",
+    help="Cases of a RECIPE, or runs of its suite, at a time.",
 )
 @click.option("--render", is_flag=True, help="Write a RECIPE's table from its stored results.")
+@click.option("--dask", metavar="ADDRESS", help="Dask scheduler that does the runs of a suite.")
+@stored
+@click.option("--quiet", is_flag=True, help="No progress of a suite.")
 @click.pass_context
 def table(
     ctx: click.Context,
@@ -51,14 +55,31 @@ def table(
     as_json: bool,
     jobs: int,
     render: bool,
+    dask: str | None,
+    store_folder: Path,
+    quiet: bool,
 ) -> None:
     """Write the overview of runs: value, best baseline, bound, gap, phase times.
 
     With RECIPE, a folder that holds recipe.toml (results/paper/dualpipe), plan all its cases and
-    write table.md, table.json and the figure there.
+    write table.md, table.json and the figure there. A folder that holds spec.toml names a suite:
+    do what is left of its runs, and write table.md, table.csv and table.json there.
 
-    Exits with 3 when there is no record, or one that cannot be read.
+    Exits with 3 when there is no record, or one that cannot be read; with a suite as
+    `milp-plan bench run`, and with 7 if a result contradicts a known value.
     """
+    if recipe_folder is not None and (recipe_folder / "spec.toml").exists():
+        from .suite_table import make_suite_table
+
+        code = make_suite_table(
+            recipe_folder,
+            store_folder=store_folder,
+            jobs=jobs,
+            dask=dask,
+            render=render,
+            quiet=quiet,
+        )
+        ctx.exit(code)
     if recipe_folder is not None:
         from .recipes import make_table
 

@@ -54,13 +54,17 @@ class KnownValue(Strict):
         return self.proved or self.optimum is not None
 
     def range(self, time_scale: int) -> tuple[Fraction, Fraction]:
-        """Ticks (or bytes) between which the value lies: as exact as it is written."""
+        """Ticks (or bytes) below which a plan is better, and above which a bound is wrong.
+
+        Apart by the last digit that is written and, below, by the relative ``tolerance`` up to
+        which an optimum was proved.
+        """
         if self.optimum is not None:
             return Fraction(self.optimum), Fraction(self.optimum)
         assert self.value is not None
-        middle = exact(self.value)
-        slack = last_digit(self.value) + exact(self.tolerance) * middle
-        return (middle - slack) * time_scale, (middle + slack) * time_scale
+        middle, digit = exact(self.value), last_digit(self.value)
+        low = middle - digit - exact(self.tolerance) * middle
+        return low * time_scale, (middle + digit) * time_scale
 
 
 class KnownFile(Strict):

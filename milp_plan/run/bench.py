@@ -163,9 +163,12 @@ Tell = Callable[[State, Task | None, Record | None], None]
 def to_do(
     tasks: Sequence[Task], store: Store, *, retry_failed: bool = True
 ) -> tuple[list[Task], list[Task], list[Task]]:
-    """Sort runs into those to be done, those finished, and those that failed and stay so."""
+    """Sort runs into those to be done, those finished, and those that failed and stay so.
+
+    Of runs that share a key, one stands for all.
+    """
     pending, finished, failed = [], [], []
-    for task in tasks:
+    for task in {task.key: task for task in tasks}.values():
         record = store.load(task.key)
         if record is not None and record["status"] in FINISHED:
             finished.append(task)
@@ -224,7 +227,8 @@ class _Driver:
         self.pending = deque(pending)
         self.waiting: dict[str, float] = {}  # keys of others' runs -> when to look again
         self.under_way: dict[Future[Result], tuple[Task, Lock, int]] = {}
-        self.state = State(len(tasks), known=len(finished), failed=len(failed))
+        total = len(pending) + len(finished) + len(failed)
+        self.state = State(total, known=len(finished), failed=len(failed))
         self.heard = 0
 
     def run(self) -> State:

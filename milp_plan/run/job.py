@@ -115,10 +115,11 @@ class Child:
         asked = self.job["asked"]
         limit = asked["time_limit_s"] + asked["grace_s"]
         heard: dict[str, bytes] = {}
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
         streams = {"out": self.process.stdout, "err": self.process.stderr}
         listeners = []
         for name, stream in streams.items():
-            assert stream is not None
             thread = threading.Thread(
                 target=lambda n=name, s=stream: heard.__setitem__(n, s.read()), daemon=True
             )
@@ -146,8 +147,9 @@ class Child:
                 break
         for listener in listeners:
             listener.join(timeout=LAST_WORDS_S)
-        with contextlib.suppress(BrokenPipeError):
-            stdin.close()
+        for stream in (stdin, *streams.values()):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
         return heard.get("out", b""), heard.get("err", b""), overran
 
     def _silence(self, err: bytes, overran: bool) -> Result:

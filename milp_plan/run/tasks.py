@@ -88,7 +88,10 @@ class Missing:
 
 @dataclass(frozen=True)
 class Expansion:
-    """All runs of a suite, each key once, and the instances that cannot be run."""
+    """All runs of a suite, and the instances that cannot be run.
+
+    Runs may share a key (scaling a memory without limit changes nothing): they are done once.
+    """
 
     suite: Suite
     tasks: tuple[Task, ...]
@@ -104,7 +107,7 @@ def expand(suite: Suite) -> Expansion:
         A planner, formulation or option does not exist; with every finding.
     """
     hashes = _check_planners(suite)
-    tasks: dict[str, Task] = {}
+    tasks: list[Task] = []
     missing: list[Missing] = []
     for entry in suite.entries:
         if entry.absent:
@@ -122,9 +125,8 @@ def expand(suite: Suite) -> Expansion:
                 )
                 missing.append(Missing(entry.label, variation.name, said, False))
                 continue
-            for task in _tasks(suite, entry, variation, problem, hashes):
-                tasks.setdefault(task.key, task)
-    return Expansion(suite, tuple(tasks.values()), tuple(missing))
+            tasks += _tasks(suite, entry, variation, problem, hashes)
+    return Expansion(suite, tuple(tasks), tuple(missing))
 
 
 def _tasks(

@@ -137,7 +137,7 @@ def test_interruption_ends_the_processes_and_keeps_the_rest(script, tmp_path, mo
 )
 def test_concerns(script, changes, said, wrong):
     overview, suites = script("overview"), script("suites")
-    known = {("known", "makespan"): suites.Known("known", "makespan", 170, "enumeration")}
+    known = {("known", "makespan"): suites.Known("known", "makespan", "enumeration", 170)}
     rows = [record(**changes)]
     found = overview.concerns(rows, known)
     assert (said in found[0]) if said else not found

@@ -2,6 +2,7 @@
 
 import pytest
 
+from milp_plan.core import InputError
 from milp_plan.zoo import SHIPPED, TRAPS
 
 
@@ -42,9 +43,7 @@ def test_a_suite_with_a_wrong_member_is_refused(script, tmp_path):
     suites = script("suites")
     file = tmp_path / "mine.toml"
     file.write_text('title = "t"\nabout = "a"\nfile = []\nfolder = "."')
-    with pytest.raises(
-        ValueError, match=r"unknown members \['file'\], missing members \['files'\]"
-    ):
+    with pytest.raises(InputError, match="file: found an unknown field"):
         suites.load_suite(str(file))
 
 

@@ -1,0 +1,159 @@
+"""``plot KIND``: pictures of the runs of a suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import Finding, InputError
+
+from .bench import open_suite
+from .output import note
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from milp_plan.report.comparison import Curve
+
+Run = tuple[dict[str, Any], dict[str, Any] | None]
+"""A row of a suite, and the outcome it comes from."""
+
+
+def draw_chart(kind: str, sources: Sequence[Path], store_folder: Path, output: Path) -> None:
+    """Draw one of :data:`CHARTS` about suites, or records that ``milp-plan solve`` wrote.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    InputError
+        A source is not what its format says, or there is no run to draw.
+    """
+    from milp_plan import report
+
+    runs = [run for source in sources for run in _runs(source, store_folder)]
+    known = [run for run in runs if run[1] is not None]
+    if not known:
+        remedy = "milp-plan bench run it first"
+        names = ", ".join(map(str, sources))
+        raise InputError([Finding("runs", "none with a result", "at least one", remedy, names)])
+    if len(known) < len(runs):
+        note(f"{len(runs) - len(known)} of {len(runs)} runs have no result yet, or failed")
+    title = ", ".join(dict.fromkeys(path.name.removesuffix(".toml") for path in sources))
+    report.write_figure(CHARTS[kind](runs, title), output)
+
+
+def _runs(source: Path, store_folder: Path) -> list[Run]:
+    """Read the runs of a suite from the store, or one record of ``solve``."""
+    if source.suffix == ".json":
+        return [_record(source)]
+    from milp_plan.run.rows import row_of
+
+    expansion, store = open_suite(source, store_folder)
+    found: list[Run] = []
+    for task in expansion.tasks:
+        record = store.load(task.key)
+        found.append((row_of(task, record), None if record is None else record["outcome"]))
+    return found
+
+
+def _record(path: Path) -> Run:
+    from milp_plan.io import read_document
+
+    try:
+        outcome = json.loads(read_document(path, "a record of a run").data)
+        units, objective = outcome["units"], outcome["objective"]
+        of_bytes = objective == "peak_memory"
+        row = {
+            "instance": outcome["instance"],
+            "file": outcome["instance"],
+            "variation": "",
+            "planner": outcome["formulation"]["name"],
+            "seed": outcome["settings"]["seed"],
+            "unit": units["size"] if of_bytes else units["time"],
+            "time_scale": str(1 if of_bytes else units["time_scale"]),
+            "value": outcome["value"],
+            "gap": outcome["gap"],
+            "proved": outcome["proved"],
+            "status": "done",
+        }
+        row["value_float"] = _scaled(outcome["value"], row["time_scale"])
+    except (ValueError, KeyError, TypeError) as error:
+        found, remedy = f"other content ({error})", "name a record, or a suite (.toml)"
+        raise InputError([Finding("file", found, "a record of a run", remedy, str(path))]) from None
+    return row, outcome
+
+
+def _scaled(number: int | None, scale: str) -> float | None:
+    return None if number is None else number / int(scale)
+
+
+def _title(row: dict[str, Any]) -> str:
+    return f"{row['instance']}, {row['variation']}" if row["variation"] else str(row["instance"])
+
+
+def _value_time(runs: Sequence[Run], title: str) -> Figure:
+    from milp_plan.report import comparison
+
+    panels: dict[str, list[Curve]] = {}
+    units: dict[str, str] = {}
+    for row, outcome in runs:
+        if outcome is not None:
+            panels.setdefault(_title(row), []).append(_curve(row, outcome))
+            units[_title(row)] = row["unit"]
+    drawn = [comparison.Panel(name, units[name], curves) for name, curves in panels.items()]
+    return comparison.value_time(drawn, title)
+
+
+def _curve(row: dict[str, Any], outcome: dict[str, Any]) -> Curve:
+    from milp_plan.report import comparison
+
+    points = [
+        (
+            point["seconds"],
+            _scaled(point["incumbent"], row["time_scale"]),
+            _scaled(point["bound"], row["time_scale"]),
+        )
+        for point in outcome["trace"]
+    ]
+    return comparison.Curve(row["planner"], points, outcome["seconds"])
+
+
+def _profile(runs: Sequence[Run], title: str) -> Figure:
+    from milp_plan.report import comparison
+
+    problems = list(dict.fromkeys((r["file"], r["variation"], r["seed"]) for r, _ in runs))
+    planners = list(dict.fromkeys(row["planner"] for row, _ in runs))
+    values: dict[str, list[float | None]] = {name: [None] * len(problems) for name in planners}
+    for row, _ in runs:
+        place = problems.index((row["file"], row["variation"], row["seed"]))
+        values[row["planner"]][place] = row["value_float"]
+    return comparison.performance_profile(values, title)
+
+
+def _gap(runs: Sequence[Run], title: str) -> Figure:
+    from milp_plan.report import comparison
+
+    bars = []
+    for row, outcome in runs:
+        why = ""
+        if outcome is None:
+            why = str(row["status"])
+        elif row["value"] is None:
+            why = "infeasible" if outcome["infeasible_because"] else "no plan"
+        elif row["gap"] is None:
+            continue  # a heuristic alone: it has no bound
+        bars.append(
+            comparison.Gap(_title(row), row["planner"], row["gap"], bool(row["proved"]), why)
+        )
+    return comparison.gaps(bars, title)
+
+
+CHARTS: dict[str, Callable[[Sequence[Run], str], Figure]] = {
+    "value-time": _value_time,
+    "performance-profile": _profile,
+    "gap": _gap,
+}
+"""Kinds of pictures about many runs."""

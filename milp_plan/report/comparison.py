@@ -1,0 +1,262 @@
+"""Figures about many runs: value against time, performance profile, gaps. From plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .canvas import drawing_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+"""Colours of planners in their order: the palette of Okabe and Ito."""
+DASHES = ("-", "--", "-.", ":")
+_COLUMNS = 3
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one run knew over time, in the unit of its instance's file.
+
+    Parameters
+    ----------
+    planner
+        Whose run.
+    points
+        (seconds, incumbent, bound), in order of time; ``None`` while there is none.
+    end_s
+        When the run ended.
+    """
+
+    planner: str
+    points: Sequence[tuple[float, float | None, float | None]]
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Runs on one problem, and the unit of their values."""
+
+    title: str
+    unit: str
+    curves: Sequence[Curve]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far a run came: ``gap`` is ``None`` without plan or bound (then ``why`` says so)."""
+
+    title: str
+    planner: str
+    gap: float | None
+    proved: bool
+    why: str = ""
+
+
+def styles(planners: Sequence[str]) -> dict[str, tuple[str, Any]]:
+    """Give each planner a colour and, beyond the eighth, another dash."""
+    count = len(LINES)
+    return {
+        name: (LINES[place % count], DASHES[place // count % len(DASHES)])
+        for place, name in enumerate(planners)
+    }
+
+
+def value_time(panels: Sequence[Panel], title: str) -> Figure:
+    """Draw incumbent (bold) and bound (thin) against time, a panel per problem.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    names = list(dict.fromkeys(curve.planner for panel in panels for curve in panel.curves))
+    looks = styles(names)
+    columns = min(_COLUMNS, max(1, len(panels)))
+    rows = max(1, math.ceil(len(panels) / columns))
+    figure = new_figure(max(4.5, 3.1 * columns), 2.4 * rows + 0.8)
+    with drawing_style():
+        figure.suptitle(title, fontsize=10)
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, panel in zip(grid, panels, strict=False):
+            for curve in panel.curves:
+                _steps(axes, curve, looks[curve.planner])
+            axes.set_title(panel.title, loc="left", fontsize=7)
+            axes.set_xlabel("seconds")
+            axes.set_ylabel(f"value ({panel.unit})")
+            _zoom(axes, panel)
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        _legend(figure, looks, bounds=any(_bounds(c) for p in panels for c in p.curves))
+    return figure
+
+
+def _bounds(curve: Curve) -> list[tuple[float, float]]:
+    return [(seconds, bound) for seconds, _, bound in curve.points if bound is not None]
+
+
+def _values(curve: Curve) -> list[tuple[float, float]]:
+    return [(seconds, value) for seconds, value, _ in curve.points if value is not None]
+
+
+def _steps(axes: Any, curve: Curve, look: tuple[str, Any]) -> None:
+    colour, dash = look
+    for line, width, name in ((_values(curve), 1.6, "value"), (_bounds(curve), 0.8, "bound")):
+        if line:
+            axes.step(
+                [*(seconds for seconds, _ in line), max(curve.end_s, line[-1][0])],
+                [*(number for _, number in line), line[-1][1]],
+                where="post",
+                color=colour,
+                linestyle=dash,
+                linewidth=width,
+                label=f"{curve.planner} {name}",
+            )
+
+
+def _zoom(axes: Any, panel: Panel) -> None:
+    """Show what the last values and bounds are about: first ones may be far away."""
+    last = [line[-1][1] for curve in panel.curves for line in (_values(curve),) if line]
+    if not last:
+        return
+    floor = [line[-1][1] for curve in panel.curves for line in (_bounds(curve),) if line]
+    high = 1.5 * max(last)
+    shown = [v for curve in panel.curves for _, v in _values(curve) if v <= high]
+    low, top = min([*floor, *last]), max(shown)
+    margin = 0.08 * (top - low) or 0.05 * abs(top) or 1.0
+    axes.set_ylim(low - margin, top + margin)
+
+
+def _legend(figure: Any, looks: Mapping[str, tuple[str, Any]], *, bounds: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=colour, linestyle=dash, linewidth=1.6, label=name)
+        for name, (colour, dash) in looks.items()
+    ]
+    if bounds:
+        handles.append(Line2D([], [], color="#666666", linewidth=0.8, label="its bound (thin)"))
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+
+
+def performance_profile(
+    values: Mapping[str, Sequence[float | None]], title: str, *, most: float | None = None
+) -> Figure:
+    """Draw, per planner, the fraction of problems within a ratio of the best planner's value.
+
+    Source: Dolan and Moré, "Benchmarking optimization software with performance profiles",
+    Mathematical Programming 91, 2002. A planner without a plan is within no ratio.
+
+    Parameters
+    ----------
+    values
+        Planner -> value per problem, all in the same order.
+    title
+        Above the figure.
+    most
+        Largest ratio shown; the largest there is (of at most 10) unless given.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    ratios = profile(values)
+    finite = [ratio for line in ratios.values() for ratio in line if math.isfinite(ratio)]
+    end = most or min(10.0, max([1.05, *finite]) ** 1.05)
+    looks = styles(list(ratios))
+    figure = new_figure(5.6, 3.6)
+    with drawing_style():
+        axes = figure.subplots()
+        for name, line in ratios.items():
+            steps = sorted(ratio for ratio in line if ratio <= end)
+            shares = [(place + 1) / len(line) for place in range(len(steps))]
+            colour, dash = looks[name]
+            axes.step(
+                [1.0, *steps, end],
+                [0.0, *shares, shares[-1] if shares else 0.0],
+                where="post",
+                color=colour,
+                linestyle=dash,
+                label=name,
+            )
+        axes.set_xscale("log")
+        axes.set_xlim(1.0, end)
+        axes.set_ylim(0.0, 1.03)
+        ticks = [tick for tick in _ticks(end) if tick <= end]
+        axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("value over the best planner's value (log scale)")
+        count = len(next(iter(ratios.values()), []))
+        axes.set_ylabel(f"fraction of {count} problems")
+        axes.set_title(title, loc="left")
+        if ratios:
+            axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def _ticks(end: float) -> list[float]:
+    for ticks in ((1, 1.01, 1.02, 1.03, 1.04, 1.05), (1, 1.05, 1.1, 1.15, 1.2, 1.3)):
+        if end <= ticks[-1]:
+            return list(ticks)
+    return [1, 1.2, 1.5, 2, 3, 4, 5, 7, 10] if end > 2 else [1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
+
+
+def profile(values: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
+    """Ratio of each planner's value to the best, per problem that anybody has a plan of."""
+    columns = list(zip(*values.values(), strict=True))
+    best = [min((v for v in column if v is not None), default=None) for column in columns]
+    kept = [place for place, value in enumerate(best) if value is not None]
+    return {
+        name: [_ratio(line[place], best[place]) for place in kept] for name, line in values.items()
+    }
+
+
+def _ratio(value: float | None, best: float | None) -> float:
+    if value is None or best is None:
+        return math.inf
+    if best == 0:
+        return 1.0 if value == 0 else math.inf
+    return value / best
+
+
+def gaps(bars: Sequence[Gap], title: str) -> Figure:
+    """Draw the gap of every run as a bar; what is proved, or has no gap, is said in words.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    problems = list(dict.fromkeys(bar.title for bar in bars))
+    planners = list(dict.fromkeys(bar.planner for bar in bars))
+    looks = styles(planners)
+    height = 0.8 / max(1, len(planners))
+    most = max((100 * bar.gap for bar in bars if bar.gap is not None), default=1.0) or 1.0
+    inches = max(2.2, 0.6 + 0.17 * len(problems) * max(1.4, len(planners)))
+    figure = new_figure(6.4, inches)
+    with drawing_style():
+        axes = figure.subplots()
+        for bar in bars:
+            place = problems.index(bar.title) - 0.4 + height * (planners.index(bar.planner) + 0.5)
+            colour, _ = looks[bar.planner]
+            share = 0.0 if bar.gap is None else 100 * bar.gap
+            axes.barh(place, share, height=0.9 * height, color=colour)
+            said = "proved" if bar.proved else bar.why or f"{share:.2g} %"
+            axes.text(share + 0.01 * most, place, said, va="center", fontsize=6, color=colour)
+        axes.set_yticks(range(len(problems)), labels=problems)
+        axes.set_ylim(len(problems) - 0.5, -0.5)
+        axes.set_xlim(0, 1.15 * most)
+        axes.set_xlabel("gap = (value − bound) / value, %")
+        axes.set_title(title, loc="left")
+        if len(planners) > 1:
+            from matplotlib.patches import Patch
+
+            handles = [Patch(color=looks[name][0], label=name) for name in planners]
+            axes.legend(handles=handles, frameon=False, loc="lower right")
+    return figure

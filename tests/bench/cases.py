@@ -1,0 +1,118 @@
+"""Tiny suites, jobs, and the command as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from milp_plan.io.suite_file import read_suite
+from milp_plan.run.job import job_of
+from milp_plan.run.tasks import Expansion, Task, expand
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+INSTANCES = REPOSITORY / "instances"
+PATIENCE_S = 120
+"""Only against a test that hangs."""
+
+TINY = ("gang-beats-single.json", "two-sends-one-port.json", "memory-forces-delay.json")
+QUICK = """
+[[planners]]
+name = "heft"
+planner = "heft"
+[[planners]]
+name = "earliest"
+planner = "list_earliest_start"
+"""
+
+
+def suite_file(
+    folder: Path, text: str = QUICK, files: tuple[str, ...] = TINY, head: str = ""
+) -> Path:
+    """Write a suite of shipped instances."""
+    path = folder / "tiny.toml"
+    names = ", ".join(f'"{name}"' for name in files)
+    start = f'title = "Tiny"\nfolder = "{INSTANCES}"\nfiles = [{names}]\n{head}\n'
+    path.write_text(start + text)
+    return path
+
+
+def expansion(folder: Path, text: str = QUICK, **changes: Any) -> Expansion:
+    """Return a tiny suite with its runs."""
+    return expand(read_suite(suite_file(folder, text, **changes)))
+
+
+def a_task(folder: Path) -> Task:
+    """Return one run of a heuristic."""
+    return expansion(folder, files=TINY[:1]).tasks[0]
+
+
+def a_job(task: Task, **asked: Any) -> dict[str, Any]:
+    """Return the job of a run, asked otherwise."""
+    job = job_of(task)
+    return {**job, "asked": {**job["asked"], **asked}}
+
+
+def formulation(folder: Path, code: str) -> dict[str, Any]:
+    """Write a formulation file that does something when it is loaded; return what asks for it."""
+    path = folder / "odd.py"
+    path.write_text(code)
+    return {"planner": None, "formulation": str(path), "options": {}}
+
+
+def bench(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
+    """Start ``milp-plan bench`` as a process."""
+    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from milp_plan.cli.main import main; main()",
+            "bench",
+            *(str(argument) for argument in arguments),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end; return exit code and both outputs."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < PATIENCE_S, "it never came"
+        time.sleep(0.02)
+
+
+def records(store: Path) -> dict[str, int]:
+    """Key -> time of writing of every record."""
+    found = {}
+    for path in store.glob("*.json"):
+        if not path.name.startswith(".") and not path.name.endswith(".plan.json"):
+            found[path.stem] = path.stat().st_mtime_ns
+    return found
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits to be buried."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return text.rpartition(")")[2].split()[0] in "ZX"

@@ -1,0 +1,191 @@
+"""One run in a process of its own: answers, crashes, hard stops, and the death of its starter."""
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import MilpPlanError
+from milp_plan.formulation.registry import shipped_folders
+from milp_plan.io import plan_from_json, read
+from milp_plan.run import identity
+from milp_plan.run.job import Child, do, job_of
+
+from .cases import (
+    INSTANCES,
+    REPOSITORY,
+    TINY,
+    a_job,
+    a_task,
+    ended,
+    expansion,
+    formulation,
+    until,
+)
+
+SOLVE = {
+    "planner": None,
+    "formulation": "auto",
+    "options": {},
+    "target": 25,
+    "rounds": 0,
+    "node_limit": None,
+    "solver": "highs",
+    "time_limit_s": 10,
+}
+SLEEP = "import time\ntime.sleep(600)\n"
+
+
+def test_a_heuristic_gives_a_checked_plan(tmp_path):
+    task = a_task(tmp_path)
+    answer = do(job_of(task))
+    assert answer["status"] == "done"
+    problem = read(INSTANCES / TINY[0])
+    verdict = verify(problem, plan_from_json(answer["plan"].encode()))
+    assert verdict.ok
+    assert verdict.value == answer["outcome"]["value"]
+    assert answer["outcome"]["fingerprint"] == problem.fingerprint
+
+
+def test_both_stages_give_a_record(tmp_path):
+    answer = do(a_job(a_task(tmp_path), **SOLVE))
+    assert answer["status"] == "done", answer["error"]
+    assert answer["outcome"]["value"] == answer["outcome"]["bound"] == 110
+    json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sources": "others"}, "the sources are not those of the driver"),
+        ({"installed": {"highspy": "0"}}, "other versions"),
+        ({"fingerprint": "f"}, "arrived changed"),
+        ({"problem": b"no gzip"}, "BadGzipFile"),
+    ],
+)
+def test_a_job_that_does_not_fit_fails(changes, said, tmp_path):
+    answer = do(job_of(a_task(tmp_path)) | changes)
+    assert answer["status"] == "failed"
+    assert said in answer["error"]
+
+
+def test_a_formulation_that_does_not_apply_says_so(tmp_path):
+    answer = do(a_job(a_task(tmp_path), **SOLVE | {"formulation": "pipeline_order"}))
+    assert answer["status"] == "unsupported"
+    assert "does not apply" in answer["error"]
+
+
+def test_a_process_answers(tmp_path):
+    answer = Child(job_of(a_task(tmp_path))).result()
+    assert answer["status"] == "done", answer["error"]
+    assert answer["outcome"]["verdict"] == "ok"
+    assert answer["worker"]["pid"] > 0
+
+
+def test_a_crash_is_an_answer(tmp_path):
+    child = Child(job_of(a_task(tmp_path)))
+    child.process.kill()
+    answer = child.result()
+    assert answer["status"] == "failed"
+    assert "ended with code -9" in answer["error"]
+
+
+def test_a_run_that_overruns_is_ended(tmp_path):
+    odd = formulation(tmp_path, SLEEP) | {"time_limit_s": 0.2, "grace_s": 0.3}
+    child = Child(a_job(a_task(tmp_path), **odd))
+    answer = child.result()
+    assert answer["status"] == "failed"
+    assert "not done after 0.5 s" in answer["error"]
+    assert ended(child.process.pid)
+
+
+def test_an_interrupted_run_without_a_plan_is_discarded(tmp_path):
+    child = Child(job_of(a_task(tmp_path)))
+    child.interrupt()
+    answer = child.result()
+    assert answer["status"] == "interrupted"
+    assert answer["outcome"] is None
+
+
+def test_nobody_wants_it_any_more(tmp_path):
+    child = Child(a_job(a_task(tmp_path), **formulation(tmp_path, SLEEP)))
+    answer = child.result(lambda: True)
+    assert answer["status"] == "failed"
+    assert ended(child.process.pid)
+
+
+def test_a_run_ends_with_its_starter(tmp_path):
+    odd = formulation(tmp_path, SLEEP)
+    job = a_job(a_task(tmp_path), **odd)
+    (tmp_path / "job").write_bytes(pickle.dumps(job))
+    code = (
+        "import pickle, sys; from milp_plan.run.job import Child\n"
+        "child = Child(pickle.load(open(sys.argv[1], 'rb')))\n"
+        "print(child.process.pid, flush=True); child.result()"
+    )
+    starter = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "job")],
+        stdout=subprocess.PIPE,
+        cwd=REPOSITORY,
+    )
+    with starter:
+        pid = int(starter.stdout.readline())
+        assert not ended(pid)
+        starter.kill()
+    until(lambda: ended(pid))
+
+
+@pytest.mark.slow
+def test_the_solver_of_a_killed_run_ends_as_well(tmp_path):
+    (task,) = expansion(tmp_path, "", files=("transformer-4xA100.json.gz",)).tasks
+    child = Child(a_job(task, time_limit_s=100))
+    solvers = set()
+
+    def look():
+        path = Path(f"/proc/{child.process.pid}/task/{child.process.pid}/children")
+        solvers.update(int(pid) for pid in path.read_text().split())
+        return len(solvers) >= 2  # the one that solves, and the spare one
+
+    child.result(look)
+    assert len(solvers) >= 2
+    until(lambda: all(ended(pid) for pid in solvers))
+
+
+# -- sources ---------------------------------------------------------------------------------------
+
+
+def test_sources_are_those_of_the_registry():
+    assert identity.source_folders()[1:] == shipped_folders()
+
+
+def test_commands_and_reports_do_not_count(tmp_path, monkeypatch):
+    package = tmp_path / "milp_plan"
+    for name in ("cli/a.py", "report/b.py", "core/c.py"):
+        (package / name).parent.mkdir(parents=True)
+        (package / name).write_text("1")
+    before = identity._digest((package,))
+    (package / "cli/a.py").write_text("2")
+    assert identity._digest((package,)) == before
+    (package / "core/c.py").write_text("2")
+    assert identity._digest((package,)) != before
+
+
+def test_frozen_sources_are_those_that_were_read(tmp_path, monkeypatch):
+    package, formulations = tmp_path / "milp_plan", tmp_path / "formulations"
+    for folder in (package, formulations):
+        folder.mkdir()
+        (folder / "a.py").write_text("1")
+    monkeypatch.setattr(identity, "PACKAGE", package)
+    digest = identity._digest((package, formulations))
+    monkeypatch.setattr(identity, "sources", lambda: digest)
+    copy = identity.frozen(tmp_path / "frozen")
+    assert (copy / "formulations" / "a.py").read_text() == "1"
+    assert identity.frozen(tmp_path / "frozen") == copy
+    (package / "a.py").write_text("2")
+    with pytest.raises(MilpPlanError, match="changed meanwhile"):
+        identity.frozen(tmp_path / "other")
+    assert not list((tmp_path / "other").iterdir())

@@ -1,0 +1,176 @@
+"""Suites as TOML: what is read, what is refused, what is absent."""
+
+from pathlib import Path
+
+import pytest
+
+from milp_plan.core import InputError, Objective
+from milp_plan.io.suite_file import above, read_suite
+from milp_plan.run.tasks import expand
+
+from .cases import INSTANCES, TINY, expansion, suite_file
+
+
+def test_suites_of_the_repository_are_read():
+    found = {path.stem: read_suite(path) for path in (INSTANCES / "suites").glob("*.toml")}
+    assert {"shipped", "traps", "dnn-partitioning"} <= set(found)
+    assert len(found["traps"].entries) == 12
+    assert not any(entry.absent for entry in found["traps"].entries)
+    assert [who.formulation for who in found["traps"].content.planners] == ["auto"]
+
+
+def test_patterns_name_each_file_once_and_absent_files_stay(tmp_path):
+    files = ("two-*.json", "two-sends-one-port.json", "nothing-*.json")
+    suite = read_suite(suite_file(tmp_path, files=files))
+    labels = [entry.label for entry in suite.entries]
+    assert labels.count("two-sends-one-port.json") == 1
+    assert len(labels) == 1 + len(list(INSTANCES.glob("two-*.json")))
+    assert [bool(entry.absent) for entry in suite.entries] == [False] * (len(labels) - 1) + [True]
+    assert not suite.entries[-1].optional
+
+
+def test_files_below_a_variable_may_be_absent(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_FOLDER", str(tmp_path))
+    text = '[[instances]]\nfiles = ["a.json"]\nvariable = "SOME_FOLDER"\nremedy = "get it"\n'
+    *_, last = read_suite(suite_file(tmp_path, text)).entries
+    assert last.optional
+    assert last.absent == "not in the folder that SOME_FOLDER names; get it"
+    missing = expand(read_suite(suite_file(tmp_path, text))).missing
+    assert [(entry.label, entry.harmless) for entry in missing] == [("a.json", True)]
+
+
+def test_a_folder_is_looked_for_upwards(tmp_path):
+    (tmp_path / "there").mkdir()
+    low = tmp_path / "a" / "b" / "suite.toml"
+    assert above(low, "there") == tmp_path / "there"
+    assert above(low, "nowhere at all") == low.parent / "nowhere at all"
+
+
+def test_every_defect_is_named(tmp_path):
+    text = """
+[[variations]]
+name = "a"
+memory_scale = "-1"
+calls = 2
+[[variations]]
+name = "a"
+objective = "makespan"
+contiguous = true
+[[planners]]
+name = "x"
+planner = "heft"
+formulation = "max_load"
+variations = ["b"]
+"""
+    with pytest.raises(InputError) as caught:
+        read_suite(suite_file(tmp_path, text))
+    said = str(caught.value)
+    for part in (
+        "2 entries of the name 'a'",
+        "variations[0].memory_scale",
+        "variations[0], calls",
+        "variations[1], contiguous",
+        "planners[0].variations",
+        "found both",
+    ):
+        assert part in said
+    assert len(caught.value.findings) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[limits]\ntime = 0\n", "limits.time"),
+        ("[limits]\ntime = inf\n", "limits.time"),
+        ('file = "x"\n', "did you mean 'files'?"),
+        ("seeds = []\n", "seeds"),
+    ],
+)
+def test_schema_defects(text, said, tmp_path):
+    head = text if text.startswith(("file", "seeds")) else ""
+    with pytest.raises(InputError, match=said.replace("?", r"\?")):
+        read_suite(suite_file(tmp_path, "" if head else text, head=head))
+
+
+def test_planners_that_do_not_exist_are_refused_together(tmp_path):
+    text = """
+[[planners]]
+name = "a"
+planner = "hetf"
+[[planners]]
+name = "b"
+formulation = "no such one"
+[[planners]]
+name = "c"
+formulation = "operator_schedule"
+options = { nonsense = 1 }
+"""
+    with pytest.raises(InputError) as caught:
+        expansion(tmp_path, text)
+    assert len(caught.value.findings) == 3
+    assert "did you mean 'heft'?" in str(caught.value)
+    assert "nonsense" in str(caught.value)
+
+
+def test_runs_are_a_product(tmp_path):
+    text = """
+[[variations]]
+name = ""
+[[variations]]
+name = "small"
+memory_scale = "9/10"
+only = ["gang*"]
+[[variations]]
+name = "memory"
+objective = "peak_memory"
+[[planners]]
+name = "heft"
+planner = "heft"
+time = 3
+[[planners]]
+name = "again"
+planner = "heft"
+time = 3
+[[planners]]
+name = "slow"
+planner = "iterated_greedy"
+variations = ["memory"]
+"""
+    found = expansion(tmp_path, text, head="seeds = [0, 1]")
+    assert not found.missing
+    cases = {(task.name, task.variation) for task in found.tasks}
+    assert len(cases) == 3 + 1 + 3
+    assert len(found.tasks) == 2 * (2 * (3 + 1 + 3) + 3)
+    keys = {task.key for task in found.tasks}  # "again" asks the same as "heft", and
+    assert len(keys) == 2 * (3 + 3 + 3)  # nothing changes by scaling memory without limit
+    memory = [task for task in found.tasks if task.variation == "memory"]
+    assert {task.about["objective"] for task in memory} == {Objective.PEAK_MEMORY.value}
+    assert {task.asked["time_limit_s"] for task in found.tasks} == {3.0, 60.0}
+
+
+def test_a_variation_that_a_file_does_not_know_is_bad(tmp_path):
+    text = '[[variations]]\nname = "x"\nobjective = "latency"\n'
+    found = expansion(tmp_path, text, files=TINY[:1])
+    assert not found.tasks
+    (entry,) = found.missing
+    assert entry.variation == "x"
+    assert not entry.harmless
+    assert "serial" in entry.reason
+
+
+def test_a_key_depends_on_what_is_asked(tmp_path):
+    keys = set()
+    for text in ("", "[limits]\ntime = 5\n", "[limits]\nthreads = 2\n", "[limits]\ngap = 0\n"):
+        keys |= {task.key for task in expansion(tmp_path, text, files=TINY[:1]).tasks}
+    assert len(keys) == 4
+
+
+def test_a_formulation_file_is_seen_from_the_suite(tmp_path):
+    source = Path(INSTANCES.parent / "formulations" / "operator_schedule.py").read_text()
+    (tmp_path / "own.py").write_text(source)
+    text = '[[planners]]\nname = "own"\nformulation = "own.py"\n'
+    (task,) = expansion(tmp_path, text, files=TINY[:1]).tasks
+    assert task.asked["formulation"] == str(tmp_path / "own.py")
+    (tmp_path / "own.py").write_text(source + "\n# changed\n")
+    (again,) = expansion(tmp_path, text, files=TINY[:1]).tasks
+    assert again.key != task.key
