@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from milp_plan.serial import SerialGraph
-from milp_plan.serial.ideals import depth_first
+from milp_plan.serial.contraction import contracted
+from milp_plan.serial.ideals import depth_first, prefixes
 from milp_plan.serial.order import ChainGraph, chain_graph
 from milp_plan.serial.value import bottleneck, fits
 
+from .chains import best_chain
 from .contiguous import ContiguousSearch
 
 if TYPE_CHECKING:
@@ -62,57 +64,34 @@ def greedy(graph: SerialGraph, seed: int) -> list[int] | None:  # noqa: ARG001
 
 
 def pipedream(graph: SerialGraph, seed: int) -> list[int] | None:  # noqa: ARG001
-    """Cut a path of single blocks; what branches between two of them stays together.
+    """Cut a path: what branches between two cuts stays together.
 
-    Stages and the transfers between them overlap, so that the slowest of all of them counts; each
-    cut may only cross values of one block. No memory, no hosts: ``None`` if the plan does not fit.
-    Source: Narayanan et al. (SOSP 2019), section 3.1, as applied by Tarnawski et al., section 6.
+    A cut may only cross forward values of one block; values that cost nothing do not count. The
+    path is cut so that the largest load is least. Source: PipeDream (Narayanan et al., SOSP 2019,
+    section 3.1) plans paths; contracting branches, and loads that add transfers to the work, are
+    as in Tarnawski et al., section 6.
     """
-    chain = chain_graph(graph)
+    chain = contracted(chain_graph(graph))
     order = depth_first(chain)
-    cuts = _narrow_cuts(chain, order)
-    passed = np.concatenate(([0.0], np.cumsum(chain.work.sum(axis=1)[order])))[cuts]
-    sent = np.array([_crossing(chain, order[:cut]) for cut in cuts])
-    count = len(cuts)
-    stage = np.where(np.tri(count, k=-1, dtype=bool).T, passed[None, :] - passed[:, None], np.inf)
-    best = np.where(np.arange(count) == 0, 0.0, np.inf)
-    came = []
-    for _ in graph.payers:
-        reach = np.maximum(np.maximum(best, sent)[:, None], stage)
-        reach[np.arange(count), np.arange(count)] = best  # a payer without work
-        came.append(reach.argmin(axis=0))
-        best = reach.min(axis=0)
-    devices, stop = [0] * len(chain), count - 1
-    for device in reversed(range(len(graph.payers))):
-        start = int(came[device][stop])
-        for block in order[cuts[start] : cuts[stop]]:
-            devices[block] = device
-        stop = start
-    places = chain.places(devices)
-    return places if fits(graph, places) else None
+    answer = best_chain(chain, prefixes(chain, order)[_narrow_cuts(chain, order)])
+    return None if answer.devices is None else chain.places(answer.devices)
 
 
 def _narrow_cuts(chain: ChainGraph, order: list[int]) -> list[int]:
-    """Positions between which one block at most has arcs to what comes later, and the ends."""
-    last = {block: position for position, block in enumerate(order)}
-    left = [max((last[after] for after in chain.after[block]), default=-1) for block in order]
-    open_blocks: list[int] = []
+    """Lengths of prefixes that forward values of one block at most leave, and the ends."""
+    position = {block: i for i, block in enumerate(order)}
+    stop_of: dict[int, int] = {}
+    for pins, cost in zip(chain.pins, chain.cost, strict=True):
+        if cost[0] and chain.work[pins[0]].any():
+            first, last = pins[0], max(position[block] for block in pins)
+            stop_of[first] = max(last, stop_of.get(first, -1))
+    open_until: list[int] = []
     found = [0]
-    for position, until in enumerate(left):
-        open_blocks = [stop for stop in (*open_blocks, until) if stop > position]
-        if len(open_blocks) <= 1:
-            found.append(position + 1)
+    for i, block in enumerate(order):
+        open_until = [stop for stop in (*open_until, stop_of.get(block, -1)) if stop > i]
+        if len(open_until) <= 1:
+            found.append(i + 1)
     return found
-
-
-def _crossing(chain: ChainGraph, prefix: list[int]) -> float:
-    """Cost of all nets with a part in the prefix and a part outside."""
-    inside = set(prefix)
-    return sum(
-        float(chain.cost[net].sum())
-        for net, pins in enumerate(chain.pins)
-        if 0 < len(inside.intersection(pins)) < len(pins)
-    )
 
 
 def linearised(graph: SerialGraph, seed: int) -> list[int] | None:

@@ -78,15 +78,25 @@ def _can_take(board: Board, number: int, device: int) -> bool:
 
 
 @compiled
+def _height(loads: Floats) -> tuple[float, float]:
+    """Largest load, and the sum of squares."""
+    top, square = 0.0, 0.0
+    for load in loads:
+        top = max(top, load)
+        square += load * load
+    return top, square
+
+
+@compiled
 def _improve(board: Board, number: int) -> bool:
     """Move one class to where the largest load, then the sum of squares, is least."""
     home = best = board.places[number]
-    now, square = board.loads.max(), (board.loads**2).sum()
+    now, square = _height(board.loads)
     for device in range(len(board.memory)):
         if device == home or not _can_take(board, number, device):
             continue
         _move(board, number, device)
-        top, sums = board.loads.max(), (board.loads**2).sum()
+        top, sums = _height(board.loads)
         _move(board, number, home)
         if top < now * (1 - 1e-12) or (top <= now and sums < square * (1 - 1e-12)):
             best, now, square = device, top, sums

@@ -1,0 +1,99 @@
+"""Stages of the chain law that a block can be in, where no load is above a limit.
+
+A chain has one stage per device, payers and hosts in some order. Blocks that come before a block
+are in its stage or earlier. So the work on payers of a block and all before it is at most what
+stages 1 to s can take, if the block is in stage s: with h hosts among them, (s - h) times the
+limit and A(h), the most payer work that h hosts can take within the limit each (fractional
+knapsack). Likewise for all that come after, from the other end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .order import ChainGraph, Floats
+
+MARGIN = 1e-9
+"""Relative margin for rounding: windows are wider by it."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What devices can take if no load is above a limit.
+
+    Parameters
+    ----------
+    limit
+        Largest load, in units of the order's tables.
+    by_host
+        Most work on payers that so many hosts can take, from 0 hosts up.
+    """
+
+    limit: float
+    by_host: tuple[float, ...]
+
+    def of_stages(self, stages: int, payers: int) -> float:
+        """Most work that so many stages can take, some of them hosts."""
+        hosts = len(self.by_host) - 1
+        rooms = [
+            (stages - used) * self.limit + self.by_host[used]
+            for used in range(max(0, stages - payers), min(hosts, stages) + 1)
+        ]
+        return max(rooms)
+
+
+def capacity(chain: ChainGraph, limit: float) -> Capacity:
+    """Return what devices can take if no load is above a limit."""
+    hosts = len(chain.graph.hosts)
+    return Capacity(limit, tuple(taken_by_hosts(chain, i * limit) for i in range(hosts + 1)))
+
+
+def taken_by_hosts(chain: ChainGraph, seconds: float) -> float:
+    """Most work on payers of blocks that hosts can do in so long."""
+    if seconds <= 0:
+        return 0.0
+    return most_within(chain.work.sum(axis=1), chain.host_work.sum(axis=1), chain.on_host, seconds)
+
+
+def most_within(gain: Floats, cost: Floats, allowed: np.ndarray, room: float) -> float:
+    """Fractional knapsack: most gain of allowed items whose cost fits into the room.
+
+    Best ratio first, the last in part.
+    """
+    taken = float(gain[allowed & (cost <= 0)].sum())
+    items = np.flatnonzero(allowed & (cost > 0) & (gain > 0))
+    left = room
+    for item in items[np.argsort(-gain[items] / cost[items], kind="stable")]:
+        part = min(1.0, left / cost[item])
+        taken += part * gain[item]
+        left -= part * cost[item]
+        if part < 1.0:
+            break
+    return taken * (1 + MARGIN)
+
+
+def stage_windows(chain: ChainGraph, limit: float) -> list[tuple[int, int]] | None:
+    """Return the first and the last stage, from 0, of each block; ``None`` if one has none."""
+    payers = len(chain.graph.payers)
+    stages = payers + len(chain.graph.hosts)
+    room = capacity(chain, limit)
+    work = chain.work.sum(axis=1)
+    slack = MARGIN * float(work.sum())
+    rooms = [room.of_stages(count, payers) + slack for count in range(1, stages + 1)]
+    before, after = np.zeros(len(chain)), np.zeros(len(chain))
+    for block in range(len(chain)):
+        earlier = chain.ancestors[block]
+        members = [other for other in range(block) if earlier >> other & 1]
+        before[block] = work[members].sum() + work[block]
+        after[block] += work[block]
+        after[members] += work[block]
+    found = []
+    for block in range(len(chain)):
+        first = next((s for s, most in enumerate(rooms) if before[block] <= most), stages)
+        last = next((s for s, most in enumerate(rooms) if after[block] <= most), stages)
+        if first + last >= stages:
+            return None
+        found.append((first, stages - 1 - last))
+    return found
