@@ -73,6 +73,8 @@ class ResourceLoad:
 
     def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
         """Only problems whose plans need no schedule are supported."""
+        if problem.serial is not None:
+            return "the problem is under the serial law; see max_load"
         if problem.objective is not Objective.BOTTLENECK:
             return f"objective {problem.objective} is not bottleneck"
         if problem.memory_law is not MemoryLaw.STATIC:

@@ -1,5 +1,6 @@
 """Everything a formulation file may import from this package."""
 
+from milp_plan.bounds.serial_conflicts import conflicts_below
 from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import (
     FULL,
@@ -172,6 +173,7 @@ __all__ = [
     "chain_graph",
     "choose",
     "common_tick",
+    "conflicts_below",
     "decided_words",
     "devices_at_risk",
     "finest_step",

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from milp_plan.core import Objective, PlanningProblem
+from milp_plan.serial import read_serial
 
 from .bound import Bound, Deadline, Infeasible, OutOfTime
 from .frame import Frame
@@ -45,6 +46,8 @@ def all_bounds(problem: PlanningProblem, time_limit_s: float | None = None) -> t
         At least one. For an infeasible problem any number is a bound; what can be computed is
         returned.
     """
+    if problem.serial is not None:
+        return _serial(problem, Deadline(time_limit_s))
     frame = Frame(problem)
     if frame.obstacle is not None:
         return (Bound("infeasible", 0, frame.obstacle.reason),)
@@ -56,6 +59,16 @@ def all_bounds(problem: PlanningProblem, time_limit_s: float | None = None) -> t
     if problem.objective is Objective.SPAN:
         return catalogue.span()
     return catalogue.makespan()
+
+
+def _serial(problem: PlanningProblem, deadline: Deadline) -> tuple[Bound, ...]:
+    """Bounds under the serial law, whose modules load compiled code."""
+    graph = read_serial(problem)
+    if isinstance(graph, str):
+        return (Bound("none", 0, graph),)
+    from .serial_catalogue import serial_bounds
+
+    return serial_bounds(graph, deadline)
 
 
 def best_bound(problem: PlanningProblem, time_limit_s: float | None = None) -> Bound:

@@ -1,0 +1,148 @@
+"""Planning a bottleneck problem under the serial law whose parts need not be contiguous.
+
+Bounds by cuts, orders cut at the best places, annealing in as many threads as the run may use, the
+exact model asked for anything better, then models of a few devices and annealing in turns until
+the bound is met or the time is up. Every plan goes through the checker.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from milp_plan.api import Guide
+from milp_plan.backends import Limits, Stop
+from milp_plan.bounds.bound import Deadline
+from milp_plan.bounds.serial_catalogue import serial_bounds
+from milp_plan.planners.serial.annealing import SerialAnnealing
+from milp_plan.serial import SerialGraph
+
+from .host import Host
+
+BOUND_SHARE = 0.1
+"""Part of the time limit for bounds by cuts."""
+
+FIRST_SHARE, MODEL_SHARE = 0.25, 0.6
+"""Parts of the time limit for the first search, and of the time then left for the whole model."""
+
+REPEATABLE_ROUNDS = 12
+"""Rounds of annealing where nothing may depend on the clock."""
+
+TURN_S = 1.0
+"""Seconds after which the threads compare what they have."""
+
+
+class MaxLoadRun:
+    """One run.
+
+    Parameters
+    ----------
+    host
+        Who keeps plan and bound.
+    graph
+        The problem as a hypergraph of classes.
+    """
+
+    def __init__(self, host: Host, graph: SerialGraph) -> None:
+        self.host, self.graph = host, graph
+        self.repeatable, self.limit_s = (
+            host.settings.node_limit is not None,
+            host.settings.time_limit_s,
+        )
+        threads = 1 if self.repeatable else max(1, host.settings.threads)
+        self.searches = [SerialAnnealing(graph, host.settings.seed + n) for n in range(threads)]
+
+    def stages(self) -> None:
+        """All stages, until nothing is left to do or no time is left."""
+        host = self.host
+        with host.clock.phase("bounds"):
+            deadline = Deadline(None if self.repeatable else BOUND_SHARE * self.limit_s)
+            for bound in serial_bounds(self.graph, deadline):
+                host.raise_bound(bound)
+        self.find_baselines()
+        if host.value is None:
+            host.look_for_obstacle()
+        if host.infeasible_because is not None or host.proved:
+            return
+        if self.repeatable:
+            self.anneal_rounds(REPEATABLE_ROUNDS)
+            self.solve_whole(1.0)
+            return
+        self.anneal(FIRST_SHARE * self.limit_s)
+        self.solve_whole(MODEL_SHARE)
+        if host.infeasible_because is None and host.stop is not Stop.INTERRUPTED:
+            self.anneal(host.clock.left_s)
+
+    # -- plans -------------------------------------------------------------------------------
+
+    def take(self, search: SerialAnnealing, planner: str, phase: str) -> None:
+        """Offer the best plan of a search."""
+        if search.best is not None:
+            self.host.offer(self.graph.plan(search.best.tolist(), planner), planner, phase)
+
+    def find_baselines(self) -> None:
+        """Orders cut at the best places; the user's start takes part."""
+        host, search = self.host, self.searches[0]
+        with host.clock.phase("baselines"):
+            search.cut_orders()
+        if search.best is not None:
+            host.baselines["linearised"] = max(self.graph.loads(search.best.tolist()))
+            self.take(search, "linearised", "baselines")
+        self.share()
+
+    def share(self) -> None:
+        """Give every search the best plan."""
+        if self.host.plan is not None:
+            places = self.graph.places(self.host.plan)
+            for search in self.searches:
+                search.offer(places)
+
+    def anneal_rounds(self, rounds: int) -> None:
+        """A fixed number of coolings."""
+        search = self.searches[0]
+        with self.host.clock.phase("anneal"):
+            for _ in range(rounds):
+                search.step()
+        self.take(search, "annealing", "anneal")
+
+    def anneal(self, limit_s: float) -> None:
+        """Cool again and again in all threads."""
+        host = self.host
+        end = time.monotonic() + min(limit_s, host.clock.left_s)
+        self.share()
+        with ThreadPoolExecutor(len(self.searches)) as pool:
+            while not host.proved and end - time.monotonic() > 0.05:
+                until = min(end, time.monotonic() + TURN_S)
+                with host.clock.phase("anneal"):
+                    list(pool.map(SerialAnnealing.run, self.searches, [until] * len(self.searches)))
+                for search in self.searches:
+                    self.take(search, "annealing", "anneal")
+                self.share()
+
+    # -- the model ---------------------------------------------------------------------------
+
+    def solve_whole(self, share: float) -> None:
+        """Ask the exact model for anything better than the best plan, until there is nothing.
+
+        Plans within the gap asked for are not looked for: refuting the rest is the proof.
+        """
+        host, settings = self.host, self.host.settings
+        end = time.monotonic() + share * host.clock.left_s
+        host.say("model", f"{len(self.graph)} classes, {len(self.graph.nets)} nets")
+        while not host.proved and host.infeasible_because is None:
+            cutoff = None
+            if host.value is not None:
+                cutoff = min(host.value - 1, host.value - int(host.value * settings.gap * 0.99))
+            left = host.clock.left_s if self.repeatable else end - time.monotonic()
+            limits = Limits(
+                time_s=max(1.0, left),
+                nodes=settings.node_limit,
+                gap=min(settings.gap, 1e-6),
+                seed=settings.seed,
+                threads=settings.threads,
+            )
+            guide = Guide(cutoff, host.bound.value if host.bound else None)
+            answer = host.solver.run(host.problem, guide, limits, host.clock)
+            host.use_answer(answer, cutoff)
+            if answer.value is None or answer.report.stop is not Stop.PROVED:
+                return
