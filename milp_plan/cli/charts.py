@@ -148,6 +148,9 @@ def _gap(runs: Sequence[Run], title: str) -> Figure:
         bars.append(
             comparison.Gap(_title(row), row["planner"], row["gap"], bool(row["proved"]), why)
         )
+    if not any(bar.gap is not None for bar in bars):
+        remedy = "run both stages as well"
+        raise InputError([Finding("runs", "none with a bound", "at least one", remedy, title)])
     return comparison.gaps(bars, title)
 
 

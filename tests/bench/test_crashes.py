@@ -1,0 +1,116 @@
+"""``kill -9`` of the driver, two drivers, and Ctrl-C, with processes as a shell starts them."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from .cases import INSTANCES, TINY, bench, ended, finish, records, suite_file, until
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
+
+RUNS = 5
+SEEDS = f"seeds = {list(range(RUNS))}"
+ONE = '[[planners]]\nname = "heft"\nplanner = "heft"\n'
+
+
+def children(pid):
+    """Processes that a process has started."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [int(child) for child in path.read_text().split()]
+    return found
+
+
+def killed(folder, suite, store, reached):
+    """Start a driver, kill it when so many runs are done; return its children of that moment."""
+    driver = bench(folder, "run", suite, "--store", store, "--jobs", 2)
+    until(lambda: len(records(store)) >= reached or driver.poll() is not None)
+    workers = children(driver.pid)
+    driver.kill()
+    _, _, err = finish(driver)
+    assert "done now" not in err, "it was done before it was killed"
+    return workers
+
+
+def test_a_killed_driver_loses_only_the_runs_in_flight(tmp_path):
+    suite, store = suite_file(tmp_path, ONE, files=TINY[:1], head=SEEDS), tmp_path / "store"
+    workers = killed(tmp_path, suite, store, 1)
+    until(lambda: all(ended(pid) for pid in workers))
+    before = records(store)
+    assert 1 <= len(before) < RUNS
+    code, _, err = finish(bench(tmp_path, "run", suite, "--store", store, "--jobs", 2))
+    assert code == 0, err
+    assert f"{RUNS} runs: {RUNS - len(before)} done now, {len(before)} before" in err
+    after = records(store)
+    assert len(after) == RUNS
+    assert {key: after[key] for key in before} == before
+    assert not list(store.glob("*.lock"))
+    assert not list(store.glob(".*.tmp"))
+
+
+def test_two_drivers_do_each_run_once(tmp_path):
+    suite, store = suite_file(tmp_path, ONE, files=TINY[:1], head=SEEDS), tmp_path / "store"
+    ends = [finish(d) for d in [bench(tmp_path, "run", suite, "--store", store) for _ in range(2)]]
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    done = [int(err.split(f"{RUNS} runs: ")[1].split()[0]) for _, _, err in ends]
+    assert sum(done) == RUNS
+    assert len(records(store)) == RUNS
+
+
+def test_ctrl_c_leaves_what_is_done_and_says_what_is_left(tmp_path):
+    suite, store = suite_file(tmp_path, ONE, files=TINY[:1], head=SEEDS), tmp_path / "store"
+    driver = bench(tmp_path, "run", suite, "--store", store)
+    until(lambda: len(records(store)) >= 1)
+    driver.send_signal(signal.SIGINT)
+    code, _, err = finish(driver)
+    assert code == 130, err
+    kept = len(records(store))
+    assert 1 <= kept < RUNS
+    assert f"{RUNS - kept} left" in err
+    assert not list(store.glob("*.lock"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_best_plan_of_a_run_in_flight(tmp_path):
+    text = "[limits]\ntime = 100\n"
+    suite = suite_file(tmp_path, text, files=("transformer-4xA100.json.gz",))
+    store = tmp_path / "store"
+    driver = bench(tmp_path, "run", suite, "--store", store)
+    time.sleep(25)  # until there is a plan
+    driver.send_signal(signal.SIGINT)
+    code, _, err = finish(driver)
+    assert code == 130, err
+    (key,) = records(store)
+    record = json.loads((store / f"{key}.json").read_text())
+    assert record["status"] == "interrupted"
+    assert record["outcome"]["stop"] == "interrupted"
+    assert (store / f"{key}.plan.json").is_file()
+
+
+@pytest.mark.slow
+def test_forty_runs_survive_kills_at_random_moments(tmp_path):
+    names = sorted(path.name for path in INSTANCES.glob("*-*.json") if path.stat().st_size < 20_000)
+    text = ONE + '[[planners]]\nname = "auto"\n[limits]\ntime = 2\n'
+    suite = suite_file(tmp_path, text, files=tuple(names[:20]), head="seeds = [0]")
+    store = tmp_path / "store"
+    chance = random.Random(7)
+    kept = {}
+    total = 2 * len(names[:20])
+    assert total >= 40
+    for share in (0.2, 0.5, 0.8):
+        workers = killed(tmp_path, suite, store, int(share * total) + chance.randrange(3))
+        until(lambda now=workers: all(ended(pid) for pid in now))
+        found = records(store)
+        assert {key: found[key] for key in kept} == kept
+        kept = found
+    code, _, err = finish(bench(tmp_path, "run", suite, "--store", store, "--jobs", 2))
+    assert code == 0, err
+    after = records(store)
+    assert len(after) == total
+    assert {key: after[key] for key in kept} == kept
+    assert f"{total - len(kept)} done now, {len(kept)} before" in err
