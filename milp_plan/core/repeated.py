@@ -7,7 +7,7 @@ written out; a :class:`RepeatedProblem` says so. It has no usage of memory and n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -87,6 +87,16 @@ class RepeatedProblem:
     def sizes(self) -> list[int]:
         """Number of strategies of each operator."""
         return [len(self.own[kind].cost) for kind in self.kinds]
+
+    def cost(self, chosen: Sequence[int]) -> int | None:
+        """Total cost of one strategy per operator; ``None`` if the masks forbid it."""
+        found: list[tuple[CostTable, tuple[int, ...]]]
+        found = [(self.own[kind], (pick,)) for kind, pick in zip(self.kinds, chosen, strict=True)]
+        ends = zip(self.ends, self.links, strict=True)
+        found += [(self.pairs[link], (chosen[a], chosen[b])) for (a, b), link in ends]
+        if not all(table.allowed is None or table.allowed[entry] for table, entry in found):
+            return None
+        return sum(int(table.cost[entry]) for table, entry in found)
 
     def problem(self) -> ShardingProblem:
         """Write all tables out."""

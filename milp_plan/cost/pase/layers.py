@@ -46,6 +46,8 @@ class Layer:
     ----------
     kind
         Word for people, such as ``"conv"``.
+    loops
+        A letter for each loop; ``b`` is the loop over samples.
     extents
         Iterations of each loop.
     work
@@ -58,21 +60,19 @@ class Layer:
         Loops that are never split.
     grain
         Smallest extent of a split loop on one device.
-    batch
-        The loop over samples.
     contiguous
         Whether each part must be contiguous in memory: leading loops fully split, then one loop in
         parts, then whole loops.
     """
 
     kind: str
+    loops: str
     extents: tuple[int, ...]
     work: Work
     inputs: tuple[Tensor, ...]
     output: Tensor
     whole: frozenset[int] = frozenset()
     grain: int = 1
-    batch: int = 0
     contiguous: bool = False
 
 

@@ -97,7 +97,7 @@ class Recurrence(Work):
     """LSTM over loops [layers, steps, batch, n, k]: four gates, input and hidden state.
 
     Splitting the loop over layers is PaSE's form of pipelining. The hidden state moves from the
-    split of its producer (n) to that of its consumer (k) at every step.
+    split of its producer (n) to that of its consumer (k) at every step of all layers.
     """
 
     def cost(self, at: Split) -> Floats:
@@ -106,7 +106,7 @@ class Recurrence(Work):
         batch, written, read = at.local[:, 2], at.local[:, 3], at.local[:, 4]
         held = np.where(at.parts[:, 4] > at.parts[:, 3], 0.0, batch * np.minimum(written, read))
         moved = np.maximum(0.0, batch * read - held)
-        steps = at.local[:, 0] * at.local[:, 1]
+        steps = at.local[:, 0] * at.parts[:, 0] * at.local[:, 1]
         return gates.cost(at) + steps * at.rates.word * moved
 
 

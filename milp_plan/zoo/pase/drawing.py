@@ -23,6 +23,10 @@ IMAGE_GRAIN = 4
 """Smallest local extent of a split loop in image networks."""
 
 
+IMAGE = "bchw"
+"""Dimensions of images: samples, channels, height, width."""
+
+
 class Drawing:
     """A network being drawn; layers are numbered in the order in which they are added."""
 
@@ -37,26 +41,26 @@ class Drawing:
         self,
         name: str,
         kind: str,
+        loops: str,
         extents: Sequence[int],
         work: Work,
-        output: Tensor,
         *,
+        output: Tensor,
         sources: Sequence[int | None] = (),
         inputs: Sequence[Tensor] = (),
         whole: Sequence[int] = (),
-        batch: int = 0,
         contiguous: bool = False,
     ) -> int:
         """Add a layer fed by earlier layers; ``None`` stands for an input of the network."""
         layer = Layer(
             kind,
+            loops,
             tuple(extents),
             work,
             tuple(inputs),
             output,
             frozenset(whole),
             self.grain,
-            batch,
             contiguous,
         )
         number = len(self.layers)
@@ -71,20 +75,34 @@ class Drawing:
         """Extents of what a layer writes."""
         return self.layers[layer].output.extents
 
+    def letters(self, layer: int) -> str:
+        """Letters of the dimensions of what a layer writes; a merged one has its first loop's."""
+        found = self.layers[layer]
+        if not all(found.output.axes):
+            return IMAGE
+        return "".join(found.loops[axes[0]] for axes in found.output.axes)
+
     def graph(self) -> LayerGraph:
         """The network so far."""
         return LayerGraph(self.name, tuple(self.layers), tuple(self.names), tuple(self.edges))
 
-    def pointwise(
-        self, name: str, kind: str, work: Work, *sources: int | None, extents: Sequence[int] = ()
-    ) -> int:
+    def pointwise(self, name: str, kind: str, work: Work, *sources: int | None) -> int:
         """Add a layer whose loops are the dimensions of its equally shaped inputs and output."""
         known = next((source for source in sources if source is not None), None)
-        extents = self.extents(known) if known is not None else tuple(extents)
+        if known is None:
+            raise ValueError(f"{name} has no input to take its shape from")
+        extents, loops = self.extents(known), self.letters(known)
         same = same_axes(len(extents))
         reads = [Tensor(same)] * len(sources)
         return self.add(
-            name, kind, extents, work, Tensor(same, tuple(extents)), sources=sources, inputs=reads
+            name,
+            kind,
+            loops,
+            extents,
+            work,
+            output=Tensor(same, extents),
+            sources=sources,
+            inputs=reads,
         )
 
     def add_up(self, name: str, first: int, second: int | None, fused: int = 0) -> int:
@@ -108,7 +126,10 @@ class Drawing:
         output = Tensor((*rows, (rank,)), (*lead, features))
         reads = Tensor((*rows, (rank + 1,)))
         extents = (*lead, features, depth)
-        return self.add(name, "linear", extents, work, output, sources=[source], inputs=[reads])
+        loops = self.letters(source)[:-1] + "nk"
+        return self.add(
+            name, "linear", loops, extents, work, output=output, sources=[source], inputs=[reads]
+        )
 
     def einsum(
         self,
@@ -133,9 +154,8 @@ class Drawing:
         axes = [Tensor(tuple((loops.index(x),) for x in term)) for term in (first, second)]
         output = Tensor(tuple((loops.index(x),) for x in written), tuple(sizes[x] for x in written))
         extents = tuple(sizes[x] for x in loops)
-        samples = loops.index("b")
         return self.add(
-            name, "einsum", extents, work, output, sources=sources, inputs=axes, batch=samples
+            name, "einsum", loops, extents, work, output=output, sources=sources, inputs=axes
         )
 
     def conv(
@@ -160,9 +180,10 @@ class Drawing:
         return self.add(
             name,
             "conv",
+            "bchwrsn",
             (batch, depth, high, wide, tall, broad, channels),
             work,
-            output,
+            output=output,
             sources=sources,
             inputs=[Tensor(((0,), (1,), (), ()))],
             whole=(2, 3),
@@ -178,9 +199,10 @@ class Drawing:
         return self.add(
             name,
             "pool",
+            IMAGE,
             extents,
             work,
-            Tensor(same, extents),
+            output=Tensor(same, extents),
             sources=[source],
             inputs=[Tensor(same)],
         )
@@ -194,7 +216,15 @@ class Drawing:
         reads = [Tensor(same)] * len(sources)
         output = Tensor(same, extents)
         return self.add(
-            name, "concat", extents, Nothing(), output, sources=sources, inputs=reads, whole=(1,)
+            name,
+            "concat",
+            IMAGE,
+            extents,
+            Nothing(),
+            output=output,
+            sources=sources,
+            inputs=reads,
+            whole=(1,),
         )
 
     def mean(self, name: str, source: int) -> int:
@@ -203,7 +233,14 @@ class Drawing:
         output = Tensor(((0,), (1,)), extents[:2])
         same = Tensor(same_axes(4))
         return self.add(
-            name, "mean", extents, Mean((2, 3)), output, sources=[source], inputs=[same]
+            name,
+            "mean",
+            IMAGE,
+            extents,
+            Mean((2, 3)),
+            output=output,
+            sources=[source],
+            inputs=[same],
         )
 
     def flatten(self, name: str, source: int) -> int:
@@ -214,9 +251,10 @@ class Drawing:
         flat = self.add(
             f"{name} line",
             "ravel",
+            self.letters(source),
             extents,
             Nothing(),
-            line,
+            output=line,
             sources=[source],
             inputs=[reads],
             contiguous=True,
@@ -225,9 +263,10 @@ class Drawing:
         return self.add(
             name,
             "unravel",
+            "bf",
             shape,
             Nothing(),
-            Tensor(same_axes(2), shape),
+            output=Tensor(same_axes(2), shape),
             sources=[flat],
             inputs=[Tensor(((0, 1),))],
             contiguous=True,

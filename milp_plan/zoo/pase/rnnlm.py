@@ -17,13 +17,13 @@ def rnnlm(batch: int = 64, layers: int = 2) -> LayerGraph:
     at = net.add(
         "lstm",
         "lstm",
+        "tsbnk",
         (layers, STEPS, batch, WIDTH, WIDTH),
         Recurrence(),
-        Tensor(((2,), (1,), (3,)), (batch, STEPS, WIDTH)),
+        output=Tensor(((2,), (1,), (3,)), (batch, STEPS, WIDTH)),
         sources=[at],
         inputs=[Tensor(((2,), (1,), (4,)))],
         whole=(1,),
-        batch=2,
     )
     at = net.linear("projection", at, VOCABULARY)
     net.loss("loss", at)

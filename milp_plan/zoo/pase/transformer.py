@@ -82,13 +82,13 @@ class _Transformer(Drawing):
         return self.add(
             name,
             "stack",
+            "sble",
             extents,
             Nothing(),
-            output,
+            output=output,
             sources=sources,
             inputs=reads,
             whole=(0,),
-            batch=1,
         )
 
     def _unstacked(self, name: str, source: int) -> int:
@@ -98,11 +98,11 @@ class _Transformer(Drawing):
         return self.add(
             name,
             "unstack",
+            "sbhlk",
             extents,
             Nothing(),
-            output,
+            output=output,
             sources=[source],
             inputs=reads,
             whole=(0,),
-            batch=1,
         )

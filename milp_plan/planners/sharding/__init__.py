@@ -1,0 +1,1 @@
+"""Planners of sharding problems: one strategy per operator."""
