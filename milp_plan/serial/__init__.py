@@ -1,5 +1,14 @@
 """Problems under the serial law, read for planners, bounds and formulations."""
 
 from .graph import Net, SerialGraph, read_serial
+from .operators import HOST, Made, OperatorTables, operator_tables
 
-__all__ = ["Net", "SerialGraph", "read_serial"]
+__all__ = [
+    "HOST",
+    "Made",
+    "Net",
+    "OperatorTables",
+    "SerialGraph",
+    "operator_tables",
+    "read_serial",
+]

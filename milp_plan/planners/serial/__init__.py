@@ -1,0 +1,1 @@
+"""Planners for problems under the serial law."""

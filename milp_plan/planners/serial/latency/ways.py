@@ -1,0 +1,194 @@
+"""Plans and bounds from the ideals of a problem: exact where one search gets through.
+
+Where devices have several calls, every call is taken for a device of its own: that is a
+relaxation, for whose plans devices are found afterwards by matching calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.serial import HOST, OperatorTables
+from milp_plan.serial.atoms import merge_idle
+from milp_plan.serial.lattice import Lattice, Passages, lattice
+from milp_plan.serial.operators import Ints
+
+MOST_IDEALS = 60_000
+"""Ideals beyond which no search is tried."""
+
+FORGIVEN = 0.01
+"""Part of a device's memory that is not counted for an idle operator nobody reads from, where the
+ideals would be too many otherwise."""
+
+ROOM = 3_000_000
+"""Labels of one search."""
+
+WIDTHS = (1, 4, 16, 64, 1 << 30)
+"""Labels per ideal and number of devices, from search to search."""
+
+LEARNED = 3
+"""The same for the ways from gates."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Searches through the ideals of one problem.
+
+    Parameters
+    ----------
+    tables
+        Operators as they stand in plans.
+    atoms
+        The same, merged; with bytes forgiven, maybe.
+    passages
+        The searches.
+    """
+
+    tables: OperatorTables
+    atoms: OperatorTables
+    passages: Passages
+
+    def run(
+        self,
+        value: Callable[[], float],
+        left: Callable[[], float],
+        take: Callable[[Ints], None],
+        tell: Callable[[float], None],
+    ) -> None:
+        """Search wider and wider until the bound meets the value, or no time is left.
+
+        Parameters
+        ----------
+        value
+            Latency of the best plan known, in the unit of the source.
+        left
+            Seconds left.
+        take
+            Called with places of the operators of ``tables``: they may not fit.
+        tell
+            Called with bounds, in the unit of the source.
+        """
+        share = left()
+        self.passages.learn(LEARNED, ROOM, lambda: left() - 0.6 * share)
+        for width in WIDTHS:
+            limit = value() * (1 + 1e-9)
+            found = self.passages.run(limit, width, ROOM, left)
+            tell(found.bound * (1 - 1e-9))
+            if found.places is not None:
+                take(self.places(found.places))
+            if found.bound >= min(value(), found.value) * (1 - 1e-7) or left() <= 0:
+                return
+
+    def places(self, found: Ints) -> Ints:
+        """Return places of the operators of ``tables`` for places of atoms."""
+        atoms = self.atoms
+        if atoms.calls > 1:
+            found = paired(atoms, found)
+        everywhere = np.full(sum(len(p) for p in atoms.parts) + len(atoms.hosted), HOST)
+        for part, place in zip(atoms.parts, found, strict=True):
+            everywhere[list(part)] = place
+        return everywhere.astype(np.int64)
+
+
+def ways(tables: OperatorTables) -> Ways | None:
+    """Return the searches of a problem (nothing merged), or ``None`` if it has too many ideals."""
+    for forgiven in (0.0, FORGIVEN):
+        atoms = merge_idle(tables, forgiven)
+        ideals = lattice(atoms, MOST_IDEALS)
+        if ideals is not None:
+            return Ways(tables, atoms, _passages(atoms, ideals))
+    return None
+
+
+def _passages(atoms: OperatorTables, ideals: Lattice) -> Passages:
+    devices = len(atoms.graph.payers) * atoms.calls
+    return Passages(atoms, ideals, devices, must_be_hosted(atoms))
+
+
+def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
+    """Operators whose class fits into no single call.
+
+    Proof: with one call per device, a class on a device is in one call, and so is every operator
+    between two of its members: otherwise its call would wait for itself. Where the classes of all
+    these are larger than a device together, the class is on a host.
+    """
+    found = np.zeros(len(tables), dtype=np.bool_)
+    memory = tables.graph.memory
+    if tables.calls > 1 or memory is None:
+        return found
+    up = [0] * len(tables)
+    down = [0] * len(tables)
+    for i in reversed(tables.order):
+        for reader in tables.after[i]:
+            up[i] |= up[reader] | 1 << reader
+    for i in tables.order:
+        for source in tables.before[i]:
+            down[i] |= down[source] | 1 << source
+    for members in tables.members:
+        if len(members) > 1:
+            ahead, behind, own = 0, 0, 0
+            for i in members:
+                ahead, behind, own = ahead | up[i], behind | down[i], own | 1 << i
+            hull = (ahead & behind) | own
+            kinds = {tables.class_of[i] for i in range(len(tables)) if hull >> i & 1}
+            if sum(tables.size[kind] for kind in kinds) > memory:
+                found[list(members)] = True
+    return found
+
+
+def paired(atoms: OperatorTables, found: Ints) -> Ints:
+    """Give calls that were devices of their own to devices, two by two where that fits.
+
+    ``found`` numbers calls by ``device * calls`` for more devices than there are. Calls of one
+    device must not overlap in time, or one would wait for the other. What finds no partner has
+    the last devices to share, which may overrun their memory.
+    """
+    wide = _Wide(atoms, found)
+    numbers = sorted(wide.calls, key=lambda c: wide.start[c])
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(numbers)
+    memory = atoms.graph.memory
+    for at, a in enumerate(numbers):
+        for b in numbers[at + 1 :]:
+            fits = memory is None or wide.size[a] + wide.size[b] <= memory
+            if fits and wide.end[a] <= wide.start[b] + 1e-9:
+                graph.add_edge(a, b)
+    partner = nx.max_weight_matching(graph, maxcardinality=True)
+    devices = len(atoms.graph.payers)
+    needed = max(0, len(numbers) - devices)
+    groups = [tuple(sorted(pair, key=lambda c: wide.start[c])) for pair in partner][:needed]
+    together = {c for pair in groups for c in pair}
+    groups += [(c,) for c in numbers if c not in together]
+    groups.sort(key=lambda group: wide.start[group[0]])
+    places = np.full(len(found), HOST, dtype=np.int64)
+    for device, group in enumerate(groups):
+        for call, number in enumerate(group):
+            where = min(device, devices - 1) * atoms.calls + call
+            places[found == number] = where
+    return places
+
+
+class _Wide:
+    """Calls of a placement with more devices than there are: when they run, and their bytes."""
+
+    def __init__(self, atoms: OperatorTables, found: Ints) -> None:
+        from .timing import arrays, scratch, sweep
+
+        self.calls = sorted({int(place) for place in found if place != HOST})
+        most = max(self.calls, default=0) + 1
+        table = arrays(atoms)
+        room = scratch(most, len(found))
+        times = (1, most, *table.times[2:])
+        sweep(times, found, *room)
+        self.start = {c: float(room[1][c]) for c in self.calls}
+        self.end = {c: float(room[1][c] + room[0][c]) for c in self.calls}
+        self.size = dict.fromkeys(self.calls, 0)
+        for kind, members in enumerate(atoms.members):
+            at = {int(found[i]) for i in members if found[i] != HOST}
+            for c in at:
+                self.size[c] += atoms.size[kind]

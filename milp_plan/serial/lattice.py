@@ -1,0 +1,379 @@
+"""Ideals of operators, and the fastest way through them with one call per device.
+
+A plan in which every device has one call runs call after call in some order; what has been done
+after each of them is an ideal (with an operator it holds all operators before it). A *label* of an
+ideal is a way to get there: devices used, the end of each operator that is still read from, and
+the latest end of all others. It is dominated by a label that is nowhere later and has used no
+more devices: whatever completes one completes the other.
+
+Source: ideals as states are those of Tarnawski et al. (NeurIPS 2020, section 5.1); the labels with
+vectors of times, which make calls side by side exact, are this project's.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .operators import HOST, Ints, OperatorTables
+from .packing import packed, ragged
+
+MOST_LIVE = 60
+"""Operators of one ideal that may still be read from."""
+
+MOST_GATES = 40
+"""Gates that are used; the ways from each to the end take a search."""
+
+BESIDE = 0.05
+"""Part of all operators that may be beside a gate."""
+
+SLICE = 64
+"""Ideals between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Ideals by number, the empty one first, in order of their size.
+
+    Parameters
+    ----------
+    sets
+        Ideals as bit sets of operators.
+    next_ptr, next_op, next_set
+        Operators that may come next, and the ideal with each of them.
+    live_ptr, live
+        Operators of each ideal that are read from outside it.
+    """
+
+    sets: tuple[int, ...]
+    next_ptr: Ints
+    next_op: Ints
+    next_set: Ints
+    live_ptr: Ints
+    live: Ints
+
+
+def lattice(tables: OperatorTables, cap: int) -> Lattice | None:
+    """Return all ideals, or ``None`` if there are more than ``cap`` or too much is live in one."""
+    before = [sum(1 << s for s in entry) for entry in tables.before]
+    after = [sum(1 << s for s in entry) for entry in tables.after]
+    number: dict[int, int] = {0: 0}
+    sets, free = [0], [[i for i, entry in enumerate(before) if not entry]]
+    next_ptr, next_op, next_set = [0], [], []
+    live_ptr, live = [0], []
+    at = 0
+    while at < len(sets):
+        now = sets[at]
+        for i in free[at]:
+            then = now | 1 << i
+            if then not in number:
+                if len(sets) >= cap:
+                    return None
+                number[then] = len(sets)
+                sets.append(then)
+                more = [r for r in tables.after[i] if before[r] & ~then == 0]
+                free.append([j for j in free[at] if j != i] + more)
+            next_op.append(i)
+            next_set.append(number[then])
+        next_ptr.append(len(next_op))
+        free[at] = []
+        found = [i for i in _bits(now) if after[i] & ~now]
+        if len(found) > MOST_LIVE:
+            return None
+        live += found
+        live_ptr.append(len(live))
+        at += 1
+
+    def numbers(entries: Sequence[int]) -> Ints:
+        return np.array(entries, dtype=np.int64)
+
+    return Lattice(
+        tuple(sets),
+        numbers(next_ptr),
+        numbers(next_op),
+        numbers(next_set),
+        numbers(live_ptr),
+        numbers(live),
+    )
+
+
+def _bits(number: int) -> list[int]:
+    found = []
+    while number:
+        low = number & -number
+        found.append(low.bit_length() - 1)
+        number ^= low
+    return found
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What a search through the ideals found.
+
+    Parameters
+    ----------
+    value
+        Least latency found, in the unit of the source; infinite if none is below the limit.
+    bound
+        No plan with one call per device takes less than this, or else than the limit.
+    places
+        Place of each operator, call 0 of each device, of the plan behind the value.
+    labels
+        How many were kept.
+    """
+
+    value: float
+    bound: float
+    places: Ints | None
+    labels: int
+
+
+class Passages:
+    """Searches through the ideals of a problem.
+
+    *Gates* are operators one after another, with few others beside them. The fastest way from a
+    gate to the end, for each number of devices, bounds what labels before it can lead to; so the
+    ways from the last gates are found first.
+
+    Proof of that bound: let A be a gate, B the operators after it, and take any plan. Keep of it
+    the operators of B alone, in their calls; let all others be done at time 0, and what they made
+    cost nothing. That is a plan for B, which needs some time R, no less than the least for its
+    number of devices. Everything in B waits for A. So if A is in no call with operators of B, all
+    of these start when A is done, and the plan takes at least the end of A and R. If a call S
+    holds A and some of B, then S does those as well as the operators before A that it holds one
+    after another, and nothing else of B starts before S is done: from the start of S, what S
+    does and receives for operators before A, and then R, come one after another. The same holds
+    for a call all of whose operators come before A: A waits for it.
+
+    Parameters
+    ----------
+    tables
+        The problem; colocation of operators of a class is not asked for, so that for classes of
+        several operators ``Passage.places`` may be no plan, while bounds hold.
+    ideals
+        Of its operators.
+    devices
+        Payers that may be used.
+    hosted
+        Operators that must be on a host.
+    """
+
+    def __init__(
+        self,
+        tables: OperatorTables,
+        ideals: Lattice,
+        devices: int,
+        hosted: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.tables, self.ideals, self.devices = tables, ideals, devices
+        self.memory = float("inf") if tables.graph.memory is None else float(tables.graph.memory)
+        work = tables.float_work.copy()
+        if hosted is not None:
+            work[hosted] = np.inf
+        size = np.zeros(len(tables))
+        for kind, members in enumerate(tables.members):
+            if members:
+                size[members[0]] += tables.size[kind]
+        self.operators = work, tables.float_host_work, size
+        self.values = (*packed(tables), *ragged([value.readers for value in tables.values]))
+        count = len(ideals.sets)
+        self.member = np.zeros((count, len(tables)), dtype=np.bool_)
+        for number, now in enumerate(ideals.sets):
+            self.member[number, _bits(now)] = True
+        self.gates = _gates(tables)
+        inside = self.member[:, self.gates] if self.gates else np.ones((count, 0), dtype=np.bool_)
+        self.gate_of = inside.sum(axis=1).astype(np.int64)  # they are in order
+        self.bounds = np.zeros((len(self.gates) + 1, devices + 1))
+        self.rest = self._rest()
+        self.path = self._paths(self.values[0])
+        self.widest = int(np.max(np.diff(ideals.live_ptr), initial=0)) + 1
+        number_of = {now: number for number, now in enumerate(ideals.sets)}
+        every = (1 << len(tables)) - 1
+        up, down = _closures(tables)
+        self.starts = [number_of[every & ~up[gate]] for gate in self.gates]
+        self.before_gate = np.full(len(tables), len(self.gates), dtype=np.int64)
+        for row in range(len(self.gates) - 1, -1, -1):
+            self.before_gate[[self.gates[row], *_bits(down[self.gates[row]])]] = row
+
+    def _rest(self) -> NDArray[np.float64]:
+        tables = self.tables
+        fastest = np.minimum(self.operators[0], self.operators[1])
+        found = np.full((len(self.gates) + 1, len(tables)), -np.inf)  # not before the gate
+        found[-1] = 0.0
+        for row, gate in enumerate(self.gates):
+            found[row, gate] = 0.0
+        for row in range(len(found)):
+            for i in reversed(tables.order):
+                for reader in tables.after[i]:
+                    far = found[row, reader] + fastest[reader]
+                    found[row, i] = max(found[row, i], far)
+        return found
+
+    def _paths(self, cost: NDArray[np.float64]) -> NDArray[np.float64]:
+        from .lattice_loops import measure
+
+        path = np.zeros(len(self.ideals.live))
+        measure(
+            self._ideals(),
+            self.member,
+            self.gate_of,
+            self.rest,
+            self.operators,
+            (cost, *self.values[1:]),
+            path,
+        )
+        return path
+
+    def _ideals(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        ideals = self.ideals
+        return ideals.next_ptr, ideals.next_op, ideals.next_set, ideals.live_ptr, ideals.live
+
+    def learn(self, width: int, room: int, left: Callable[[], float]) -> None:
+        """Find the fastest ways from the gates, the last gate first.
+
+        Parameters
+        ----------
+        width
+            Labels per ideal and number of devices, at most. Bounds hold for any.
+        room
+            Labels altogether.
+        left
+            Seconds left.
+        """
+        everything = np.arange(self.devices + 1)
+        for row in range(len(self.gates) - 1, -1, -1):
+            inside = self.member[self.starts[row]]
+            cost = self.values[0].copy()
+            cost[inside[self.values[1]]] = 0.0
+            begin = self.starts[row]
+            quick = self._search(begin, cost, np.full(len(everything), np.inf), 1, room, left)
+            limit = quick.best * (1 + 1e-9) + 1e-12
+            full = self._search(begin, cost, limit, width, room, left)
+            known = np.minimum(np.minimum(full.best, full.dropped), quick.best)
+            rest = self.rest[-1, self.gates[row]]
+            self.bounds[row] = np.maximum(np.minimum.accumulate(known), rest) * (1 - 1e-12)
+            if left() <= 0:
+                self.bounds[:row] = 0.0
+                for earlier in range(row):
+                    self.bounds[earlier] = self.rest[-1, self.gates[earlier]]
+                return
+
+    def run(self, limit: float, width: int, room: int, left: Callable[[], float]) -> Passage:
+        """Search for the fastest plan below a limit, in the unit of the source."""
+        limits = np.full(self.devices + 1, -np.inf)
+        limits[-1] = limit
+        found = self._search(0, self.values[0], limits, width, room, left)
+        value = float(found.best.min())
+        bound = min(value, float(found.dropped[-1]), limit)
+        if found.last < 0:
+            return Passage(np.inf, bound, None, found.labels)
+        places = np.full(len(self.tables), HOST, dtype=np.int64)
+        label, ideal, facts = found.last, len(self.ideals.sets) - 1, found.facts
+        while label >= 0 and ideal > 0:
+            before, came = int(facts[label, 2]), int(facts[label, 3])
+            if facts[before, 0] < facts[label, 0]:
+                gained = self.member[ideal] & ~self.member[came]
+                places[gained] = (int(facts[label, 0]) - 1) * self.tables.calls
+            label, ideal = before, came
+        return Passage(value, bound, places, found.labels)
+
+    def _search(  # noqa: PLR0917
+        self,
+        begin: int,
+        cost: NDArray[np.float64],
+        limit: NDArray[np.float64],
+        width: int,
+        room: int,
+        left: Callable[[], float],
+    ) -> _Found:
+        from .lattice_loops import drop_all, search
+
+        count = len(self.ideals.sets)
+        times = np.empty((room, self.widest), dtype=np.float64)
+        facts = np.empty((room, 4), dtype=np.int64)
+        rank = np.empty(room, dtype=np.float64)
+        head = np.full(count, -1, dtype=np.int64)
+        times[0] = 0.0
+        facts[0] = (0, -1, -1, -1)
+        rank[0] = 0.0
+        head[begin] = 0
+        store = times, facts, rank, head
+        dropped = np.full(self.devices + 1, np.inf)
+        path = self.path if cost is self.values[0] else self._paths(cost)
+        guide = self.gate_of, path, self.bounds, self.before_gate
+        used, at = 1, begin
+        while at < count - 1 and left() > 0:
+            stop = min(count - 1, at + SLICE)
+            used = search(
+                self._ideals(),
+                self.operators,
+                (cost, *self.values[1:]),
+                guide,
+                self.memory,
+                limit,
+                width,
+                store,
+                dropped,
+                (at, stop),
+                used,
+            )
+            at = stop
+        if at < count - 1:
+            drop_all(store, at, guide, dropped)
+        best, last = np.full(self.devices + 1, np.inf), -1
+        label = int(head[count - 1])
+        while label >= 0:
+            number = int(facts[label, 0])
+            if times[label, 0] < best.min():
+                last = label
+            best[number] = min(best[number], times[label, 0])
+            label = int(facts[label, 1])
+        return _Found(np.minimum.accumulate(best), dropped, last, facts, int(used))
+
+
+@dataclass(frozen=True)
+class _Found:
+    best: NDArray[np.float64]
+    dropped: NDArray[np.float64]
+    last: int
+    facts: Ints
+    labels: int
+
+
+def _closures(tables: OperatorTables) -> tuple[list[int], list[int]]:
+    """Bit sets of the operators after each operator, and of those before it."""
+    up, down = [0] * len(tables), [0] * len(tables)
+    for i in tables.order:
+        for source in tables.before[i]:
+            down[i] |= down[source] | 1 << source
+    for i in reversed(tables.order):
+        for reader in tables.after[i]:
+            up[i] |= up[reader] | 1 << reader
+    return up, down
+
+
+def _gates(tables: OperatorTables) -> list[int]:
+    """Operators one after another, with few others beside them."""
+    up, down = _closures(tables)
+    most = BESIDE * len(tables)
+
+    def beside(i: int) -> int:
+        return len(tables) - 1 - up[i].bit_count() - down[i].bit_count()
+
+    chosen: list[int] = []
+    ranked = sorted((i for i in tables.order if up[i]), key=lambda i: (beside(i), down[i]))
+    step = len(tables) / MOST_GATES
+    for i in ranked:
+        if beside(i) > most:
+            break
+        if all(
+            (up[i] | down[i]) >> j & 1 and abs(down[i].bit_count() - down[j].bit_count()) >= step
+            for j in chosen
+        ):
+            chosen.append(i)
+    return sorted(chosen, key=lambda i: down[i].bit_count())

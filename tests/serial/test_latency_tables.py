@@ -1,0 +1,133 @@
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import Operator, PlanningProblem
+from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.planners.serial.latency import arrays
+from milp_plan.serial import HOST, OperatorTables, SerialGraph, operator_tables, read_serial
+from milp_plan.serial.atoms import merge_idle
+from milp_plan.serial.lattice import Passages, lattice
+from tests.support.serial_brute import brute_serial
+
+
+def tables_of(problem: PlanningProblem) -> OperatorTables:
+    graph = read_serial(problem)
+    assert isinstance(graph, SerialGraph)
+    return operator_tables(graph)
+
+
+def with_idle(problem: PlanningProblem, rng: Random) -> PlanningProblem:
+    """The problem with some operators that take no time, and some values that cost nothing."""
+
+    def idle(operator: Operator) -> Operator:
+        if rng.random() < 0.5:
+            return operator
+        option = operator.options[0]
+        none = replace(option, duration_ns=dict.fromkeys(option.duration_ns, 0))
+        return replace(operator, options=(none,))
+
+    graph = problem.graph
+    operators = tuple(idle(operator) for operator in graph.operators)
+    return replace(problem, graph=replace(graph, operators=operators))
+
+
+def random_places(tables: OperatorTables, rng: Random) -> list[int]:
+    found = []
+    for i in range(len(tables)):
+        choices = [] if tables.host_work[i] is None else [HOST]
+        choices += [] if tables.work[i] is None else list(range(tables.num_places))
+        found.append(rng.choice(choices))
+    return found
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_times_are_those_of_the_checker(calls: int) -> None:
+    rng, valid, circles = Random(1), 0, 0
+    for seed in range(60):
+        tables = tables_of(planted_serial(seed, calls=calls)[0])
+        compiled = arrays(tables)
+        for _ in range(12):
+            places = random_places(tables, rng)
+            exact = tables.latency(places)
+            value = compiled.latency(np.array(places, dtype=np.int64))
+            circles += exact is None
+            assert (exact is None) == np.isinf(value)
+            if exact is not None:
+                assert value == pytest.approx(exact / tables.graph.scale)
+            verdict = verify(tables.graph.problem, tables.plan(places))
+            assert verdict.ok == (exact is not None and tables.fits(places))
+            if verdict.ok:
+                valid += 1
+                assert verdict.value == exact
+                assert tables.latency(tables.places(tables.plan(places))) == exact
+    assert valid > 50
+    assert circles > 20
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_merging_keeps_the_optimum(calls: int) -> None:
+    merged = 0
+    for seed in range(24 if calls == 1 else 10):
+        problem = with_idle(planted_serial(seed, calls=calls)[0], Random(seed))
+        tables = tables_of(problem)
+        fewer = merge_idle(tables)
+        if len(fewer) == len(tables):
+            continue
+        merged += 1
+        best = brute_serial(problem)
+        assert best is not None
+        assert _enumerated(fewer) == best[0]
+    assert merged > 3
+
+
+def _enumerated(tables: OperatorTables) -> int:
+    """Optimum of the tables by enumeration; its plan passes the checker."""
+    from itertools import product
+
+    best, found = None, None
+    choices = [
+        ([] if host is None else [HOST]) + ([] if work is None else list(range(tables.num_places)))
+        for work, host in zip(tables.work, tables.host_work, strict=True)
+    ]
+    for places in product(*choices):
+        if tables.fits(places):
+            value = tables.latency(places)
+            if value is not None and (best is None or value < best):
+                best, found = value, places
+    assert best is not None
+    assert found is not None
+    verdict = verify(tables.graph.problem, tables.plan(found))
+    assert verdict.ok
+    assert verdict.value == best
+    return best
+
+
+def test_ways_through_the_ideals_are_optimal() -> None:
+    alone = 0
+    for seed in range(60):
+        problem, _ = planted_serial(seed, calls=1)
+        tables = merge_idle(tables_of(problem))
+        ideals = lattice(tables, 10_000)
+        assert ideals is not None
+        best = brute_serial(problem)
+        assert best is not None
+        value = best[0] / tables.graph.scale
+        passages = Passages(tables, ideals, len(tables.graph.payers))
+        passages.learn(100, 2000, lambda: 1.0)
+        whole = passages.run(value * 1.001 + 1e-6, 10_000, 5000, lambda: 1.0)
+        if all(len(members) < 2 for members in tables.members):
+            alone += 1
+            assert whole.value == pytest.approx(value)
+            assert whole.places is not None
+            assert tables.fits(whole.places)
+            assert tables.latency(whole.places) == best[0]
+        for width in (1, 2):
+            narrow = passages.run(float("inf"), width, 5000, lambda: 1.0)
+            assert narrow.bound <= value * (1 + 1e-9)
+        stopped = passages.run(float("inf"), 10, 5000, lambda: 0.0)
+        assert stopped.bound <= value * (1 + 1e-9)
+    assert alone > 10
