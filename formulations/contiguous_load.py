@@ -18,7 +18,7 @@ y[b,s] says that b is in stage s or earlier; x[b,s] = y[b,s] - y[b,s-1] that it 
 
 L is a known bound, A the most payer work that one host can take within the cutoff, so a host's
 stage has no more than A <= load - (L - A). P is the most host time of blocks that one payer can
-take. Which y are 0 or 1 from the start follows from the cutoff (``stage_windows``).
+take. Which y are 0 or 1 from the start follows from the cutoff (``chain_windows``).
 
 Source: Tarnawski et al. (NeurIPS 2020), section 5.1.2, minimises the same load with a variable
 per node and device and auxiliary variables for contiguity; prefixes in their place, hosts at an
@@ -50,9 +50,9 @@ from milp_plan.api import (
     Values,
     capacity,
     chain_graph,
+    chain_windows,
     most_within,
     read_serial,
-    stage_windows,
 )
 
 Named = dict[Hashable, float]
@@ -161,7 +161,7 @@ class _Builder:
         self.hosted = by_host[min(1, len(graph.hosts))] * factor
         together = self.work.sum(axis=1), self.host_work.sum(axis=1)
         self.payable = most_within(together[1], together[0], self.chain.on_payer, self.top)
-        self.windows = stage_windows(self.chain, self.top / factor)
+        self.windows = chain_windows(self.chain, self.top / factor)
 
     def build(self) -> pyo.ConcreteModel:
         self.m = pyo.ConcreteModel("contiguous_load")

@@ -1,5 +1,6 @@
 """Everything a formulation file may import from this package."""
 
+from milp_plan.bounds.chain_windows import chain_windows
 from milp_plan.bounds.serial_conflicts import conflicts_below
 from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import (
@@ -107,7 +108,7 @@ from milp_plan.pipeline import (
 from milp_plan.pipeline.frames import whole
 from milp_plan.serial import SerialGraph, read_serial
 from milp_plan.serial.order import ChainGraph, chain_graph
-from milp_plan.serial.windows import capacity, most_within, stage_windows
+from milp_plan.serial.windows import capacity, most_within
 
 __all__ = [
     "FULL",
@@ -171,6 +172,7 @@ __all__ = [
     "canonical_devices",
     "capacity",
     "chain_graph",
+    "chain_windows",
     "choose",
     "common_tick",
     "conflicts_below",
@@ -213,7 +215,6 @@ __all__ = [
     "shop_unit",
     "shortest_periods",
     "spread_levels",
-    "stage_windows",
     "time_unit",
     "times",
     "value_of",

@@ -10,8 +10,8 @@ from tests.support.serial_brute import brute_serial
 
 class TestContiguousLoad(FormulationContract):
     reference = "contiguous_load"
-    seeds = range(16)
-    least = 16
+    seeds = range(6)
+    least = 6
 
     def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
         assert objective is Objective.BOTTLENECK

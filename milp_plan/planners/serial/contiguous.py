@@ -100,9 +100,9 @@ class ContiguousSearch:
             parts = []
         return found
 
-    def exact(self, most: int = MOST_IDEALS) -> bool:
+    def exact(self, most: int | None = None) -> bool:
         """Search all ideals; True if everything was covered, so that ``bound`` is proved."""
-        ideals = all_ideals(self.chain, most)
+        ideals = all_ideals(self.chain, MOST_IDEALS if most is None else most)
         if ideals is None or not self.go_on():
             return False
         answer = self._search(ideals)
