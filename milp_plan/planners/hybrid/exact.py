@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf, sqrt
 
 import numpy as np
+import numpy.typing as npt
 
 from milp_plan.hybrid import Choice, HybridPlan, HybridProblem, Stage
 
 from .free_layers import without_free_layers
-from .knapsack import FOUND, choose
 from .lattice import Lattice, all_down_sets, prefixes
-from .sweep import CROWDED, EXHAUSTED, REACHED, fill, gather, new_front, sweep
+from .sweep import CROWDED, EXHAUSTED, Front, Rule, gather, new_draft, new_front, settle, sweep
 from .tables import Family, Tables, family, is_exact, tables
+
+Mask = npt.NDArray[np.uint64]
 
 MARGIN = 1e-9
 """Relative: a plan counts as optimal when it is proved that none is better by more than this."""
+
+ROUGH = 0.01
+"""How far from the best plan along one order the first search may stop."""
 
 MOST_DOWN_SETS = 50_000
 _ROWS_PER_CALL = 64
@@ -78,8 +84,9 @@ class _Search:
     """Incumbent and bound, and the thresholds in between."""
 
     problem: HybridProblem
+    """Without free layers."""
     deadline: float
-    on_news: Callable[[float, float], None]
+    on_news: Callable[[float, float], None] | None
     started: float = field(default_factory=time.monotonic)
     best: HybridPlan | None = None
     value: float = inf
@@ -90,7 +97,8 @@ class _Search:
     def news(self) -> None:
         """Keep and tell incumbent and bound."""
         self.trace.append((time.monotonic() - self.started, self.value, self.bound))
-        self.on_news(self.value, self.bound)
+        if self.on_news is not None:
+            self.on_news(self.value, self.bound)
 
     def attempt(self, entry: Tables, sets: Family, most: float, optimistic: bool) -> bool | None:
         """Look for a plan whose stages take at most so many seconds, and take it over.
@@ -98,23 +106,23 @@ class _Search:
         Returns whether there is one; ``None`` when exact choices were given up on the way.
         An optimistic attempt takes nothing over.
         """
-        room = _ROOM
+        room, draft = _ROOM, new_draft(entry.arrays)
         total = len(sets.sizes)
         self.sweeps += 1
         while True:
-            front, unsure, status = new_front(total, room), np.zeros(1, np.int64), EXHAUSTED
+            front, status = new_front(total, room), EXHAUSTED
             for begin in range(0, total - 1, _ROWS_PER_CALL):
                 if time.monotonic() > self.deadline:
                     raise OutOfTimeError
-                end = min(begin + _ROWS_PER_CALL, total - 1)
-                status = sweep(entry.arrays, sets, front, begin, end, most, optimistic, unsure)
+                span = (begin, min(begin + _ROWS_PER_CALL, total - 1))
+                status = sweep(sets, front, draft, span, Rule(most, True, optimistic))
                 if status != EXHAUSTED:
                     break
             if status != CROWDED:
                 break
             room *= 2
         if status == EXHAUSTED:
-            return None if unsure[0] and not optimistic else False
+            return None if front.unsure[0] and not optimistic else False
         if not optimistic:
             plan, value = _read_back(entry, sets, front)
             if value < self.value:
@@ -122,37 +130,53 @@ class _Search:
                 self.news()
         return True
 
-    def narrow(self, entry: Tables, sets: Family, *, proof: bool) -> bool:
-        """Bisect between bound and incumbent; whether the family has nothing better left.
+    def explore(self, entry: Tables, sets: Family) -> None:
+        """Bisect roughly for a plan in a family that does not hold all plans."""
+        low = self.bound
+        if self.best is None and not self.attempt(entry, sets, inf, False):
+            return
+        while self.value * (1.0 - ROUGH) > low:
+            most = sqrt(low * self.value) if low > 0 else 0.5 * self.value
+            if not self.attempt(entry, sets, most, False):
+                low = most
 
-        With ``proof`` the family holds every plan, so failures raise the bound.
+    def refute(self, relaxed: Tables, sets: Family, most: float, found: bool | None) -> bool:
+        """Whether a failed attempt proves that no plan is that fast; if so, raise the bound."""
+        if found is None or not is_exact(self.problem):
+            relaxed_sets = sets._replace(arrays=relaxed.arrays)
+            if self.attempt(relaxed, relaxed_sets, most, True):
+                return False
+        if most < inf:
+            self.bound = max(self.bound, most * (1.0 - 0.5 * MARGIN))
+            self.news()
+        return True
+
+    def prove(self, tight: Tables, relaxed: Tables, sets: Family) -> bool:
+        """Bisect in the family of all plans until none can be better; whether that is certain.
+
+        Plans come from the tables whose sizes are rounded up, proofs from those rounded down.
         """
-        low, final, sure = self.bound, True, True
         if self.best is None:
-            found = self.attempt(entry, sets, inf, False)
-            if found is not True:
-                return found is False
-        while self.value * (1.0 - MARGIN) > low:
-            most = self.value * (1.0 - 0.5 * MARGIN)
-            if not final and low < self.value * (1.0 - 3 * MARGIN):
-                most = sqrt(low * self.value) if low > 0 else 0.5 * self.value
-            found = self.attempt(entry, sets, most, False)
-            if found is None and proof:
-                sure = False
-                found = self.attempt(entry, sets, most, True)
+            found = self.attempt(tight, sets, inf, False)
             if not found:
-                low = min(most, self.value * (1.0 - MARGIN))
-                if proof and (found is False):
-                    self.bound = max(self.bound, low)
-                    self.news()
-            final = self.value < low * (1.0 + 1e-4) and not final
+                return self.refute(relaxed, sets, inf, found)
+        low, final, sure = self.bound, True, True
+        while self.value * (1.0 - MARGIN) > low:
+            most = self.value * (1.0 - 0.25 * MARGIN)
+            if not final:
+                most = min(most, sqrt(low * self.value) if low > 0 else 0.5 * self.value)
+            found = self.attempt(tight, sets, most, False)
+            if not found:
+                sure = self.refute(relaxed, sets, most, found) and sure
+                low = most * (1.0 - 0.5 * MARGIN)
+            final = not final and self.value < low * (1.0 + ROUGH)
         return sure
 
 
 def plan_exactly(
     problem: HybridProblem,
     time_limit_s: float = 60.0,
-    on_news: Callable[[float, float], None] = lambda value, bound: None,
+    on_news: Callable[[float, float], None] | None = None,
 ) -> HybridAnswer:
     """Plan for the least time per sample.
 
@@ -170,10 +194,8 @@ def plan_exactly(
     search = _Search(smaller, time.monotonic() + time_limit_s, on_news)
     lattice = all_down_sets(smaller, MOST_DOWN_SETS)
     complete = False
-    try:
+    with suppress(OutOfTimeError):
         complete = _run(search, smaller, lattice)
-    except OutOfTimeError:
-        pass
     plan = None if search.best is None else reduction.restore(search.best)
     return HybridAnswer(
         plan,
@@ -192,41 +214,23 @@ def _run(search: _Search, problem: HybridProblem, lattice: Lattice | None) -> bo
     tight = tables(problem)
     chain = family(tight.arrays, prefixes(problem))
     search.bound = float(chain.effort[0]) / problem.limits.devices * (1.0 - MARGIN)
-    search.narrow(tight, chain, proof=False)
+    search.explore(tight, chain)
     if lattice is None:
         return False
-    sets = family(tight.arrays, lattice)
-    if is_exact(problem):
-        return search.narrow(tight, sets, proof=True)
-    search.narrow(tight, sets, proof=False)
-    return _prove(search, tables(problem, relaxed=True), sets)
+    relaxed = tight if is_exact(problem) else tables(problem, relaxed=True)
+    return search.prove(tight, relaxed, family(tight.arrays, lattice))
 
 
-def _prove(search: _Search, relaxed: Tables, sets: Family) -> bool:
-    """Hold the incumbent against a relaxation whose sizes are rounded down."""
-    most = search.value * (1.0 - 0.5 * MARGIN)
-    if search.attempt(relaxed, sets, most, True):
-        return False
-    if search.best is not None:
-        search.bound = search.value * (1.0 - MARGIN)
-        search.news()
-    return True
-
-
-def _read_back(entry: Tables, sets: Family, front: object) -> tuple[HybridPlan, float]:
+def _read_back(entry: Tables, sets: Family, front: Front) -> tuple[HybridPlan, float]:
     """Plan behind the entry of the empty set that takes the fewest devices, and its seconds."""
-    from .sweep import Front
-
-    assert isinstance(front, Front)
     at = len(sets.sizes) - 1
-    slot = int(np.argmin(front.devices[at, : front.count[at]]))
+    slot = int(np.argmin(front.entries[at, : front.size[at], 1]))
     stages: list[Stage] = []
     slowest = 0.0
     while at > 0:
-        origin, before = int(front.origin[at, slot]), int(front.slot[at, slot])
-        degree, j = int(front.degree[at, slot]), int(front.tensor[at, slot])
-        data = int(front.data[at, slot])
-        stage, seconds = best_stage(entry, sets.words[origin], sets.words[at], j, degree, data)
+        data, _, origin, before, j, degree = (int(number) for number in front.entries[at, slot])
+        masks = (sets.words[origin], sets.words[at])
+        stage, seconds = best_stage(entry, masks, j, (degree, data))
         stages.append(stage)
         slowest = max(slowest, seconds)
         at, slot = origin, before
@@ -234,41 +238,31 @@ def _read_back(entry: Tables, sets: Family, front: object) -> tuple[HybridPlan, 
 
 
 def best_stage(
-    entry: Tables,
-    outer: np.ndarray[tuple[int, ...], np.dtype[np.uint64]],
-    inner: np.ndarray[tuple[int, ...], np.dtype[np.uint64]],
-    j: int,
-    data: int,
-    sum_of_data: int,
+    entry: Tables, masks: tuple[Mask, Mask], j: int, degrees: tuple[int, int]
 ) -> tuple[Stage, float]:
     """Return a stage with its best configurations, and its seconds per sample.
 
     Parameters
     ----------
-    outer, inner
-        Masks: its layers are in the first and not in the second.
-    j, data
-        Number of its tensor degree, and its data degree.
-    sum_of_data
-        Data degrees of it and all later stages.
+    masks
+        Its layers are in the first and not in the second.
+    j
+        Number of its tensor degree.
+    degrees
+        Its data degree, and the sum of it and those of later stages.
     """
     arrays = entry.arrays
-    start = np.zeros(len(arrays.first) + 1, np.int64)
-    source, base = np.zeros(len(arrays.work), np.int64), np.zeros(len(arrays.work))
-    items = gather(arrays, outer, inner, j, start, source, base)
-    cost, memory = np.zeros_like(base), np.zeros_like(base)
-    flight = -(-sum_of_data // data)
-    fill(arrays, int(start[items]), source, base, data, flight, cost, memory)
-    picked = np.zeros(items, np.int64)
-    status, seconds = choose(start[: items + 1], cost, memory, arrays.capacity, inf, False, picked)
+    draft = new_draft(arrays)
+    items = gather(arrays, *masks, j, draft)
+    _, seconds = settle(arrays, draft, items, degrees, Rule(inf, False, False))
     names = entry.problem.order
-    inside = [v for v in range(len(names)) if _has(outer, v) and not _has(inner, v)]
+    inside = [v for v in range(len(names)) if _has(masks[0], v) and not _has(masks[1], v)]
     choices = tuple(
-        Choice(names[v], entry.configurations[source[place]].name)
-        for v, place in zip(inside, picked, strict=True)
+        Choice(names[v], entry.configurations[draft.source[place]].name)
+        for v, place in zip(inside, draft.pick[:items], strict=True)
     )
-    return Stage(choices, data, int(arrays.degrees[j])), seconds / data
+    return Stage(choices, degrees[0], int(arrays.degrees[j])), seconds
 
 
-def _has(mask: np.ndarray[tuple[int, ...], np.dtype[np.uint64]], v: int) -> bool:
+def _has(mask: Mask, v: int) -> bool:
     return bool(int(mask[v >> 6]) >> (v & 63) & 1)

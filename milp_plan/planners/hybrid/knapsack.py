@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,50 +20,55 @@ _Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
 
 
+class Menu(NamedTuple):
+    """Options of item i are numbered ``start[i]`` to ``start[i + 1] - 1``; amounts from 0 on."""
+
+    start: _Integers
+    cost: _Floats
+    memory: _Floats
+
+
 @compiled
-def select(
-    start: _Integers, cost: _Floats, memory: _Floats, rate: float, pick: _Integers
-) -> tuple[float, float]:
-    """Pick for each item what is least in cost + rate * memory; return its cost and memory.
+def select(menu: Menu, rate: float, pick: _Integers) -> tuple[float, float]:
+    """Pick for each item what is least in cost + rate * memory; return cost and memory in all.
 
     Ties go to the smaller memory. An infinite rate asks for the least memory, then cost.
     """
     total, used = 0.0, 0.0
-    for i in range(len(start) - 1):
-        best = start[i]
-        for c in range(start[i] + 1, start[i + 1]):
-            if np.isinf(rate):
-                ahead = memory[c] - memory[best]
-                tie = cost[c] < cost[best]
+    for i in range(len(pick)):
+        best = menu.start[i]
+        for c in range(best + 1, menu.start[i + 1]):
+            more_cost = menu.cost[c] - menu.cost[best]
+            more_memory = menu.memory[c] - menu.memory[best]
+            if rate == np.inf:
+                ahead, tie = more_memory, more_cost
             else:
-                ahead = cost[c] - cost[best] + rate * (memory[c] - memory[best])
-                tie = memory[c] < memory[best]
-            if ahead < 0 or (ahead == 0 and tie):
+                ahead, tie = more_cost + rate * more_memory, more_memory
+            if ahead < 0.0 or (ahead == 0.0 and tie < 0.0):
                 best = c
         pick[i] = best
-        total += cost[best]
-        used += memory[best]
+        total += menu.cost[best]
+        used += menu.memory[best]
     return total, used
 
 
 @compiled
+def copy(source: _Integers, target: _Integers) -> None:
+    """Copy all entries (assigning slices compiles for seconds)."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@compiled
 def choose(
-    start: _Integers,
-    cost: _Floats,
-    memory: _Floats,
-    capacity: float,
-    target: float,
-    early: bool,
-    pick: _Integers,
+    menu: Menu, capacity: float, target: float, early: bool, pick: _Integers
 ) -> tuple[int, float]:
     """Choose one option for each item, so that memory fits and the cost is least.
 
     Parameters
     ----------
-    start
-        Options of item i are numbered ``start[i]`` to ``start[i + 1] - 1``.
-    cost, memory
-        Of each option; not negative.
+    menu
+        The options; there are as many items as ``pick`` is long.
     capacity
         Of memory.
     target
@@ -79,117 +86,127 @@ def choose(
     Notes
     -----
     Lagrangian bound on the memory row (its best multiplier is the slope of a line that approaches
-    the lower hull of cost over memory at the capacity), then dynamic programming over undominated partial choices,
-    restricted to those whose reduced cost fits between that bound and the best choice known.
+    the lower hull of cost over memory at the capacity), then dynamic programming over undominated
+    partial choices, restricted to those whose reduced cost fits between that bound and a limit,
+    which starts close to the bound: a choice within a limit is found if there is one.
     """
-    least, used = select(start, cost, memory, 0.0, pick)
-    if least > target:
+    over_cost, over = select(menu, 0.0, pick)
+    if over_cost > target:
         return NONE, np.inf
-    if used <= capacity:
-        return FOUND, least
+    if over <= capacity:
+        return FOUND, over_cost
     best_pick = np.empty_like(pick)
-    best, light = select(start, cost, memory, np.inf, best_pick)
-    if light > capacity:
+    best, under = select(menu, np.inf, best_pick)
+    if under > capacity:
         return NONE, np.inf
-    over, over_cost, under, under_cost = used, least, light, best
-    bound, rate = least, 0.0
-    for _ in range(200):
-        if (early and best <= target) or bound > target * (1.0 + _TINY):
-            break
+    line = (over_cost, over, best, under)
+    bound, rate, best = _approach(menu, capacity, (target, early), line, best_pick)
+    known = best <= target
+    if not known and bound > target * (1.0 + _TINY):
+        return NONE, np.inf
+    status, found = NONE, np.inf
+    if not (known and (early or best - bound <= _TINY * best)):
+        limit, share = min(best, target), 1.0 / 4096
+        while status == NONE and share <= 1.0:
+            upper = limit if share == 1.0 else bound + share * (limit - bound)
+            status, found = _between(menu, capacity, (bound, upper, rate), pick)
+            share *= 4.0
+    if known and found >= best:
+        copy(best_pick, pick)
+        return max(status, FOUND), best
+    return status, found
+
+
+@compiled
+def _approach(
+    menu: Menu,
+    capacity: float,
+    goal: tuple[float, bool],
+    line: tuple[float, float, float, float],
+    best_pick: _Integers,
+) -> tuple[float, float, float]:
+    """Approach the hull of cost over memory at the capacity, from a point on either side of it.
+
+    Returns the Lagrangian bound, its multiplier, and the cost of the best choice met, which
+    ``best_pick`` receives; ends early when the bound is above the target, or any choice will do.
+    """
+    over_cost, over, under_cost, under = line
+    target, early = goal
+    pick = np.empty_like(best_pick)
+    best, bound, rate = under_cost, over_cost, 0.0
+    while bound <= target * (1.0 + _TINY) and not (early and best <= target):
         slope = (under_cost - over_cost) / (over - under)
-        total, used = select(start, cost, memory, slope, pick)
-        bound, rate = max(bound, total + slope * (used - capacity)), slope
+        total, used = select(menu, slope, pick)
+        value = total + slope * (used - capacity)
+        if value > bound:
+            bound, rate = value, slope
         if total + slope * used >= (over_cost + slope * over) * (1.0 - _TINY):
-            break  # no choice below the line through the two: the bound is the best there is
-        if used <= capacity:
-            under, under_cost = used, total
-            if total < best:
-                best = total
-                best_pick[:] = pick
-        else:
+            break  # nothing lies below the line through the two: the bound is the best there is
+        if used > capacity:
             over, over_cost = used, total
-    if bound > target * (1.0 + _TINY):
-        return NONE, np.inf
-    if best <= target and (early or best - bound <= _TINY * best):
-        pick[:] = best_pick
-        return FOUND, best
-    status, found = _between(start, cost, memory, capacity, min(best, target), bound, rate, pick)
-    if status == FOUND and found <= target:
-        return FOUND, found
-    if best <= target:
-        pick[:] = best_pick
-        return (UNKNOWN if status == UNKNOWN else FOUND), best
-    return status if status == UNKNOWN else NONE, np.inf
+            continue
+        under, under_cost = used, total
+        if total < best:
+            best = total
+            copy(pick, best_pick)
+    return bound, rate, best
 
 
 @compiled
 def _between(
-    start: _Integers,
-    cost: _Floats,
-    memory: _Floats,
-    capacity: float,
-    upper: float,
-    bound: float,
-    rate: float,
-    pick: _Integers,
+    menu: Menu, capacity: float, window: tuple[float, float, float], pick: _Integers
 ) -> tuple[int, float]:
-    """Search all choices that cost between the bound and ``upper``."""
-    items = len(start) - 1
-    slack = upper - bound + _TINY * upper
-    lightest = np.zeros(items + 1)  # of the items from i on
-    reduced = np.empty(len(cost))
-    for i in range(items - 1, -1, -1):
-        least, small = np.inf, np.inf
-        for c in range(start[i], start[i + 1]):
-            least = min(least, cost[c] + rate * memory[c])
-            small = min(small, memory[c])
-        lightest[i] = lightest[i + 1] + small
-        for c in range(start[i], start[i + 1]):
-            reduced[c] = cost[c] + rate * memory[c] - least
-    s_used, s_cost, s_reduced = np.zeros(1), np.zeros(1), np.zeros(1)
-    parents = np.empty(MOST_STATES, np.int64)
-    options = np.empty(MOST_STATES, np.int64)
-    begins = np.zeros(items + 1, np.int64)
-    kept = 0
-    for i in range(items):
-        room = len(s_used) * (start[i + 1] - start[i])
-        n_used, n_cost, n_reduced = np.empty(room), np.empty(room), np.empty(room)
-        n_parent, n_option = np.empty(room, np.int64), np.empty(room, np.int64)
-        size = 0
-        for state in range(len(s_used)):
-            for c in range(start[i], start[i + 1]):
-                total = s_reduced[state] + reduced[c]
-                used = s_used[state] + memory[c]
-                if total <= slack and used + lightest[i + 1] <= capacity:
-                    n_used[size], n_reduced[size] = used, total
-                    n_cost[size] = s_cost[state] + cost[c]
-                    n_parent[size], n_option[size] = state, c
-                    size += 1
-        order = np.argsort(n_used[:size], kind="mergesort")
-        # equal memories: the cheapest must come first to be kept alone
-        last_used, last_cost, count = -1.0, np.inf, 0
-        chosen = np.empty(size, np.int64)
-        for place in order:
-            if n_cost[place] < last_cost:
-                if n_used[place] == last_used:
-                    count -= 1
-                chosen[count] = place
-                count += 1
-                last_used, last_cost = n_used[place], n_cost[place]
-        if kept + count > MOST_STATES:
-            return UNKNOWN, np.inf
-        begins[i] = kept
-        for place in range(count):
-            parents[kept + place] = n_parent[chosen[place]]
-            options[kept + place] = n_option[chosen[place]]
-        kept += count
-        take = chosen[:count]
-        s_used, s_cost, s_reduced = n_used[take], n_cost[take], n_reduced[take]
-    if len(s_cost) == 0:
-        return NONE, np.inf
-    state = np.argmin(s_cost)
-    found = s_cost[state]
-    for i in range(items - 1, -1, -1):
-        pick[i] = options[begins[i] + state]
-        state = parents[begins[i] + state]
-    return FOUND, found
+    """Search all choices that cost between a bound and a limit, given the bound's multiplier."""
+    bound, limit, rate = window
+    used, cost = np.empty(MOST_STATES), np.empty(MOST_STATES)
+    lost = np.empty(MOST_STATES)  # reduced cost
+    parent, option = np.empty(MOST_STATES, np.int64), np.empty(MOST_STATES, np.int64)
+    used[0], cost[0], lost[0] = 0.0, 0.0, 0.0
+    _, room = select(menu, np.inf, pick)  # of the items that are left, at least
+    room = capacity - room
+    select(menu, rate, pick)
+    slack = limit - bound + _TINY * limit
+    turn = np.empty(len(menu.cost), np.int64)
+    begin, end = 0, 1
+    for i in range(len(pick)):
+        first, after = menu.start[i], menu.start[i + 1]
+        least = menu.cost[pick[i]] + rate * menu.memory[pick[i]]
+        small = np.inf
+        for c in range(first, after):
+            small = min(small, menu.memory[c])
+            turn[c] = begin
+        room += small
+        size, cheapest = end, np.inf
+        while size < MOST_STATES:  # merge the lists of the options, each by memory
+            best, small, cheap = -1, np.inf, np.inf
+            for c in range(first, after):
+                loss = menu.cost[c] + rate * menu.memory[c] - least
+                at = turn[c]
+                while at < end and (
+                    cost[at] + menu.cost[c] >= cheapest
+                    or lost[at] + loss > slack
+                    or used[at] + menu.memory[c] > room
+                ):
+                    at += 1
+                turn[c] = at
+                if at < end and (
+                    (used[at] + menu.memory[c], cost[at] + menu.cost[c]) < (small, cheap)
+                ):
+                    best, small, cheap = c, used[at] + menu.memory[c], cost[at] + menu.cost[c]
+            if best < 0:
+                break
+            at = turn[best]
+            turn[best] += 1
+            used[size], cost[size], parent[size], option[size] = small, cheap, at, best
+            lost[size] = lost[at] + menu.cost[best] + rate * menu.memory[best] - least
+            cheapest = cheap
+            size += 1
+        begin, end = end, size
+        if end in (begin, MOST_STATES):
+            return (NONE if begin == end else UNKNOWN), np.inf
+    at = end - 1  # the cheapest is the last: cost falls with memory
+    total = cost[at]
+    for i in range(len(pick) - 1, -1, -1):
+        pick[i] = option[at]
+        at = parent[at]
+    return (FOUND if total <= limit else NONE), total

@@ -9,159 +9,190 @@ import numpy.typing as npt
 
 from milp_plan.core.compiled import compiled
 
-from .knapsack import FOUND, UNKNOWN, choose
+from .knapsack import FOUND, UNKNOWN, Menu, choose
 from .tables import Arrays, Family
 
 _Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.uint64]
 
-REACHED, EXHAUSTED, CROWDED = 1, 0, 2
-"""The empty set has an entry; every set is done; more entries than there is room for."""
+EXHAUSTED, REACHED, CROWDED = 0, 1, 2
+"""Every set is done; the empty set has an entry; more entries than there is room for."""
 
-SAFE = 1e-9
-"""Relative margin of every test that leaves something out for its time."""
+SAFE = 1.0 - 1e-9
+"""Factor on every amount for which something is left out."""
+
+_DATA, _DEVICES, _FIELDS = 0, 1, 6
 
 
 class Front(NamedTuple):
     """Pareto front of each down-set: what the stages after it take.
 
-    ``data`` and ``devices`` are the sums over the stages after the set, the entries of set i being
-    ``0`` to ``count[i] - 1``; ``origin``, ``slot``, ``tensor`` and ``degree`` say which entry of
-    which larger set it comes from, by a stage of which degrees.
+    ``entries[i, e]`` for e below ``size[i]``: sum of data degrees, devices; the set and the entry
+    it comes from; number of the tensor degree and data degree of the stage in between. ``unsure``
+    counts the stages whose exact choice was given up.
     """
 
-    count: _Integers
-    data: _Integers
-    devices: _Integers
-    origin: _Integers
-    slot: _Integers
-    tensor: _Integers
-    degree: _Integers
+    size: _Integers
+    entries: npt.NDArray[np.int64]
+    unsure: _Integers
+
+
+class Draft(NamedTuple):
+    """Layers of a stage: configurations behind the options, their seconds at data degree 1."""
+
+    source: _Integers
+    base: _Floats
+    menu: Menu
+    pick: _Integers
+
+
+class Rule(NamedTuple):
+    """How long a stage may take.
+
+    ``most`` in seconds; ``early``: any choice of configurations within them will do;
+    ``optimistic``: a stage whose exact choice was given up counts as possible.
+    """
+
+    most: float
+    early: bool
+    optimistic: bool
+
+
+class Way(NamedTuple):
+    """A drafted stage: the sets at its end and its beginning, how many layers, tensor number.
+
+    ``least``: its data degree, by its work; ``rest``: devices of all before it, at least.
+    """
+
+    outer: int
+    inner: int
+    items: int
+    tensor: int
+    least: float
+    rest: float
 
 
 def new_front(sets: int, room: int) -> Front:
     """Return a front with nothing after the first set (all layers), and room for so many."""
-    count = np.zeros(sets, np.int64)
-    count[0] = 1
-    return Front(count, *(np.zeros((sets, room), np.int64) for _ in range(6)))
+    size = np.zeros(sets, np.int64)
+    size[0] = 1
+    return Front(size, np.zeros((sets, room, _FIELDS), np.int64), np.zeros(1, np.int64))
+
+
+def new_draft(arrays: Arrays) -> Draft:
+    """Return room for a stage."""
+    layers, options = len(arrays.first), len(arrays.work)
+    menu = Menu(np.zeros(layers + 1, np.int64), np.zeros(options), np.zeros(options))
+    return Draft(np.zeros(options, np.int64), np.zeros(options), menu, np.zeros(layers, np.int64))
 
 
 @compiled
-def gather(
-    arrays: Arrays,
-    outer: npt.NDArray[np.uint64],
-    inner: npt.NDArray[np.uint64],
-    j: int,
-    start: _Integers,
-    source: _Integers,
-    base: _Floats,
-) -> int:
-    """List the options of the layers in ``outer`` but not in ``inner``, at degree number j.
+def gather(arrays: Arrays, outer: _Mask, inner: _Mask, j: int, draft: Draft) -> int:
+    """Draft the stage of the layers in ``outer`` and not in ``inner`` at degree number j.
 
-    Receives in ``source`` the configurations, in ``base`` their seconds with a data degree of 1;
-    returns the number of layers, or -1 when one of them has no configuration.
+    Returns the number of layers; every one must have a configuration at the degree.
     """
-    layers, size = 0, 0
-    start[0] = 0
+    items, size = 0, 0
+    start = draft.menu.start
     for v in range(len(arrays.first)):
-        bit = np.uint64(1) << np.uint64(v & 63)
-        if (outer[v >> 6] & ~inner[v >> 6] & bit) == 0:
+        if not (outer[v >> 6] & ~inner[v >> 6]) >> np.uint64(v & 63) & np.uint64(1):
             continue
-        if arrays.count[v, j] == 0:
-            return -1
-        begin, end = arrays.meets[v], arrays.meets[v + 1]
-        for c in range(arrays.first[v, j], arrays.first[v, j] + arrays.count[v, j]):
-            source[size] = c
-            base[size] = arrays.work[c]
+        begin = arrays.meets[v]
+        for c in range(arrays.first[v, j], arrays.first[v, j] + arrays.choices[v, j]):
+            draft.source[size] = c
+            draft.base[size] = arrays.work[c]
             size += 1
-        for i in range(begin, end):
+        for i in range(begin, arrays.meets[v + 1]):
             w = arrays.other[i]
-            bit = np.uint64(1) << np.uint64(w & 63)
-            if (outer[w >> 6] & ~inner[w >> 6] & bit) == 0:
-                for place in range(start[layers], size):
-                    base[place] += arrays.crossing[arrays.start[source[place]] + i - begin]
-        layers += 1
-        start[layers] = size
-    return layers
+            if not (outer[w >> 6] & ~inner[w >> 6]) >> np.uint64(w & 63) & np.uint64(1):
+                for place in range(start[items], size):
+                    at = arrays.start[draft.source[place]] + i - begin
+                    draft.base[place] += arrays.crossing[at]
+        items += 1
+        start[items] = size
+    return items
 
 
 @compiled
-def fill(
-    arrays: Arrays,
-    size: int,
-    source: _Integers,
-    base: _Floats,
-    d: int,
-    flight: int,
-    cost: _Floats,
-    memory: _Floats,
-) -> None:
-    """Write seconds times d, and memory with so many micro-batches in flight, of each option."""
-    for place in range(size):
-        c = source[place]
-        cost[place] = base[place] + (d - 1) * arrays.exchange[c]
-        memory[place] = arrays.slope[c] * flight + arrays.fixed[c]
+def settle(
+    arrays: Arrays, draft: Draft, items: int, degrees: tuple[int, int], rule: Rule
+) -> tuple[int, float]:
+    """Choose the configurations of a drafted stage.
+
+    Parameters
+    ----------
+    items
+        Layers of the stage.
+    degrees
+        Its data degree, and the sum of it and those of later stages.
+
+    Returns
+    -------
+    tuple
+        As :func:`choose`, in seconds.
+    """
+    d, data = degrees
+    flight = -(-data // d)  # micro-batches
+    for place in range(draft.menu.start[items]):
+        c = draft.source[place]
+        draft.menu.cost[place] = draft.base[place] + (d - 1) * arrays.exchange[c]
+        draft.menu.memory[place] = arrays.slope[c] * flight + arrays.fixed[c]
+    target = rule.most * d
+    status, cost = choose(draft.menu, arrays.capacity, target, rule.early, draft.pick[:items])
+    return status, cost / d
 
 
 @compiled
-def insert(
-    front: Front, at: int, data: int, devices: int, origin: int, slot: int, tensor: int, degree: int
-) -> bool:
+def insert(front: Front, at: int, entry: tuple[int, int, int, int, int, int]) -> bool:
     """Add an entry and drop those it dominates; whether there was room."""
     kept = 0
-    for e in range(front.count[at]):
-        if front.data[at, e] >= data and front.devices[at, e] >= devices:
-            continue
-        if kept != e:
-            front.data[at, kept] = front.data[at, e]
-            front.devices[at, kept] = front.devices[at, e]
-            front.origin[at, kept] = front.origin[at, e]
-            front.slot[at, kept] = front.slot[at, e]
-            front.tensor[at, kept] = front.tensor[at, e]
-            front.degree[at, kept] = front.degree[at, e]
-        kept += 1
-    if kept == front.data.shape[1]:
+    for e in range(front.size[at]):
+        own = front.entries[at, e]
+        if own[_DATA] < entry[_DATA] or own[_DEVICES] < entry[_DEVICES]:
+            for field in range(_FIELDS):
+                front.entries[at, kept, field] = own[field]
+            kept += 1
+    if kept == front.entries.shape[1]:
         return False
-    front.data[at, kept] = data
-    front.devices[at, kept] = devices
-    front.origin[at, kept] = origin
-    front.slot[at, kept] = slot
-    front.tensor[at, kept] = tensor
-    front.degree[at, kept] = degree
-    front.count[at] = kept + 1
+    for field in range(_FIELDS):
+        front.entries[at, kept, field] = entry[field]
+    front.size[at] = kept + 1
     return True
 
 
 @compiled
-def dominated(front: Front, at: int, data: int, devices: int) -> bool:
-    """Whether an entry is no better than one that is there."""
-    for e in range(front.count[at]):
-        if front.data[at, e] <= data and front.devices[at, e] <= devices:
-            return True
-    return False
+def extend(arrays: Arrays, front: Front, draft: Draft, way: Way, rule: Rule) -> bool:
+    """Put a drafted stage before all that a set has after it; whether there was room."""
+    for e in range(front.size[way.outer]):
+        for d in arrays.data_degrees:
+            data = front.entries[way.outer, e, _DATA] + d
+            devices = front.entries[way.outer, e, _DEVICES] + d * arrays.degrees[way.tensor]
+            if devices + way.rest > arrays.devices or data > arrays.micro_batches:
+                break
+            beaten = False
+            for f in range(front.size[way.inner]):
+                other = front.entries[way.inner, f]
+                beaten = beaten or (other[_DATA] <= data and other[_DEVICES] <= devices)
+            if beaten:
+                break
+            if d < way.least:
+                continue
+            status, _ = settle(arrays, draft, way.items, (d, data), rule)
+            if status == UNKNOWN:
+                front.unsure[0] += 1
+            if status == FOUND or (status == UNKNOWN and rule.optimistic):
+                if not insert(front, way.inner, (data, devices, way.outer, e, way.tensor, d)):
+                    return False
+                break
+    return True
 
 
 @compiled
-def sweep(
-    arrays: Arrays,
-    sets: Family,
-    front: Front,
-    begin: int,
-    end: int,
-    most: float,
-    optimistic: bool,
-    unsure: _Integers,
-) -> int:
-    """Extend the entries of the sets ``begin`` to ``end - 1`` by one stage in every way.
+def sweep(sets: Family, front: Front, draft: Draft, span: tuple[int, int], rule: Rule) -> int:
+    """Extend the entries of some sets, from the first to before the second, by any one stage.
 
-    Parameters
-    ----------
-    most
-        Seconds that a stage may take.
-    optimistic
-        Whether a stage whose exact choice was given up counts as possible.
-    unsure
-        Receives in ``unsure[0]`` how often that happened.
+    Returns ``EXHAUSTED``, ``REACHED`` or ``CROWDED``.
 
     Notes
     -----
@@ -169,66 +200,33 @@ def sweep(
     stages then hold at least as many micro-batches. So of the data degrees of a stage only the
     smallest that is possible matters.
     """
-    layers = len(arrays.first)
-    options = len(arrays.work)
-    start = np.zeros(layers + 1, np.int64)
-    source, base = np.zeros(options, np.int64), np.zeros(options)
-    cost, memory = np.zeros(options), np.zeros(options)
-    picked = np.zeros(layers, np.int64)
-    total = len(sets.sizes)
-    for i in range(begin, end):
-        if front.count[i] == 0:
+    arrays = sets.arrays
+    total, words = sets.words.shape
+    for i in range(span[0], span[1]):
+        if front.size[i] == 0:
             continue
-        fewest = front.devices[i, 0]
-        for e in range(front.count[i]):
-            fewest = min(fewest, front.devices[i, e])
+        fewest = arrays.devices
+        for e in range(front.size[i]):
+            fewest = min(fewest, front.entries[i, e, _DEVICES])
+        if fewest + sets.effort[i] / rule.most * SAFE > arrays.devices:
+            continue
         for k in range(i + 1, total):
-            if sets.sizes[k] == sets.sizes[i]:
-                continue
-            if fewest + sets.effort[i] / most * (1.0 - SAFE) > arrays.devices:
-                break
-            inside = True
-            for w in range(sets.words.shape[1]):
-                if sets.words[k, w] & ~sets.words[i, w]:
-                    inside = False
-                    break
+            inside = sets.sizes[k] < sets.sizes[i]
+            for w in range(words):
+                inside = inside and (sets.words[k, w] & ~sets.words[i, w]) == 0
             if not inside:
                 continue
-            rest = sets.effort[k] / most * (1.0 - SAFE)
+            rest = sets.effort[k] / rule.most * SAFE
             for j in range(len(arrays.degrees)):
-                t = arrays.degrees[j]
-                if sets.lacking[i, j] > sets.lacking[k, j]:
+                least = (sets.least[i, j] - sets.least[k, j]) / rule.most * SAFE
+                if (
+                    sets.lacking[i, j] > sets.lacking[k, j]
+                    or fewest + arrays.degrees[j] * max(1.0, least) + rest > arrays.devices
+                ):
                     continue
-                needed = (sets.least[i, j] - sets.least[k, j]) / most * (1.0 - SAFE)
-                if fewest + t * max(1.0, needed) + rest > arrays.devices:
-                    continue
-                items = gather(arrays, sets.words[i], sets.words[k], j, start, source, base)
-                for e in range(front.count[i]):
-                    for d in arrays.data_degrees:
-                        if d < needed:
-                            continue
-                        data = front.data[i, e] + d
-                        devices = front.devices[i, e] + d * t
-                        if devices + rest > arrays.devices or data > arrays.micro_batches:
-                            break
-                        if dominated(front, k, data, devices):
-                            break
-                        fill(arrays, start[items], source, base, d, -(-data // d), cost, memory)
-                        status, _ = choose(
-                            start[: items + 1],
-                            cost,
-                            memory,
-                            arrays.capacity,
-                            most * d,
-                            True,
-                            picked[:items],
-                        )
-                        if status == UNKNOWN:
-                            unsure[0] += 1
-                        if status == FOUND or (status == UNKNOWN and optimistic):
-                            if not insert(front, k, data, devices, i, e, j, d):
-                                return CROWDED
-                            break
-        if front.count[total - 1] > 0:
+                items = gather(arrays, sets.words[i], sets.words[k], j, draft)
+                if not extend(arrays, front, draft, Way(i, k, items, j, least, rest), rule):
+                    return CROWDED
+        if front.size[total - 1] > 0:
             return REACHED
-    return REACHED if front.count[total - 1] > 0 else EXHAUSTED
+    return EXHAUSTED

@@ -26,7 +26,7 @@ EXACT = 2**52
 class Arrays(NamedTuple):
     """What compiled loops read. Layers are numbered as in ``problem.order``.
 
-    ``first[v, j]`` to ``first[v, j] + count[v, j]``: configurations of layer v at degree j.
+    ``first[v, j]`` to ``first[v, j] + choices[v, j]``: configurations of layer v at degree j.
     ``meets[v]`` to ``meets[v + 1]``: its flows, the other ends in ``other``; configuration c pays
     ``crossing[start[c] + i]`` seconds when flow i crosses. Seconds times the data degree d:
     ``work[c] + crossing + (d - 1) * exchange[c]``. Memory: ``slope[c] * y + fixed[c]``.
@@ -35,7 +35,7 @@ class Arrays(NamedTuple):
     degrees: Integers
     data_degrees: Integers
     first: Integers
-    count: Integers
+    choices: Integers
     work: Floats
     exchange: Floats
     slope: Floats
@@ -50,8 +50,12 @@ class Arrays(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Down-sets as arrays: masks, least work per degree, layers lacking it, device-seconds."""
+    """Down-sets as arrays: masks, sizes; layers' least work per degree, those lacking it, effort.
 
+    Effort: device-seconds that the layers take at least.
+    """
+
+    arrays: Arrays
     words: npt.NDArray[np.uint64]
     sizes: Integers
     least: Floats
@@ -111,7 +115,7 @@ def tables(problem: HybridProblem, *, relaxed: bool = False) -> Tables:
         degrees=np.array(degrees, np.int64),
         data_degrees=np.array(list(_data_degrees(problem)), np.int64),
         first=first,
-        count=count,
+        choices=count,
         work=_floats(entry.seconds for entry in rows),
         exchange=_floats(
             4 * entry.parameter_bytes / (rate * limits.micro_batches) for entry in rows
@@ -140,7 +144,7 @@ def family(arrays: Arrays, lattice: Lattice) -> Family:
     cheapest = np.full((layers, degrees), np.inf)
     for v in range(layers):
         for j in range(degrees):
-            span = slice(arrays.first[v, j], arrays.first[v, j] + arrays.count[v, j])
+            span = slice(arrays.first[v, j], arrays.first[v, j] + arrays.choices[v, j])
             cheapest[v, j] = min(arrays.work[span], default=np.inf)
     inside = np.array(
         [[entry >> v & 1 for v in range(layers)] for entry in lattice.sets], np.float64
@@ -148,6 +152,7 @@ def family(arrays: Arrays, lattice: Lattice) -> Family:
     missing = np.isinf(cheapest)
     effort = np.min(cheapest * arrays.degrees, axis=1, initial=np.inf)
     return Family(
+        arrays,
         lattice.words(layers),
         inside.sum(axis=1).astype(np.int64),
         inside @ np.where(missing, 0.0, cheapest),
