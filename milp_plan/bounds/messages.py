@@ -1,0 +1,448 @@
+"""Message passing with prices on memory: the dual of a labelling's local-polytope relaxation.
+
+Any prices (at least 0) and any messages give a lower bound on the cost of every plan:
+prices move the rows into the costs of labels, messages move costs between operators and edges, and
+what is left is minimised part by part. Passes are those of sequential tree-reweighted message
+passing (TRW-S: Kolmogorov, IEEE PAMI 28, 2006); prices follow an averaged subgradient (the volume
+algorithm: Barahona and Anbil, Mathematical Programming 87, 2000).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core.compiled import compiled
+from milp_plan.core.labelling import BAN, Integers, Labelling
+
+Floats = NDArray[np.float64]
+
+_FIRM = 2**61
+"""Sums of integers in the exact bound stay below this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Edges by operator: of operator i ``edges[starts[i]:starts[i + 1]]``, the other end beside."""
+
+    starts: Integers
+    neighbours: Integers
+    edges: Integers
+
+
+def links_of(labelling: Labelling) -> Links:
+    """List the edges of every operator."""
+    ends, count = labelling.ends, len(labelling)
+    owner = ends.ravel()
+    order = np.argsort(owner, kind="stable")
+    starts = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owner, minlength=count), out=starts[1:])
+    return Links(
+        starts,
+        np.ascontiguousarray(ends[:, ::-1]).ravel()[order],
+        np.repeat(np.arange(len(ends)), 2)[order],
+    )
+
+
+class Dual:
+    """Prices and messages, improved step by step.
+
+    Parameters
+    ----------
+    labelling
+        The problem.
+
+    Attributes
+    ----------
+    prices
+        Cost per byte at each row; the best found so far.
+    bound
+        The bound of these prices in floating point; :meth:`certified` gives the exact one.
+    share
+        Per label how often it was the best one lately: an estimate of the relaxation's optimum.
+    """
+
+    def __init__(self, labelling: Labelling) -> None:
+        b = labelling
+        self.labelling, self.links = b, links_of(b)
+        self.table = np.where(b.table >= BAN, np.inf, b.table.astype(np.float64))
+        self.forward_offsets = _offsets(b.counts[b.ends[:, 1]])
+        self.backward_offsets = _offsets(b.counts[b.ends[:, 0]])
+        self.forward = np.zeros(self.forward_offsets[-1])
+        self.backward = np.zeros(self.backward_offsets[-1])
+        self.capacity = b.capacity.astype(np.float64)
+        self.prices = np.zeros(len(b.capacity))
+        self.share = np.zeros(len(b.cost))
+        self.bound = -np.inf
+        self._now = self.prices.copy()
+        self._scale = 2.0
+        self._stale = 0
+
+    def step(self, passes: int, target: float) -> float:
+        """Improve messages and prices by some passes; return the best bound.
+
+        Parameters
+        ----------
+        passes
+            Forward and backward passes.
+        target
+            Cost of a plan, or a guess of one: the bound is driven towards it.
+        """
+        b, links = self.labelling, self.links
+        self.bound, self._scale, self._stale = _ascend(
+            b.offsets,
+            b.cost,
+            b.ends,
+            b.table_offsets,
+            self.table,
+            links.starts,
+            links.neighbours,
+            links.edges,
+            b.part_offsets,
+            b.parts,
+            b.use_offsets,
+            b.usage,
+            self.capacity,
+            self.forward_offsets,
+            self.forward,
+            self.backward_offsets,
+            self.backward,
+            self.prices,
+            self._now,
+            self.share,
+            passes,
+            target - b.constant,
+            self.bound,
+            self._scale,
+            self._stale,
+        )
+        return self.bound + b.constant
+
+    def settle(self, passes: int) -> float:
+        """Improve the messages alone, at the best prices; return the bound."""
+        b, links = self.labelling, self.links
+        costs = self.priced(self.prices)
+        best = -np.inf
+        for _ in range(passes):
+            for down in (False, True):
+                best = max(best, self._pass(costs, down))
+        self.bound = max(self.bound, best - float(self.prices @ self.capacity))
+        return self.bound + b.constant + 0 * len(links.edges)
+
+    def _pass(self, costs: Floats, down: bool) -> float:
+        b, links = self.labelling, self.links
+        return float(
+            _pass(
+                b.offsets,
+                costs,
+                b.ends,
+                b.table_offsets,
+                self.table,
+                links.starts,
+                links.neighbours,
+                links.edges,
+                self.forward_offsets,
+                self.forward,
+                self.backward_offsets,
+                self.backward,
+                np.empty(len(costs)),
+                down,
+            )
+        )
+
+    def priced(self, prices: Floats) -> Floats:
+        """Costs of labels with what their memory costs at these prices."""
+        b = self.labelling
+        costs = np.empty(len(b.cost))
+        _price(b.offsets, b.cost, b.part_offsets, b.parts, b.use_offsets, b.usage, prices, costs)
+        return costs
+
+    def certified(self, prices: Floats | None = None) -> int:
+        """Return the bound of the present messages, in integers only."""
+        return certified(self, self.prices if prices is None else prices)
+
+
+def certified(dual: Dual, prices: Floats) -> int:
+    """Bound of prices and messages, both rounded to a grid, by integer arithmetic alone.
+
+    Costs are multiplied by a power of two as large as 64 bits allow; whatever the prices and
+    messages are, the result is a lower bound.
+    """
+    b = dual.labelling
+    costs = dual.priced(prices)
+    real = np.where(np.isfinite(dual.table), np.abs(dual.table), 0.0)
+    reach = np.abs(costs).max(initial=1.0) + real.max(initial=0.0)
+    reach += 8 * max(np.abs(dual.forward).max(initial=0.0), np.abs(dual.backward).max(initial=0.0))
+    shift = 0
+    while shift < 20 and reach * (1 << (shift + 1)) * 64 < _FIRM:
+        shift += 1
+    scale = 1 << shift
+    whole = np.floor((costs - b.cost) * scale).astype(np.int64)
+    whole -= (np.abs(whole) >> 40) + 1  # floating point sums of prices may be a little too large
+    whole += b.cost * scale
+    total = _integer_bound(
+        b.offsets,
+        whole,
+        b.ends,
+        b.table_offsets,
+        b.table,
+        dual.links.starts,
+        dual.links.edges,
+        dual.forward_offsets,
+        np.rint(dual.forward * scale).astype(np.int64),
+        dual.backward_offsets,
+        np.rint(dual.backward * scale).astype(np.int64),
+        scale,
+    )
+    paid = 0
+    for price, room in zip(prices.tolist(), b.capacity.tolist(), strict=True):
+        if price > 0:
+            top, bottom = price.as_integer_ratio()
+            paid += -((-top * room * scale) // bottom)
+    exact = int(total[0]) * 2**32 + int(total[1])
+    return b.constant + -((paid - exact) // scale)
+
+
+def _offsets(sizes: Integers) -> Integers:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
+
+
+@compiled
+def _price(
+    offsets: Integers,
+    cost: Integers,
+    part_offsets: Integers,
+    parts: Integers,
+    use_offsets: Integers,
+    usage: Integers,
+    prices: Floats,
+    out: Floats,
+) -> None:
+    sums = np.zeros(len(prices) + 1)
+    for r in range(len(prices)):
+        sums[r + 1] = sums[r] + prices[r]
+    for i in range(len(offsets) - 1):
+        width = part_offsets[i + 1] - part_offsets[i]
+        for x in range(offsets[i + 1] - offsets[i]):
+            total = float(cost[offsets[i] + x])
+            for p in range(width):
+                lo, hi = parts[part_offsets[i] + p]
+                total += usage[use_offsets[i] + x * width + p] * (sums[hi] - sums[lo])
+            out[offsets[i] + x] = total
+
+
+@compiled
+def _pass(
+    offsets: Integers,
+    costs: Floats,
+    ends: Integers,
+    table_offsets: Integers,
+    table: Floats,
+    starts: Integers,
+    neighbours: Integers,
+    edges: Integers,
+    forward_offsets: Integers,
+    forward: Floats,
+    backward_offsets: Integers,
+    backward: Floats,
+    beliefs: Floats,
+    down: bool,
+) -> float:
+    """Send messages up (or down) the numbers of operators; return the bound they prove."""
+    count = len(offsets) - 1
+    bound = 0.0
+    for k in range(count):
+        i = count - 1 - k if down else k
+        first, labels = offsets[i], offsets[i + 1] - offsets[i]
+        belief = beliefs[first : first + labels]
+        belief[:] = costs[first : first + labels]
+        up = 0
+        for q in range(starts[i], starts[i + 1]):
+            e = edges[q]
+            if ends[e, 0] == i:
+                up += 1
+                at = backward_offsets[e]
+                for x in range(labels):
+                    belief[x] += backward[at + x]
+            else:
+                at = forward_offsets[e]
+                for x in range(labels):
+                    belief[x] += forward[at + x]
+        degree = starts[i + 1] - starts[i]
+        ahead = degree - up if down else up
+        weight = 1.0 / max(1, max(up, degree - up))
+        bound += (1.0 - weight * ahead) * belief.min()
+        for q in range(starts[i], starts[i + 1]):
+            j, e = neighbours[q], edges[q]
+            if (ends[e, 0] == i) == down:
+                continue
+            other = offsets[j + 1] - offsets[j]
+            at = table_offsets[e]
+            if down:
+                out = backward[backward_offsets[e] : backward_offsets[e] + other]
+                back = forward[forward_offsets[e] : forward_offsets[e] + labels]
+                for y in range(other):
+                    best = np.inf
+                    for x in range(labels):
+                        best = min(best, weight * belief[x] - back[x] + table[at + y * labels + x])
+                    out[y] = best
+            else:
+                out = forward[forward_offsets[e] : forward_offsets[e] + other]
+                back = backward[backward_offsets[e] : backward_offsets[e] + labels]
+                out[:] = np.inf
+                for x in range(labels):
+                    own = weight * belief[x] - back[x]
+                    for y in range(other):
+                        out[y] = min(out[y], own + table[at + x * other + y])
+            least = out.min()
+            bound += least
+            for y in range(other):
+                out[y] -= least
+    return bound
+
+
+@compiled
+def _ascend(
+    offsets: Integers,
+    cost: Integers,
+    ends: Integers,
+    table_offsets: Integers,
+    table: Floats,
+    starts: Integers,
+    neighbours: Integers,
+    edges: Integers,
+    part_offsets: Integers,
+    parts: Integers,
+    use_offsets: Integers,
+    usage: Integers,
+    capacity: Floats,
+    forward_offsets: Integers,
+    forward: Floats,
+    backward_offsets: Integers,
+    backward: Floats,
+    best_prices: Floats,
+    prices: Floats,
+    share: Floats,
+    passes: int,
+    target: float,
+    best: float,
+    scale: float,
+    stale: int,
+) -> tuple[float, float, int]:
+    rows = len(capacity)
+    costs = np.empty(len(cost))
+    beliefs = np.empty(len(cost))
+    change = np.empty(rows + 1)
+    for t in range(passes):
+        _price(offsets, cost, part_offsets, parts, use_offsets, usage, prices, costs)
+        bound = -1e300
+        for down in range(2):
+            found = _pass(
+                offsets, costs, ends, table_offsets, table, starts, neighbours, edges,
+                forward_offsets, forward, backward_offsets, backward, beliefs, down == 1,
+            )  # fmt: skip
+            bound = max(bound, found)
+        for r in range(rows):
+            bound -= prices[r] * capacity[r]
+        if bound > best:
+            if bound > best + 1e-6 * abs(best):
+                stale = 0
+            best = bound
+            best_prices[:] = prices
+        stale += 1
+        if stale > 20:
+            scale, stale = scale * 0.7, 0
+            prices[:] = best_prices
+        keep = 0.9
+        for i in range(len(offsets) - 1):
+            pick = offsets[i] + np.argmin(beliefs[offsets[i] : offsets[i + 1]])
+            for x in range(offsets[i], offsets[i + 1]):
+                share[x] *= keep
+            share[pick] += 1.0 - keep
+        if rows == 0:
+            continue
+        change[:] = 0.0
+        for i in range(len(offsets) - 1):
+            width = part_offsets[i + 1] - part_offsets[i]
+            if width == 0:
+                continue
+            for x in range(offsets[i + 1] - offsets[i]):
+                part_of = share[offsets[i] + x]
+                if part_of < 1e-4:
+                    continue
+                for p in range(width):
+                    lo, hi = parts[part_offsets[i] + p]
+                    used = usage[use_offsets[i] + x * width + p] * part_of
+                    change[lo] += used
+                    change[hi] -= used
+        held, norm = 0.0, 0.0
+        for r in range(rows):
+            held += change[r]
+            over = held - capacity[r]
+            if over > 0.0 or prices[r] > 0.0:
+                norm += over * over
+            change[r] = over
+        if norm > 0.0:
+            length = scale * max(target - bound, 1e-3 * abs(target)) / norm
+            for r in range(rows):
+                prices[r] = max(0.0, prices[r] + length * change[r])
+    return best, scale, stale
+
+
+@compiled
+def _integer_bound(
+    offsets: Integers,
+    costs: Integers,
+    ends: Integers,
+    table_offsets: Integers,
+    table: Integers,
+    starts: Integers,
+    edges: Integers,
+    forward_offsets: Integers,
+    forward: Integers,
+    backward_offsets: Integers,
+    backward: Integers,
+    scale: int,
+) -> tuple[int, int]:
+    """Return high and low 32 bits of the sum of minima, in units of 1 / scale.
+
+    Each operator spreads its costs evenly over the edges to larger numbers.
+    """
+    high, low = 0, 0
+    count = len(offsets) - 1
+    shares = np.zeros(len(costs), dtype=np.int64)
+    for i in range(count):
+        first, labels = offsets[i], offsets[i + 1] - offsets[i]
+        belief = costs[first : first + labels].copy()
+        up = 0
+        for q in range(starts[i], starts[i + 1]):
+            e = edges[q]
+            if ends[e, 0] == i:
+                up += 1
+                for x in range(labels):
+                    belief[x] += backward[backward_offsets[e] + x]
+            else:
+                for x in range(labels):
+                    belief[x] += forward[forward_offsets[e] + x]
+        weight = max(1, max(up, starts[i + 1] - starts[i] - up))
+        for x in range(labels):
+            shares[first + x] = belief[x] // weight
+            belief[x] -= up * shares[first + x]
+        least = belief.min()
+        high += least >> 32
+        low += least & 0xFFFFFFFF
+    for e in range(len(ends)):
+        a, b = ends[e]
+        width = offsets[b + 1] - offsets[b]
+        least = 2**62
+        for x in range(offsets[a + 1] - offsets[a]):
+            own = shares[offsets[a] + x] - backward[backward_offsets[e] + x]
+            for y in range(width):
+                entry = table[table_offsets[e] + x * width + y]
+                if entry < BAN:
+                    least = min(least, entry * scale + own - forward[forward_offsets[e] + y])
+        high += least >> 32
+        low += least & 0xFFFFFFFF
+    return high, low
