@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Colours of planners in their order: the palette of Okabe and Ito."""
 DASHES = ("-", "--", "-.", ":")
+WIDEST, NARROWEST = 3.4, 1.2
+"""Lines get narrower from planner to planner: of several on one spot all stay in sight."""
 _COLUMNS = 3
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,30 @@ class Gap:
     why: str = ""
 
 
-def styles(planners: Sequence[str]) -> dict[str, tuple[str, Any]]:
-    """Give each planner a colour and, beyond the eighth, another dash."""
-    count = len(LINES)
+@dataclass(frozen=True)
+class Look:
+    """How a planner's line is drawn."""
+
+    colour: str
+    dash: Any
+    width: float
+
+
+def styles(planners: Sequence[str]) -> dict[str, Look]:
+    """Give each planner a colour, a width and, beyond the eighth, another dash."""
+    count, last = len(LINES), max(1, len(planners) - 1)
     return {
-        name: (LINES[place % count], DASHES[place // count % len(DASHES)])
+        name: Look(
+            LINES[place % count],
+            DASHES[place // count % len(DASHES)],
+            WIDEST - (WIDEST - NARROWEST) * place / last if len(planners) > 1 else 1.6,
+        )
         for place, name in enumerate(planners)
     }
 
 
 def value_time(panels: Sequence[Panel], title: str) -> Figure:
-    """Draw incumbent (bold) and bound (thin) against time, a panel per problem.
+    """Draw incumbent (bold) and bound (thin, dashed) against time, a panel per problem.
 
     Raises
     ------
@@ -83,12 +99,15 @@ def value_time(panels: Sequence[Panel], title: str) -> Figure:
         figure.suptitle(title, fontsize=10)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, panel in zip(grid, panels, strict=False):
-            for curve in panel.curves:
-                _steps(axes, curve, looks[curve.planner])
+            shown = _readable(panel)
+            end = max((curve.end_s for curve in shown.curves), default=0.0)
+            for curve in shown.curves:
+                _steps(axes, curve, looks[curve.planner], end)
             axes.set_title(panel.title, loc="left", fontsize=7)
             axes.set_xlabel("seconds")
-            axes.set_ylabel(f"value ({panel.unit})")
-            _zoom(axes, panel)
+            axes.set_ylabel(f"value ({shown.unit})")
+            axes.ticklabel_format(axis="y", useOffset=False)
+            _zoom(axes, shown)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         _legend(figure, looks, bounds=any(_bounds(c) for p in panels for c in p.curves))
@@ -103,19 +122,51 @@ def _values(curve: Curve) -> list[tuple[float, float]]:
     return [(seconds, value) for seconds, value, _ in curve.points if value is not None]
 
 
-def _steps(axes: Any, curve: Curve, look: tuple[str, Any]) -> None:
-    colour, dash = look
-    for line, width, name in ((_values(curve), 1.6, "value"), (_bounds(curve), 0.8, "bound")):
+def _readable(panel: Panel) -> Panel:
+    """Nanoseconds in a unit of which there are not thousands; other units as they are."""
+    numbers = [number for curve in panel.curves for _, number in _values(curve)]
+    for divisor, unit in _TIMES:
+        if panel.unit == "ns" and max(numbers, default=0.0) >= divisor:
+            curves = [
+                Curve(curve.planner, _divided(curve.points, divisor), curve.end_s)
+                for curve in panel.curves
+            ]
+            return Panel(panel.title, unit, curves)
+    return panel
+
+
+def _divided(
+    points: Sequence[tuple[float, float | None, float | None]], divisor: float
+) -> list[tuple[float, float | None, float | None]]:
+    return [
+        (seconds, None if value is None else value / divisor, bound and bound / divisor)
+        for seconds, value, bound in points
+    ]
+
+
+def _steps(axes: Any, curve: Curve, look: Look, end: float) -> None:
+    """Draw a run: a dot where it is better than before; its last plan stays a plan."""
+    for line, width, name in (
+        (_values(curve), look.width, "value"),
+        (_bounds(curve), 0.8, "bound"),
+    ):
         if line:
             axes.step(
-                [*(seconds for seconds, _ in line), max(curve.end_s, line[-1][0])],
+                [*(seconds for seconds, _ in line), end],
                 [*(number for _, number in line), line[-1][1]],
                 where="post",
-                color=colour,
-                linestyle=dash,
+                color=look.colour,
+                linestyle=look.dash if name == "value" else (0, (4, 1.5)),
                 linewidth=width,
                 label=f"{curve.planner} {name}",
             )
+    news = [point for place, point in enumerate(_values(curve)) if _is_news(curve, place)]
+    axes.plot(*zip(*news, strict=True), "o", color=look.colour, markersize=3) if news else None
+
+
+def _is_news(curve: Curve, place: int) -> bool:
+    line = _values(curve)
+    return place == 0 or line[place][1] != line[place - 1][1]
 
 
 def _zoom(axes: Any, panel: Panel) -> None:
@@ -131,15 +182,17 @@ def _zoom(axes: Any, panel: Panel) -> None:
     axes.set_ylim(low - margin, top + margin)
 
 
-def _legend(figure: Any, looks: Mapping[str, tuple[str, Any]], *, bounds: bool) -> None:
+def _legend(figure: Any, looks: Mapping[str, Look], *, bounds: bool) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=colour, linestyle=dash, linewidth=1.6, label=name)
-        for name, (colour, dash) in looks.items()
+        Line2D([], [], color=look.colour, linestyle=look.dash, linewidth=look.width, label=name)
+        for name, look in looks.items()
     ]
     if bounds:
-        handles.append(Line2D([], [], color="#666666", linewidth=0.8, label="its bound (thin)"))
+        handles.append(
+            Line2D([], [], color="#666666", linewidth=0.8, linestyle=(0, (4, 1.5)), label="bound")
+        )
     if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
 
@@ -176,13 +229,13 @@ def performance_profile(
         for name, line in ratios.items():
             steps = sorted(ratio for ratio in line if ratio <= end)
             shares = [(place + 1) / len(line) for place in range(len(steps))]
-            colour, dash = looks[name]
             axes.step(
                 [1.0, *steps, end],
                 [0.0, *shares, shares[-1] if shares else 0.0],
                 where="post",
-                color=colour,
-                linestyle=dash,
+                color=looks[name].colour,
+                linestyle=looks[name].dash,
+                linewidth=looks[name].width,
                 label=name,
             )
         axes.set_xscale("log")
@@ -204,7 +257,7 @@ def _ticks(end: float) -> list[float]:
     for ticks in ((1, 1.01, 1.02, 1.03, 1.04, 1.05), (1, 1.05, 1.1, 1.15, 1.2, 1.3)):
         if end <= ticks[-1]:
             return list(ticks)
-    return [1, 1.2, 1.5, 2, 3, 4, 5, 7, 10] if end > 2 else [1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
+    return [1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7, 10] if end > 2 else [1, 1.1, 1.2, 1.3, 1.5, 1.7, 2]
 
 
 def profile(values: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
@@ -244,7 +297,7 @@ def gaps(bars: Sequence[Gap], title: str) -> Figure:
         axes = figure.subplots()
         for bar in bars:
             place = problems.index(bar.title) - 0.4 + height * (planners.index(bar.planner) + 0.5)
-            colour, _ = looks[bar.planner]
+            colour = looks[bar.planner].colour
             share = 0.0 if bar.gap is None else 100 * bar.gap
             axes.barh(place, share, height=0.9 * height, color=colour)
             said = "proved" if bar.proved else bar.why or f"{share:.2g} %"
@@ -257,6 +310,6 @@ def gaps(bars: Sequence[Gap], title: str) -> Figure:
         if len(planners) > 1:
             from matplotlib.patches import Patch
 
-            handles = [Patch(color=looks[name][0], label=name) for name in planners]
+            handles = [Patch(color=looks[name].colour, label=name) for name in planners]
             axes.legend(handles=handles, frameon=False, loc="lower right")
     return figure

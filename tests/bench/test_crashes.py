@@ -78,10 +78,10 @@ def test_ctrl_c_leaves_what_is_done_and_says_what_is_left(tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_best_plan_of_a_run_in_flight(tmp_path):
     text = "[limits]\ntime = 100\n"
-    suite = suite_file(tmp_path, text, files=("transformer-4xA100.json.gz",))
+    suite = suite_file(tmp_path, text, files=("moe-tiny-inference-4xA100.json",))
     store = tmp_path / "store"
     driver = bench(tmp_path, "run", suite, "--store", store)
-    time.sleep(25)  # until there is a plan
+    time.sleep(30)  # there is a plan long before, and no proof long after
     driver.send_signal(signal.SIGINT)
     code, _, err = finish(driver)
     assert code == 130, err
@@ -95,12 +95,14 @@ def test_ctrl_c_keeps_the_best_plan_of_a_run_in_flight(tmp_path):
 @pytest.mark.slow
 def test_forty_runs_survive_kills_at_random_moments(tmp_path):
     names = sorted(path.name for path in INSTANCES.glob("*-*.json") if path.stat().st_size < 20_000)
-    text = ONE + '[[planners]]\nname = "auto"\n[limits]\ntime = 2\n'
-    suite = suite_file(tmp_path, text, files=tuple(names[:20]), head="seeds = [0]")
+    more = '[[planners]]\nname = "list_widest"\nplanner = "list_widest"\n'
+    text = ONE + more + '[[planners]]\nname = "auto"\n[limits]\ntime = 2\n'
+    names = names[:14]
+    suite = suite_file(tmp_path, text, files=tuple(names))
     store = tmp_path / "store"
     chance = random.Random(7)
     kept = {}
-    total = 2 * len(names[:20])
+    total = 3 * len(names)
     assert total >= 40
     for share in (0.2, 0.5, 0.8):
         workers = killed(tmp_path, suite, store, int(share * total) + chance.randrange(3))

@@ -21,6 +21,7 @@ def lines(axes):
     return {
         line.get_label(): list(zip(*(axis.tolist() for axis in line.get_data()), strict=True))
         for line in axes.lines
+        if not line.get_label().startswith("_")
     }
 
 
@@ -48,6 +49,15 @@ def test_value_time_holds_the_last_news_to_the_end():
     }
     assert first.get_ylabel() == "value (ms)"
     assert first.get_ylim()[0] < 7
+    dots = [line for line in first.lines if line.get_marker() == "o"]
+    assert [line.get_xdata().tolist() for line in dots] == [[1, 2]]
+
+
+def test_nanoseconds_become_readable():
+    curve = Curve("p", [(0.0, 2e6, 0.0)], 1.0)
+    (axes,) = value_time([Panel("x", "ns", [curve])], "t").axes
+    assert axes.get_ylabel() == "value (ms)"
+    assert lines(axes) == {"p value": [(0, 2), (1, 2)], "p bound": [(0, 0), (1, 0)]}
 
 
 def test_gaps_say_what_is_proved_and_what_has_none():
