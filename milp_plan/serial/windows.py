@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .order import ChainGraph, Floats
+from .graph import Floats
+from .order import ChainGraph
 
 MARGIN = 1e-9
 """Relative margin for rounding: windows are wider by it."""
