@@ -8,6 +8,9 @@ from __future__ import annotations
 from milp_plan.api import Guide
 from milp_plan.backends import Limits
 from milp_plan.bounds import Bound
+from milp_plan.bounds.bound import Deadline
+from milp_plan.bounds.serial_catalogue import serial_bounds
+from milp_plan.bounds.serial_load import work_bound
 from milp_plan.planners.serial.baselines import CONTIGUOUS
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial import SerialGraph
@@ -20,6 +23,9 @@ ROUNDS, MANY_ROUNDS = 2, 400
 
 WIDE_SHARE = 0.4
 """Part of the time left for the search on several orders where the exact one gave up."""
+
+BOUND_SHARE = 0.1
+"""Part of the time left for bounds by cuts, where the exact search gave up."""
 
 BASELINE_SHARE = 0.3
 """Part of the time limit after which no further baseline is asked."""
@@ -51,7 +57,7 @@ class ContiguousRun:
         host.infeasible_because = homeless(self.graph)
         if host.infeasible_because is not None:
             return
-        self.floor()
+        host.raise_bound(work_bound(self.graph))
         self.baselines()
         if host.plan is not None:
             self.search.start(self.graph.places(host.plan))
@@ -64,15 +70,13 @@ class ContiguousRun:
             return
         self.without_lattice()
 
-    def floor(self) -> None:
-        """All work spread evenly, each class where it is fastest."""
-        graph = self.graph
-        devices = len(graph.payers) + len(graph.hosts)
-        total = 0
-        for both in zip(graph.work, graph.host_work, strict=True):
-            total += min(ticks for ticks in both if ticks is not None)
-        text = "all work where it is fastest, spread evenly over all devices"
-        self.host.raise_bound(Bound("work", -(-total // devices), text))
+    def cuts(self) -> None:
+        """Bounds on any partition; every chain is one."""
+        host = self.host
+        with host.clock.phase("bounds"):
+            deadline = Deadline(BOUND_SHARE * host.clock.left_s)
+            for bound in serial_bounds(self.graph, deadline):
+                host.raise_bound(bound)
 
     def baselines(self) -> None:
         """Published planners; one whose plan breaks a law has no value."""
@@ -122,6 +126,7 @@ class ContiguousRun:
             self.search.wide(rounds)
         self.offer("several orders")
         self.end = float("inf")
+        self.cuts()
         if host.proved or not self.go_on():
             return
         self.solve()
