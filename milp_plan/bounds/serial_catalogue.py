@@ -9,24 +9,37 @@ from milp_plan.serial import SerialGraph
 
 from .bound import Bound, Deadline, OutOfTime
 from .serial_load import class_bound, work_bound
+from .serial_pigeonhole import pigeonhole_bound
 
 logger = logging.getLogger(__name__)
 
 
-def serial_bounds(graph: SerialGraph, deadline: Deadline) -> tuple[Bound, ...]:
+def serial_bounds(
+    graph: SerialGraph, deadline: Deadline, upper: int | None = None
+) -> tuple[Bound, ...]:
     """Lower bounds on the largest load, simple ones first; those out of time are left out.
+
+    ``upper`` is the value of a known plan, which helps some of them to choose what to look at.
 
     For objective latency they hold as well: a device's calls run one after the other, and their
     loads together are no less than the load of all its classes at once.
     """
     found = [work_bound(graph)]
-    makers: list[tuple[str, Callable[[], Bound]]] = [
+
+    def pigeonhole() -> Bound | None:
+        lower = max(bound.value for bound in found)
+        return pigeonhole_bound(graph, lower, deadline, upper)
+
+    makers: list[tuple[str, Callable[[], Bound | None]]] = [
         ("cheapest set", lambda: class_bound(graph, deadline)),
+        ("pigeonhole", pigeonhole),
     ]
     for name, make in makers:
         try:
             deadline.check()
-            found.append(make())
+            bound = make()
+            if bound is not None:
+                found.append(bound)
         except OutOfTime:
             logger.info("%s: bound %r left out, no time", graph.problem.name, name)
     return tuple(found)

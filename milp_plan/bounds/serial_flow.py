@@ -212,3 +212,57 @@ def probe(
             if value + push(trial, sources, 2, limit - value) >= limit:
                 found[other] = 1
     return value
+
+
+@compiled
+def cheapest_choice(  # noqa: PLR0917 (compiled)
+    net: Network, choice: Ints, many: int, barred: NDArray[np.bool_], best: int, nodes: int
+) -> int:
+    """Least cost of a set that holds at least ``many`` of the chosen classes.
+
+    Depth first over the choices in ascending order; a partial choice that costs as much as the
+    best known is given up, since costs grow with the classes required. Flows are continued from
+    those of the partial choice.
+
+    Parameters
+    ----------
+    best
+        Cost that is known to be reached, or an upper limit to look below.
+    nodes
+        Flows after which the search gives up.
+
+    Returns
+    -------
+    int
+        The least cost, or ``best`` if none is below; -1 when it gave up.
+    """
+    capacity = np.empty((many + 1, len(net.capacity)), dtype=np.int64)
+    sink = np.empty((many + 1, len(net.sink)), dtype=np.int64)
+    cost = np.zeros(many + 1, dtype=np.int64)
+    at = np.full(many + 1, -1, dtype=np.int64)
+    members = np.empty(many + 1, dtype=np.int64)
+    capacity[0], sink[0] = net.capacity, net.sink
+    for number in range(len(barred)):
+        if barred[number]:
+            sink[0, number] = FREE
+    depth = 0
+    while depth >= 0:
+        at[depth] += 1
+        if at[depth] > len(choice) - (many - depth):
+            depth -= 1
+            continue
+        nodes -= 1
+        if nodes < 0:
+            return -1
+        capacity[depth + 1], sink[depth + 1] = capacity[depth], sink[depth]
+        members[depth] = choice[at[depth]]
+        trial = Network(net.start, net.head, net.back, capacity[depth + 1], sink[depth + 1])
+        cost[depth + 1] = cost[depth] + push(trial, members, depth + 1, best - cost[depth])
+        if cost[depth + 1] >= best:
+            continue
+        if depth + 1 == many:
+            best = cost[depth + 1]
+            continue
+        depth += 1
+        at[depth] = at[depth - 1]
+    return best

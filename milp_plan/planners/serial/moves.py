@@ -168,7 +168,7 @@ def anneal(  # noqa: C901, PLR0912, PLR0915, PLR0917 (one loop; calls would cost
     """
     np.random.seed(heat.seed)
     places, loads, held = state.places, state.loads, state.held
-    devices, classes = len(tables.memory), len(places)
+    devices, classes, all_nets = len(tables.memory), len(places), len(tables.cost)
     moved = np.empty(classes + 1, dtype=np.int64)
     origin = np.empty(classes + 1, dtype=np.int64)
     saved = np.empty_like(loads)
@@ -182,11 +182,17 @@ def anneal(  # noqa: C901, PLR0912, PLR0915, PLR0917 (one loop; calls would cost
             power = heat.soft * stiffening**step
             now = energy(loads, power)
         first, target = np.random.randint(classes), np.random.randint(devices)
-        if np.random.random() < 0.6 and tables.net_start[first + 1] > tables.net_start[first]:
-            at = np.random.randint(tables.net_start[first], tables.net_start[first + 1])
-            net = tables.nets[at]
-            at = np.random.randint(tables.pin_start[net], tables.pin_start[net + 1])
-            target = places[tables.pins[at]]
+        if np.random.random() < 0.7:
+            for _ in range(12):  # look for a net that is cut: an end of it changes sides
+                net = np.random.randint(all_nets) if all_nets else 0
+                if all_nets == 0 or np.random.random() < 0.02:
+                    break
+                low, high = tables.pin_start[net], tables.pin_start[net + 1]
+                one = tables.pins[np.random.randint(low, high)]
+                two = tables.pins[np.random.randint(low, high)]
+                if places[one] != places[two]:
+                    first, target = one, places[two]
+                    break
         many = 1
         moved[0] = first
         draw = np.random.random()
