@@ -55,7 +55,14 @@ ONE_DEVICE = {
     "rnnlm": 23440163635200,
     "transformer": 6338487812096,
 }
-SLOW = {("transformer", 64), ("transformer", 32), ("resnet101", 64), ("inception3", 64)}
+SLOW = {
+    ("transformer", 64),
+    ("transformer", 32),
+    ("resnet101", 64),
+    ("resnet101", 32),
+    ("inception3", 64),
+    ("inception3", 32),
+}
 
 
 def cost(problem: RepeatedProblem, chosen: list[int]) -> float:

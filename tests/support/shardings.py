@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
+import numpy as np
+
+from milp_plan.core.repeated import CostTable, RepeatedProblem
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
 
 
@@ -49,3 +53,68 @@ def optimum(problem: ShardingProblem) -> int | None:
         if allowed and (best is None or cost < best):
             best = cost
     return best
+
+
+def block_chain(
+    seed: int, *, copies: int, hubs: int = 1, masks: float = 0.0, shuffle: bool = True
+) -> RepeatedProblem:
+    """Equal random blocks in a row between cut operators, with hubs that every block touches.
+
+    Operators are numbered at random, so that nothing but tables and edges shows the blocks.
+    """
+    draw = random.Random(seed)
+    sizes = {kind: draw.randint(2, 3) for kind in ("cut", "hub", "end", "a", "b", "c")}
+    inside = [draw.choice("abc") for _ in range(draw.randint(1, 4))]
+    kinds = [*["hub"] * hubs, "end"]
+    pattern = _pattern(draw, len(inside), hubs)
+    edges: list[tuple[int, int, str]] = []
+    left = _appended(kinds, "cut")
+    edges.append((hubs, left, "end-cut"))
+    for _ in range(copies):
+        inner = [_appended(kinds, kind) for kind in inside]
+        right = _appended(kinds, "cut")
+        places = [*range(hubs), left, right, *inner]
+        edges += [(places[a], places[b], link) for a, b, link in pattern]
+        left = right
+    tables = {kind: _table(draw, (size,), masks) for kind, size in sizes.items()}
+    links = {}
+    for first, second, link in edges:
+        shape = (sizes[kinds[first]], sizes[kinds[second]])
+        links.setdefault(link, _table(draw, shape, masks))
+    order = list(range(len(kinds)))
+    if shuffle:
+        draw.shuffle(order)
+    new = {old: number for number, old in enumerate(order)}
+    return RepeatedProblem(
+        f"blocks-{seed}",
+        tuple(f"{kinds[old]}{old}" for old in order),
+        tuple(list(tables).index(kinds[old]) for old in order),
+        tuple(tables.values()),
+        tuple((new[first], new[second]) for first, second, _ in edges),
+        tuple(list(links).index(link) for _, _, link in edges),
+        tuple(links.values()),
+    )
+
+
+def _pattern(draw: random.Random, inner: int, hubs: int) -> list[tuple[int, int, str]]:
+    """Edges of a block over hubs, left, right and inner ones; a path keeps it connected."""
+    left, right = hubs, hubs + 1
+    path = [left, *range(hubs + 2, hubs + 2 + inner), right]
+    pairs = list(itertools.pairwise(path))
+    for first in path:
+        for second in [*path, *range(hubs)]:
+            if first != second and draw.random() < 0.3:
+                pairs.append((first, second))
+    return [(a, b, f"{number}") for number, (a, b) in enumerate(pairs)]
+
+
+def _appended(kinds: list[str], kind: str) -> int:
+    kinds.append(kind)
+    return len(kinds) - 1
+
+
+def _table(draw: random.Random, shape: tuple[int, ...], masks: float) -> CostTable:
+    count = math.prod(shape)
+    cost = np.array([draw.randint(-20, 60) for _ in range(count)], dtype=np.int64).reshape(shape)
+    allowed = np.array([draw.random() >= masks for _ in range(count)]).reshape(shape)
+    return CostTable(cost, None if allowed.all() else allowed)
