@@ -17,7 +17,7 @@ from tests.support.serial_brute import brute_serial
 
 def planned(problem: PlanningProblem, **settings: float) -> Outcome:
     """Solve with a short limit, and check what comes back."""
-    outcome = solve(problem, Settings(**{"time_limit_s": 20.0, **settings}))  # type: ignore[arg-type]
+    outcome = solve(problem, Settings(**{"time_limit_s": 600.0, **settings}))  # type: ignore[arg-type]
     if outcome.plan is not None:
         assert verify(problem, outcome.plan).value == outcome.value
     return outcome
