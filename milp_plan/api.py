@@ -106,7 +106,8 @@ from milp_plan.pipeline import (
     words_of,
 )
 from milp_plan.pipeline.frames import whole
-from milp_plan.serial import SerialGraph, read_serial
+from milp_plan.serial import OperatorTables, SerialGraph, operator_tables, read_serial
+from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.order import ChainGraph, chain_graph
 from milp_plan.serial.windows import capacity, most_within
 
@@ -144,6 +145,7 @@ __all__ = [
     "OffloadShop",
     "Operator",
     "OperatorRun",
+    "OperatorTables",
     "Option",
     "Passes",
     "PeriodCycle",
@@ -196,9 +198,11 @@ __all__ = [
     "memory_grain",
     "memory_peaks",
     "memory_unit",
+    "merge_idle",
     "mirror_image",
     "most_within",
     "needed_routes",
+    "operator_tables",
     "persistent",
     "plan_value",
     "ranks",

@@ -37,7 +37,7 @@ def measure(ideals, member, gate_of, rest, operators, values, path):
 
 
 @compiled
-def estimate(fresh, there, gate_of, live_ptr, path):
+def estimate(fresh, there, live_ptr, path):
     """Return the earliest time at which the next gate can be done, from ends of live operators."""
     found = 0.0
     first = live_ptr[there]
@@ -193,7 +193,7 @@ def search(ideals, operators, values, guide, memory, limit, width, store, droppe
                         known = known or j == i
                     if not known:
                         fresh[0] = max(fresh[0], end)
-                    reach = estimate(fresh, there, gate_of, live_ptr, path)
+                    reach = estimate(fresh, there, live_ptr, path)
                     number = facts[label, 0]
                     if hopeful(reach, fresh[0], gate, number, bounds, limit) and insert(
                         store, there, used, number, reach, width, fresh, gone + 1, gate, bounds,
@@ -257,7 +257,7 @@ def search(ideals, operators, values, guide, memory, limit, width, store, droppe
                     live_inside = live_inside or inside[j]
                 if live_inside:  # whoever reads that is done later
                     fresh[0] = times[label, 0]
-                reach = estimate(fresh, there, gate_of, live_ptr, path)
+                reach = estimate(fresh, there, live_ptr, path)
                 number += 1
                 if hopeful(reach, max(fresh[0], end), gate, number, bounds, limit) and insert(
                     store, there, used, number, reach, width, fresh, gone + 1, gate, bounds,

@@ -42,7 +42,7 @@ class Line:
         self.tables, self.arrays = tables, arrays
         count = len(tables.graph)
         between: nx.DiGraph[int] = nx.DiGraph()
-        between.add_nodes_from(range(count))
+        between.add_nodes_from(kind for kind in range(count) if tables.members[kind])
         for reader, sources in enumerate(tables.before):
             for source in sources:
                 pair = tables.class_of[source], tables.class_of[reader]
@@ -50,7 +50,7 @@ class Line:
                     between.add_edge(*pair)
         parts = [sorted(part) for part in nx.strongly_connected_components(between)]
         parts.sort()
-        self.block_of = np.empty(count, dtype=np.int64)
+        self.block_of = np.full(count, -1, dtype=np.int64)
         for number, part in enumerate(parts):
             self.block_of[part] = number
         self.blocks = parts
@@ -64,8 +64,9 @@ class Line:
         for a, b in sorted(self.edges):
             self.after[a].append(b)
             self.waits[b] += 1
-        graph = tables.graph
-        self.work = np.array([graph.float_work[part].sum() for part in parts])
+        work = np.zeros(count)
+        np.add.at(work, np.array(tables.class_of, dtype=np.int64), tables.float_work)
+        self.work = np.array([work[part].sum() for part in parts])
         self.host = np.array([self._host_time(part) for part in parts])
         self.size = np.array(
             [sum(self.tables.size[c] for c in part) for part in parts], dtype=np.int64

@@ -1,0 +1,252 @@
+"""Planning the latency of one sample under the serial law.
+
+Baselines and cuts of a line give a plan at once. Then the ideals of the graph are searched, wider
+and wider, for plans and bounds, while annealing improves the best plan; the exact model comes
+last, where something is left to prove.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+
+import numpy as np
+
+from milp_plan.api import Guide
+from milp_plan.backends import Limits
+from milp_plan.bounds import Bound
+from milp_plan.bounds.bound import Deadline
+from milp_plan.bounds.serial_latency import latency_bounds, proved
+from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
+from milp_plan.serial import HOST, SerialGraph, operator_tables
+from milp_plan.serial.atoms import merge_idle
+from milp_plan.serial.operators import Ints
+
+from .host import Host
+
+LINE_SHARE = 0.03
+"""Part of the time limit for random lines."""
+
+SEARCH_SHARE = 0.6
+"""Part of the time limit for the ideals, where nothing runs beside them."""
+
+ANNEALING_SHARE = 0.12
+"""Part of the time limit for one annealing."""
+
+MODEL_SHARE = 0.3
+"""Part of the time limit for the exact model of small problems."""
+
+MOST_MODEL_OPERATORS = 60
+"""Operators up to which the exact model is tried as a whole."""
+
+HOT = (0.01, 0.03, 0.06)
+"""Temperatures that annealings begin with, in turn."""
+
+TURN_S = 1.0
+"""Seconds between two looks at what was found elsewhere."""
+
+ROUNDS = 1 << 30
+"""Rounds of an annealing that the clock ends."""
+
+
+class LatencyRun:
+    """One run on a latency problem.
+
+    Parameters
+    ----------
+    host
+        Who keeps plan and bound.
+    graph
+        The problem by classes.
+    """
+
+    def __init__(self, host: Host, graph: SerialGraph) -> None:
+        self.host, self.graph = host, graph
+        self.tables = operator_tables(graph)
+        self.atoms = merge_idle(self.tables)
+        self.arrays = arrays(self.atoms)
+        self.exact_arrays = arrays(self.tables)
+        self.best: Ints | None = None
+        self.value = np.inf
+        self.line = Line(self.atoms, self.arrays)
+
+    def stages(self) -> None:
+        """All stages, until nothing is left to do or no time is left."""
+        host = self.host
+        with host.clock.phase("bounds"):
+            for bound in latency_bounds(self.graph, Deadline(host.clock.left_s)):
+                host.raise_bound(bound)
+        if host.plan is not None:
+            self.consider(self.atoms.places(host.plan))
+        self.ask_baselines()
+        if host.value is None:
+            host.look_for_obstacle()
+        if host.infeasible_because is not None or host.proved:
+            return
+        self.try_lines()
+        search = _Search(self)
+        try:
+            if host.settings.threads > 1:
+                search.begin(1.0)
+            else:
+                search.begin(SEARCH_SHARE)
+                search.wait()
+            self.anneal(search)
+        finally:
+            search.stopped = True
+        if not host.proved and host.infeasible_because is None:
+            self.solve_whole()
+
+    # -- plans -------------------------------------------------------------------------------
+
+    def take(self, places: Ints, planner: str, phase: str) -> None:
+        """Offer the plan of places of atoms, if it is better."""
+        value = self.arrays.latency(places)
+        if value < self.value * (1 - 1e-12) and self.atoms.fits(places):
+            self.best, self.value = places.copy(), value
+            self.host.offer(self.atoms.plan(places, planner), planner, phase)
+
+    def consider(self, places: Ints) -> None:
+        """Take note of a plan that the host has."""
+        value = self.arrays.latency(places)
+        if value < self.value and self.atoms.fits(places):
+            self.best, self.value = places.copy(), value
+
+    def ask_baselines(self) -> None:
+        """Simple plans, each with its exact value where it is one."""
+        host, tables, calls = self.host, self.atoms, self.atoms.calls
+        with host.clock.phase("baselines"):
+            order = self.line.order(None)
+            found = {
+                "greedy topological fill": self.line.greedy(order, calls),
+                "all on the host": np.full(len(tables), HOST, dtype=np.int64),
+                "sequential cut": self.line.cut(order)[0],
+            }
+            for name, places in found.items():
+                runs = np.isfinite(self.arrays.latency(places)) and tables.fits(places)
+                host.baselines[name] = tables.latency(places) if runs else None
+        for name, places in found.items():
+            if host.baselines[name] is not None:
+                self.take(places, name, "baselines")
+
+    def try_lines(self) -> None:
+        """Cut random lines."""
+        host = self.host
+        end = time.monotonic() + LINE_SHARE * host.settings.time_limit_s
+        number = 1000 * host.settings.seed
+        with host.clock.phase("search"):
+            while time.monotonic() < end and host.clock.left_s > 0:
+                number += 1
+                places, value = self.line.cut(self.line.order(number))
+                if np.isfinite(value):
+                    self.take(places, "cuts of a line", "search")
+
+    def anneal(self, search: _Search) -> None:
+        """Anneal from the best plan, again and again, and hear what the search has found."""
+        host, number = self.host, 0
+        reserve = MODEL_SHARE if len(self.atoms) <= MOST_MODEL_OPERATORS else 0.0
+        reserve *= host.settings.time_limit_s
+        while not host.proved and host.clock.left_s > reserve:
+            if self.best is None:
+                search.wait()
+                start = np.full(len(self.atoms), HOST, dtype=np.int64)
+                if self.best is None and not np.isfinite(self.arrays.latency(start)):
+                    return
+            start = self.best if self.best is not None else start
+            self._anneal_once(start.copy(), number, search)
+            number += 1
+
+    def _anneal_once(self, start: Ints, number: int, search: _Search) -> None:
+        host = self.host
+        begun = host.clock.elapsed_s
+        budget = min(ANNEALING_SHARE * host.settings.time_limit_s, host.clock.left_s)
+        seed = host.settings.seed * 1009 + number
+        run = Annealing(self.arrays, start, seed, hot=HOT[number % len(HOT)])
+        run.value = self.value
+        told = begun
+
+        def left() -> float:
+            nonlocal told
+            if host.clock.elapsed_s - told > TURN_S:
+                told = host.clock.elapsed_s
+                search.hear()
+                run.value = min(run.value, self.value)
+            if host.proved:
+                return 0.0
+            return 1.0 - (host.clock.elapsed_s - begun) / max(budget, 1e-3)
+
+        with host.clock.phase("search"):
+            run.run(ROUNDS, left, lambda places: self.take(places, "annealing", "search"))
+
+    # -- the exact model ---------------------------------------------------------------------
+
+    def solve_whole(self) -> None:
+        """Ask the exact model about small problems that the ideals did not settle."""
+        host, settings = self.host, self.host.settings
+        if len(self.atoms) > MOST_MODEL_OPERATORS or host.clock.left_s < 1.0:
+            return
+        host.say("model", f"{len(self.atoms)} operators")
+        limits = Limits(
+            time_s=host.clock.left_s,
+            nodes=settings.node_limit,
+            gap=settings.gap,
+            seed=settings.seed,
+            threads=settings.threads,
+        )
+        guide = Guide(host.value, host.bound.value if host.bound else None)
+        answer = host.solver.run(host.problem, guide, limits, host.clock, start=host.plan)
+        host.use_answer(answer, host.value)
+
+
+class _Search:
+    """Searches through the ideals in a thread of its own; the loops run side by side."""
+
+    def __init__(self, run: LatencyRun) -> None:
+        self.run = run
+        self.stopped = False
+        self.news: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.thread: Thread | None = None
+
+    def begin(self, share: float) -> None:
+        """Start, for a share of the time that is left."""
+        end = time.monotonic() + share * self.run.host.clock.left_s
+        self.thread = Thread(target=self._work, args=(end,), daemon=True)
+        self.thread.start()
+
+    def wait(self) -> None:
+        """Wait until it is done or a result settles everything, hearing what it finds."""
+        thread = self.thread
+        while thread is not None and thread.is_alive() and not self.run.host.proved:
+            thread.join(0.05)
+            self.hear()
+        self.hear()
+
+    def hear(self) -> None:
+        """Take plans and bounds found since the last time."""
+        while not self.news.empty():
+            self.news.get()()
+
+    def _work(self, end: float) -> None:
+        run = self.run
+        found = ways(run.tables)
+        if found is None:
+            text = "too many ideals for a search through them"
+            self.news.put(lambda: run.host.say("ideals", text))
+            return
+
+        def left() -> float:
+            return 0.0 if self.stopped else max(0.0, end - time.monotonic())
+
+        def tell(value: float) -> None:
+            detail = f"ways through {len(found.passages.ideals.sets)} ideals"
+            bound: Bound = proved("ideals", value, run.tables, detail)
+            self.news.put(lambda: run.host.raise_bound(bound))
+
+        def take(places: Ints) -> None:
+            plan = run.tables.plan(places, "ideals")
+            atoms = run.atoms.places(plan)
+            self.news.put(lambda: run.take(atoms, "ideals", "search"))
+
+        found.run(lambda: run.value, left, take, tell)

@@ -1,0 +1,21 @@
+from milp_plan.bounds.bound import Deadline
+from milp_plan.bounds.serial_latency import latency_bounds
+from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.serial import SerialGraph, read_serial
+from tests.support.serial_brute import brute_serial
+
+
+def test_no_bound_is_above_the_optimum():
+    met = 0
+    for seed in range(60):
+        problem, _ = planted_serial(seed, calls=1 + seed % 3 // 2)
+        graph = read_serial(problem)
+        assert isinstance(graph, SerialGraph)
+        best = brute_serial(problem)
+        assert best is not None
+        bounds = latency_bounds(graph, Deadline(10.0))
+        assert [bound.name for bound in bounds] == ["critical path", "path with memory"]
+        for bound in bounds:
+            assert 0 <= bound.value <= best[0], (seed, bound)
+        met += max(bound.value for bound in bounds) == best[0]
+    assert met > 5
