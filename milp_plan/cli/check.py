@@ -11,6 +11,7 @@ import click
 from milp_plan.core import Plan, PlanningProblem, Verdict
 
 from .exits import Exit
+from .hybrid import check_hybrid
 from .inputs import PATH, Variation, plan_of, problem, varied
 from .output import say, say_json
 from .quantities import value_text
@@ -39,7 +40,10 @@ def check(
     Exits with 7 when a rule is broken.
     """
     from milp_plan.check import verify
+    from milp_plan.io import is_hybrid_file
 
+    if is_hybrid_file(file):
+        ctx.exit(check_hybrid(file, plan_file, as_json=as_json))
     instance = problem(file, variation)
     verdict = verify(instance, plan_of(instance, plan_file, file))
     if as_json:

@@ -9,7 +9,21 @@ import click
 from milp_plan import __version__
 from milp_plan.core import MilpPlanError
 
-from . import bench, bound, check, draw, info, listing, make, new, pipeline, solve, table, versions
+from . import (
+    bench,
+    bound,
+    check,
+    draw,
+    hybrid,
+    info,
+    listing,
+    make,
+    new,
+    pipeline,
+    solve,
+    table,
+    versions,
+)
 from .exits import Exit, code_of
 from .output import complain, note
 
@@ -49,6 +63,7 @@ def main() -> None:
 for command in (
     solve.solve,
     pipeline.pipeline,
+    hybrid.hybrid,
     check.check,
     check.explain,
     bound.bound,

@@ -5,8 +5,10 @@ from .dnn_split import read_split, write_split
 from .files import Document, read_document, write_atomic, write_document
 from .fit import oversized
 from .goal import Goal, pursue
+from .hybrid_plan import hybrid_plan_to_json, read_hybrid_plan, write_hybrid_plan
 from .perfetto import trace, write_trace
 from .pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_file
+from .piper import is_hybrid_file, read_hybrid
 from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
 from .recipe_file import Peer, Recipe, RecipeCase, read_recipe
 from .registry import Format, formats, read, read_many, write
@@ -26,12 +28,16 @@ __all__ = [
     "RecipeCase",
     "exact",
     "formats",
+    "hybrid_plan_to_json",
+    "is_hybrid_file",
     "oversized",
     "plan_from_json",
     "plan_to_json",
     "pursue",
     "read",
     "read_document",
+    "read_hybrid",
+    "read_hybrid_plan",
     "read_many",
     "read_pipeline_file",
     "read_plan",
@@ -44,6 +50,7 @@ __all__ = [
     "write",
     "write_atomic",
     "write_document",
+    "write_hybrid_plan",
     "write_plan",
     "write_schemas",
     "write_split",

@@ -75,6 +75,14 @@ def is_hybrid(document: Document) -> bool:
     return {"maxDevices", "mbsInBatch", "nodes"} <= set(document.top_level)
 
 
+def is_hybrid_file(path: str | Path) -> bool:
+    """Whether a file can be read and is such a file."""
+    try:
+        return is_hybrid(read_document(path))
+    except InputError:
+        return False
+
+
 def read_hybrid(path: str | Path) -> HybridProblem:
     """Read a file; its limits are the file's own, see ``HybridProblem.with_limits``.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from milp_plan.core import Finding, InputError, PlanningProblem
 
-from . import dnn_partitioning, native, native_wire, plan_wire
+from . import dnn_partitioning, hybrid_plan, native, native_wire, piper, plan_wire
 from .defects import nearest, syntax_finding
 from .files import Document, read_document, write_document
 from .fit import oversized
@@ -122,7 +122,10 @@ def _format_of(document: Document) -> Format:
 
 def _unknown_format(document: Document) -> Finding:
     titles = "; ".join(entry.title for entry in _FORMATS)
-    if document.marker == plan_wire.MARKER:
+    if piper.is_hybrid(document):
+        found, remedy = "a problem of hybrid parallelism (Piper's format)", "use milp-plan hybrid"
+        return Finding("file", found, f"one of: {titles}", remedy)
+    if document.marker in (plan_wire.MARKER, hybrid_plan.MARKER):
         return Finding("format", "a plan file", "an instance file", "name the instance instead")
     if document.data.lstrip()[:1] in (b"{", b"["):
         wrong = syntax_finding(document.data)

@@ -1,5 +1,6 @@
 """Planners of hybrid parallelism."""
 
 from .exact import MARGIN, HybridAnswer, plan_exactly
+from .uniform import plan_uniformly, repeated_layers
 
-__all__ = ["MARGIN", "HybridAnswer", "plan_exactly"]
+__all__ = ["MARGIN", "HybridAnswer", "plan_exactly", "plan_uniformly", "repeated_layers"]

@@ -56,6 +56,8 @@ class HybridAnswer:
         Of the problem without free layers; ``None`` when there are too many.
     sweeps
         Thresholds that were tried.
+    interrupted
+        Whether Ctrl-C ended it.
     trace
         Elapsed seconds, plan's seconds and bound, whenever one of the latter changed.
     """
@@ -67,6 +69,7 @@ class HybridAnswer:
     down_sets: int | None
     sweeps: int
     elapsed_s: float
+    interrupted: bool = False
     trace: tuple[tuple[float, float, float], ...] = ()
 
     @property
@@ -193,9 +196,12 @@ def plan_exactly(
     smaller = reduction.problem
     search = _Search(smaller, time.monotonic() + time_limit_s, on_news)
     lattice = all_down_sets(smaller, MOST_DOWN_SETS)
-    complete = False
+    complete = interrupted = False
     with suppress(OutOfTimeError):
-        complete = _run(search, smaller, lattice)
+        try:
+            complete = _run(search, smaller, lattice)
+        except KeyboardInterrupt:
+            interrupted = True
     plan = None if search.best is None else reduction.restore(search.best)
     return HybridAnswer(
         plan,
@@ -205,6 +211,7 @@ def plan_exactly(
         None if lattice is None else len(lattice.sets),
         search.sweeps,
         time.monotonic() - search.started,
+        interrupted,
         tuple(search.trace),
     )
 
