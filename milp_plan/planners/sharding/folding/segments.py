@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import networkx as nx
 
@@ -73,8 +74,9 @@ def chains(graph: FactorGraph, hubs: Sequence[int]) -> list[list[Segment]]:
 
 def _parts(net: nx.Graph[int]) -> Iterable[list[frozenset[int]]]:
     """Blocks (biconnected components) of each connected part."""
-    sets: Iterable[Iterable[int]] = nx.biconnected_components(net)
-    blocks = [frozenset(block) for block in sets]
+    # the stubs of networkx say that it yields lists of sets
+    found = cast(Iterable[set[int]], nx.biconnected_components(net))
+    blocks = [frozenset(block) for block in found]
     home = {x: number for number, part in enumerate(nx.connected_components(net)) for x in part}
     parts: dict[int, list[frozenset[int]]] = {}
     for block in blocks:
