@@ -14,7 +14,6 @@ from .cases import TINY, ended, expansion, until
 
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -59,6 +58,28 @@ def suite(folder):
     return expansion(folder, f"[[{text}", files=TINY, head=head)
 
 
+def test_runs_of_a_cluster_in_this_process(tmp_path):
+    from distributed import LocalCluster
+
+    from milp_plan.run.cluster import Dask
+
+    found, store = expansion(tmp_path, files=TINY[:1]), Store(tmp_path / "store")
+    with LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as small:
+        executor = Dask(small.scheduler_address)
+        try:
+            assert executor.slots == 2
+            state = drive(found.tasks, store, executor)
+        finally:
+            executor.close()
+        worker = small.workers[0].address
+    assert (state.done, state.failed) == (2, 0)
+    assert {store.load(task.key)["worker"]["dask"] for task in found.tasks} == {worker}
+    assert not executor.news()
+
+
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     from distributed import Client
 
@@ -98,6 +119,7 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     assert table(found, store) == table(found, local)
 
 
+@pytest.mark.slow
 def test_cancelled_runs_end_on_their_worker(cluster, tmp_path):
     from milp_plan.run.cluster import Dask
 

@@ -140,6 +140,36 @@ def test_a_run_ends_with_its_starter(tmp_path):
 
 
 @pytest.mark.slow
+def test_an_interrupted_run_keeps_its_best_plan(tmp_path):
+    ready = tmp_path / "ready"
+    source = (INSTANCES.parent / "formulations" / "operator_schedule.py").read_text()
+    odd = formulation(
+        tmp_path,
+        f"{source}\n"
+        "def _wait(*_):\n"
+        "    import pathlib, time\n"
+        f"    pathlib.Path({str(ready)!r}).touch()\n"
+        "    time.sleep(600)\n"
+        "type(FORMULATION).build = _wait\n",
+    )
+    (task,) = expansion(tmp_path, "", files=("gpt-tiny-training-2xA100.json",)).tasks
+    child = Child(a_job(task, **odd))
+
+    def press():
+        if ready.exists() and not child.interrupted:
+            child.interrupt()
+        return False
+
+    answer = child.result(press)
+    assert answer["status"] == "interrupted"
+    assert answer["outcome"]["stop"] == "interrupted"
+    problem = read(INSTANCES / "gpt-tiny-training-2xA100.json")
+    verdict = verify(problem, plan_from_json(answer["plan"].encode()))
+    assert verdict.ok
+    assert verdict.value == answer["outcome"]["value"]
+
+
+@pytest.mark.slow
 def test_the_solver_of_a_killed_run_ends_as_well(tmp_path):
     (task,) = expansion(tmp_path, "", files=("transformer-4xA100.json.gz",)).tasks
     child = Child(a_job(task, time_limit_s=100))
