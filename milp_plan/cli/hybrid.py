@@ -163,7 +163,8 @@ def _limits(limits: Limits, asked: dict[str, Any]) -> Limits:
         "bandwidth_bytes_per_s": asked["bandwidth"],
         "micro_batches": asked["micro_batches"],
     }
-    switches: dict[str, Any] = {name: not asked[f"no_{name}"] for name in ("data", "tensor", "recomputation")}
+    names = ("data", "tensor", "recomputation")
+    switches: dict[str, Any] = {name: not asked[f"no_{name}"] for name in names}
     known = {name: number for name, number in given.items() if number is not None}
     return replace(limits, **known, **switches)
 
