@@ -297,3 +297,9 @@ class Session:
             if talk.done is None or ended is not None:
                 self._close()
         return report
+
+    def interrupt(self) -> None:
+        """End a solve that another thread waits for; it gets a report of a killed process."""
+        process = self._process
+        if process is not None:
+            process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,8 +239,8 @@ def _cases(
             lane=asked["lane"],
             objective=Objective(asked["objective"]),
         )
-        for case in chosen:
-            build(case)
+        for case in chosen:  # one micro-batch is enough to see whether the model can be cut
+            build(replace(case, micro_batches=1))
     except ValueError as error:
         remedy = "choose another --placement, or fewer --stages or --chunks"
         raise InputError([Finding("placement", str(error), "one that fits", remedy)]) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -120,6 +121,21 @@ class Cluster:
         if gang == 1:
             return tuple((name,) for name in self.device_names)
         return tuple(group for group in self.groups if len(group) == gang)
+
+    @cached_property
+    def _sites_of(self) -> dict[tuple[int, frozenset[str]], tuple[tuple[str, ...], ...]]:
+        return {}
+
+    def sites_of(self, gang: int, classes: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+        """Sites for this gang whose devices all belong to some of the classes."""
+        key = gang, frozenset(classes)
+        if key not in self._sites_of:
+            self._sites_of[key] = tuple(
+                site
+                for site in self.sites(gang)
+                if all(self.device(name).device_class in key[1] for name in site)
+            )
+        return self._sites_of[key]
 
     def with_memory(self, memory_bytes: dict[str, int | None]) -> Cluster:
         """Return a copy whose named devices have another memory limit."""

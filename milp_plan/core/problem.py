@@ -117,12 +117,11 @@ class PlanningProblem:
         return {operator.name: self._admissible(operator) for operator in self.graph.operators}
 
     def _admissible(self, operator: Operator) -> tuple[Placement, ...]:
-        found = []
-        for option in operator.options:
-            for site in self.cluster.sites(option.gang):
-                if all(self.cluster.device(d).device_class in option.duration_ns for d in site):
-                    found.append(Placement(option.name, site))
-        return tuple(found)
+        return tuple(
+            Placement(option.name, site)
+            for option in operator.options
+            for site in self.cluster.sites_of(option.gang, option.duration_ns)
+        )
 
     def placements(self, operator: str) -> tuple[Placement, ...]:
         """Admissible (option, devices) pairs of an operator, in option and device order."""
@@ -152,10 +151,25 @@ class PlanningProblem:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+_FIELDS: dict[type, tuple[str, ...] | None] = {}
+
+
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Names of a dataclass's fields; ``None`` for any other type."""
+    if kind not in _FIELDS:
+        named = is_dataclass(kind)
+        _FIELDS[kind] = tuple(entry.name for entry in fields(kind)) if named else None
+    return _FIELDS[kind]
+
+
 def _plain(item: Any) -> Any:
     """Nested lists that spell out an item; mapping order does not count, sequence order does."""
-    if is_dataclass(item) and not isinstance(item, type):
-        return [_plain(getattr(item, entry.name)) for entry in fields(item)]
+    kind = type(item)
+    if kind is str or kind is int or item is None:  # nearly all; the rest is slower to tell
+        return item
+    names = _field_names(kind)
+    if names is not None:
+        return [_plain(getattr(item, name)) for name in names]
     if isinstance(item, Mapping):
         return sorted([_plain(key), _plain(value)] for key, value in item.items())
     if isinstance(item, tuple | list):

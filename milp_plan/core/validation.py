@@ -171,10 +171,7 @@ def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding
         yield from _negative(f"{place} workspace_bytes", option.workspace_bytes)
         if option.gang < 1:
             yield Finding(f"{place} gang", str(option.gang), "at least 1", "correct it")
-        placeable = placeable or any(
-            all(cluster.device(d).device_class in option.duration_ns for d in site)
-            for site in cluster.sites(option.gang)
-        )
+        placeable = placeable or bool(cluster.sites_of(option.gang, option.duration_ns))
     if not placeable:
         yield Finding(
             where,
@@ -236,8 +233,7 @@ def _group_findings(graph: ComputationGraph, cluster: Cluster) -> Iterator[Findi
             sites = {
                 site
                 for option in graph.operator(name).options
-                for site in cluster.sites(option.gang)
-                if all(cluster.device(d).device_class in option.duration_ns for d in site)
+                for site in cluster.sites_of(option.gang, option.duration_ns)
             }
             common = sites if common is None else common & sites
         if not common:

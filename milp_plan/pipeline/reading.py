@@ -24,11 +24,22 @@ def shop_of(problem: PlanningProblem) -> Shop | None:
 
 
 def read_shop(problem: PlanningProblem) -> Shop | str:
-    """Read a problem as a shop of identical micro-batches, or say in words why it is not one."""
+    """Read a problem as a shop of identical micro-batches, or say in words why it is not one.
+
+    The last answer is remembered: formulations and runs ask for the same problem in turn.
+    """
+    known = _last.get("asked")
+    if known is not None and known[0] is problem:
+        return known[1]
     try:
-        return _Reader(problem).read()
+        found: Shop | str = _Reader(problem).read()
     except _NotAShop as reason:
-        return str(reason)
+        found = str(reason)
+    _last["asked"] = problem, found
+    return found
+
+
+_last: dict[str, tuple[PlanningProblem, Shop | str]] = {}
 
 
 class _NotAShop(Exception):

@@ -51,6 +51,9 @@ ATTEMPTS = (
 SEARCH_SHARE = 0.4
 """Part of the time for patterns."""
 
+EXPERT_SHARE = 0.25
+"""Part of the time after which no further expert is asked for what it repeats."""
+
 PLANNER = "periodic"
 MODELS_SHARE, UNROLL_SHARE = 0.4, 0.15
 """Parts of the time kept for models near the plan where the short shop is small, and else for
@@ -96,18 +99,18 @@ def plan_periodic(
         ``None`` where no pattern was found in time.
     """
     clock, rng, least = Clock(limit_s), Random(seed), lower_bound(shop)
-    ends = [Ends(found) for found in experts(shop)]
+    ends = [Ends(found) for found in experts(shop, clock)]
     ends += [Ends(splice(shop, pattern)) for pattern in patterns(shop, clock)]
-    best: tuple[int, list[list[int]]] | None = None
+    best: tuple[int, Plan] | None = None
 
     def report(own: Ends) -> None:
         nonlocal best
         words = own.splice.long(own.words)
         value = value_or_none(shop, words)
         if value is not None and (best is None or value < best[0]):
-            best = value, words
+            best = value, shop.plan(times(shop, words), PLANNER)
             if on_better is not None:
-                on_better(shop.plan(times(shop, words), PLANNER))
+                on_better(best[1])
 
     for own in sorted(ends, key=Ends.estimate)[:MOST_STARTS]:
         own.list_schedules(rng, QUICK, clock, least)
@@ -118,14 +121,17 @@ def plan_periodic(
     for own in sorted(ends, key=Ends.estimate)[:1]:
         own.models(rng, clock, seed, threads, least)
         report(own)
-    return None if best is None else shop.plan(times(shop, best[1]), PLANNER)
+    return None if best is None else best[1]
 
 
-def experts(shop: Shop) -> list[Splice]:
-    """Expert schedules that fit and repeat themselves; those that search patterns are left out."""
+def experts(shop: Shop, clock: Clock) -> list[Splice]:
+    """Expert schedules that fit and repeat themselves; those that search patterns are left out.
+
+    They may take :data:`EXPERT_SHARE` of the time.
+    """
     found, shops = [], Shortener(shop)
     for name, expert in WORDS.items():
-        if name not in v_search.WORDS:
+        if name not in v_search.WORDS and clock.elapsed_s < EXPERT_SHARE * clock.time_limit_s:
             for per_period in (1, 2):
                 own = steady(shops, expert, per_period)
                 if own is not None:

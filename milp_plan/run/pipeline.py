@@ -14,7 +14,7 @@ from .ledger import Ledger
 from .model import Solver, make_options
 from .offload import OffloadRun
 from .serial import plan_serial
-from .settings import Outcome, ProgressHook, Settings
+from .settings import Clock, Outcome, ProgressHook, Settings
 from .shops import ShopRun
 
 
@@ -48,6 +48,7 @@ def solve(
     InputError
         ``settings.start`` is not a valid plan of this problem, or an option does not exist.
     """
+    clock = Clock(settings.time_limit_s)
     shop, found = choose(problem, settings.formulation)
     assert found.formulation is not None
     options = make_options(found, settings.options)
@@ -56,6 +57,7 @@ def solve(
         raise UnsupportedProblemError(f"{problem.name}: {found.name} does not apply: {reason}")
     solver = Solver(found.formulation, options, settings.solver)
     run = Ledger(problem, settings, found, solver, on_progress)
+    run.clock = clock  # reading the problem counts
     try:
         _plan(run, shop)
     except KeyboardInterrupt:

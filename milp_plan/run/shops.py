@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 
 from milp_plan.api import Guide
-from milp_plan.backends import Limits, Stop
+from milp_plan.backends import Limits, Stop, highs
 from milp_plan.bounds import Bound
 from milp_plan.pipeline import Shop, Words, best_times, fits, value_of, words_of
-from milp_plan.planners.experts import WORDS
+from milp_plan.planners.experts import SEARCHES, WORDS
 from milp_plan.planners.pipelines import Overtaking, PipelineSearch, one_by_one
 
 from .host import Host
@@ -32,6 +32,9 @@ BOUND_SHARE = 0.3
 EXPERT_SHARE = 0.5
 """Part of the time limit after which no further expert is asked."""
 
+SEARCHING_SHARE = 0.2
+"""Part of the time limit after which experts that search end."""
+
 PATTERN_SHARE = 0.4
 """Part of the time left for the repeating pattern."""
 
@@ -44,8 +47,17 @@ MOST_TASKS_WHOLE = 600
 MOST_TASKS_AFRESH = 2_000
 """Tasks up to which beams start from nothing; with more they improve the best plan."""
 
+MOST_TASKS_BEAM = 20_000
+"""Tasks up to which there are beams at all: following given words costs half a second per 1000."""
+
+MOST_TASKS_NEAR = 10_000
+"""Tasks up to which neighbourhoods are searched: a model of one costs a second per 10 000."""
+
 MODEL_SHARE = 0.5
 """Part of the time left for the whole model; neighbourhoods and the search have the rest."""
+
+PATIENCE_S = 2.0
+"""Seconds to wait for the thread that is told to stop: it may be writing rows down."""
 
 TURN_S = 1.5
 """Seconds after which the two searches change turns, and news from elsewhere are looked at."""
@@ -67,10 +79,11 @@ class ShopRun:
         self.searching: PipelineSearch | None = None
         self.overtaking = Overtaking(shop, host.settings.seed)
         self.beside = host.settings.threads > 1
+        self.check_s = 0.0
 
     def stages(self) -> None:
         """All stages, until nothing is left to do or no time is left."""
-        host, limit = self.host, self.host.settings.time_limit_s
+        host = self.host
         self.ask_experts()
         if host.value is None:
             host.look_for_obstacle()
@@ -82,6 +95,15 @@ class ShopRun:
         if host.proved:
             return
         watch = _Beside(self.slots) if self.beside else None
+        try:
+            self.improve(watch)
+        finally:
+            if watch is not None:
+                watch.end(host)
+
+    def improve(self, watch: _Beside | None) -> None:
+        """Everything after the experts."""
+        host, limit = self.host, self.host.settings.time_limit_s
         per_device = max(kind.count for kind in self.shop.kinds) / self.shop.num_devices
         early = per_device >= MANY_MICRO_BATCHES
         if early:
@@ -96,19 +118,29 @@ class ShopRun:
             self.solve_whole(MODEL_SHARE)
         if host.infeasible_because is not None:
             return
-        if not host.proved:
+        if not host.proved and self.shop.num_tasks <= MOST_TASKS_NEAR:
             host.polish()
-        self.search(host.clock.left_s, watch)
-        if watch is not None:
-            watch.tell(host)
+        self.search(self.left_s, watch)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left of the time limit, less those that another plan would take to check."""
+        return max(0.0, self.host.clock.left_s - self.check_s)
 
     # -- bounds ------------------------------------------------------------------------------
 
-    def slots(self, tell: Callable[[Bound], None]) -> None:
+    def slots(self, beside: _Beside) -> None:
         """Raise the bound beside everything else; runs in a thread, the solver in a process."""
         host = self.host
-        lower = host.bound.value if host.bound else None
-        slot_bound(self.shop, host.value, host.clock.left_s, lower, on_progress=tell)
+        slot_bound(
+            self.shop,
+            host.value,
+            host.clock.left_s,
+            host.bound.value if host.bound else None,
+            on_progress=beside.news.put,
+            session=beside.session,
+            stop=beside.stopped.is_set,
+        )
 
     def bound_by_slots(self, limit_s: float) -> None:
         """Raise the bound while nothing else runs."""
@@ -128,17 +160,24 @@ class ShopRun:
 
     def take(self, words: Words, planner: str, phase: str) -> None:
         """Offer the plan of words."""
+        began = time.monotonic()
         self.host.offer(self.shop.plan(best_times(self.shop, words), planner), planner, phase)
+        self.check_s = max(self.check_s, time.monotonic() - began)
 
     def ask_experts(self) -> None:
         """Every expert that is defined here; one whose memory does not suffice has no value."""
         host = self.host
         found: dict[str, Words] = {}
+        until = None
+        if host.settings.node_limit is None:
+            until = time.monotonic() - host.clock.elapsed_s
+            until += SEARCHING_SHARE * host.settings.time_limit_s
         with host.clock.phase("baselines"):
             for name, expert in WORDS.items():
                 if found and host.clock.elapsed_s > EXPERT_SHARE * host.settings.time_limit_s:
                     break
-                words = expert(self.shop)
+                searching = SEARCHES.get(name)
+                words = searching(self.shop, until) if searching else expert(self.shop)
                 if words is None:
                     continue
                 host.baselines[name] = None
@@ -160,13 +199,13 @@ class ShopRun:
     def search(self, limit_s: float, watch: _Beside | None) -> None:
         """Two searches over words in turns, so that a bound found meanwhile can end them."""
         host = self.host
-        end = time.monotonic() + min(limit_s, host.clock.left_s)
+        end = time.monotonic() + min(limit_s, self.left_s)
         turn = 0
         while not host.proved and end - time.monotonic() > 0.05:
             seconds = min(TURN_S, end - time.monotonic())
             with host.clock.phase("search"):
-                overtake = turn % 2 == 0 and self.overtaking.elite
-                found = self.overtake(seconds) if overtake else self.beam(seconds)
+                overtake = self.overtaking.elite and (turn % 2 == 0 or not self.beams)
+                found = self.overtake(seconds) if overtake else self.beam(seconds, end)
             if not (found or self.overtaking.elite):
                 return
             if watch is not None:
@@ -186,14 +225,21 @@ class ShopRun:
         self.overtaking.run(seconds, take, lower=lower)
         return True
 
-    def beam(self, seconds: float) -> bool:
+    @property
+    def beams(self) -> bool:
+        """Whether the shop is small enough for beams."""
+        return self.shop.num_tasks <= MOST_TASKS_BEAM
+
+    def beam(self, seconds: float, end: float) -> bool:
         """Search by beams; False when not even one micro-batch fits."""
         host = self.host
         if self.searching is None:
             large = self.shop.num_tasks > MOST_TASKS_AFRESH and host.plan is not None
             start = words_of(self.shop, host.plan) if large and host.plan is not None else None
             try:
-                self.searching = PipelineSearch(self.shop, host.settings.seed, start)
+                self.searching = PipelineSearch(
+                    self.shop, host.settings.seed, start, limit_s=end - time.monotonic()
+                )
             except ValueError as reason:
                 host.say("search", str(reason))
                 return False
@@ -210,14 +256,13 @@ class ShopRun:
         """A repeating pattern with its own warm-up and cool-down."""
         host = self.host
         with host.clock.phase("pattern"):
-            plan = plan_periodic(
+            plan_periodic(
                 self.shop,
-                PATTERN_SHARE * host.clock.left_s,
+                PATTERN_SHARE * self.left_s,
                 host.settings.seed,
                 host.settings.threads,
                 lambda found: host.offer(found, "repeating pattern", "pattern"),
             )
-        host.offer(plan, "repeating pattern", "pattern")
 
     def solve_whole(self, share: float) -> None:
         """Ask the exact model of the whole problem for anything better than the best plan.
@@ -245,14 +290,39 @@ class ShopRun:
 
 
 class _Beside:
-    """Work in a thread whose bounds are told in between; its solver runs in its own process."""
+    """Work in a thread whose bounds are told in between; its solver runs in its own process.
 
-    def __init__(self, work: Callable[[Callable[[Bound], None]], None]) -> None:
+    Attributes
+    ----------
+    news
+        Bounds that were not told yet.
+    session
+        The solver's process.
+    stopped
+        Set when the work is to end.
+    """
+
+    def __init__(self, work: Callable[[_Beside], None]) -> None:
         self.news: SimpleQueue[Bound] = SimpleQueue()
-        self.thread = Thread(target=work, args=(self.news.put,), daemon=True)
+        self.session = highs.Session()
+        self.stopped = Event()
+        self.thread = Thread(target=self._run, args=(work,), daemon=True)
         self.thread.start()
+
+    def _run(self, work: Callable[[_Beside], None]) -> None:
+        with self.session:
+            work(self)
 
     def tell(self, host: Host) -> None:
         """Pass on what was found since the last time."""
         while not self.news.empty():
             host.raise_bound(self.news.get())
+
+    def end(self, host: Host) -> None:
+        """Stop the work, wait for it shortly, and pass on what it found."""
+        self.stopped.set()
+        end = time.monotonic() + PATIENCE_S
+        while self.thread.is_alive() and time.monotonic() < end:
+            self.session.interrupt()  # again, in case that a solve had only just begun
+            self.thread.join(PATIENCE_S / 10)
+        self.tell(host)

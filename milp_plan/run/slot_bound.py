@@ -117,6 +117,7 @@ def slot_bound(
     finest: int | None = None,
     on_progress: Progress | None = None,
     session: highs.Session | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> SlotBound:
     """Raise the bound of a shop's makespan or span.
 
@@ -140,6 +141,8 @@ def slot_bound(
     session
         A solver process to use; by default one is started for this bound. Many bounds in a row
         are faster with one session.
+    stop
+        Asked between two solves; ends the search.
 
     Returns
     -------
@@ -154,6 +157,7 @@ def slot_bound(
             threads=threads,
             on_progress=on_progress,
             session=session or stack.enter_context(highs.Session()),
+            stop=stop,
         )
         return search.run(lower, finest)
 
@@ -187,10 +191,11 @@ class _Search:
         threads: int,
         on_progress: Progress | None,
         session: highs.Session,
+        stop: Callable[[], bool],
     ) -> None:
         self.shop, self.upper, self.threads = shop, upper, threads
         self.began = time.perf_counter()
-        self.limit_s = limit_s
+        self.limit_s, self.stop = limit_s, stop
         self.on_progress, self.session = on_progress, session
         self.grain = finest_step(shop)
         self.probes: list[Probe] = []
@@ -225,7 +230,9 @@ class _Search:
         return SlotBound(self.best, tuple(self.probes), time.perf_counter() - self.began)
 
     def over(self) -> bool:
-        return self.left() <= 0.05 or (self.upper is not None and self.best.value >= self.upper)
+        if self.stop() or self.left() <= 0.05:
+            return True
+        return self.upper is not None and self.best.value >= self.upper
 
     def steps(self, lines: list[_Line], finest: int) -> list[int]:
         """Distances of points, coarse ones first, multiples of the grain."""
@@ -313,7 +320,7 @@ class _Search:
         began = time.perf_counter()
         rows = self.rows(line, horizon, step)
         model = rows.model()
-        if self.left() <= 0.05:
+        if self.left() <= 0.05 or self.stop():
             return None
         scaled, factors = _scaled(model, step)
         report = self.session.solve(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from fractions import Fraction
 
 import pytest
 
 from milp_plan.backends import Stop
+from milp_plan.bounds import Bound
 from milp_plan.check import verify
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.pipeline import Case, Model, build, shop_of
-from milp_plan.run import Settings, solve
+from milp_plan.pipeline import Case, Model, best_times, build, fits, shop_of, value_of
+from milp_plan.planners.experts import SEARCHES, WORDS
+from milp_plan.run import Settings, shops, solve
+from milp_plan.run.slot_bound import slot_bound
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
 
@@ -111,3 +116,74 @@ def test_a_switch_that_leaves_out_plans_proves_nothing() -> None:
     assert mirrored.bound is not None
     assert mirrored.bound <= whole.value  # type: ignore[operator]
     assert mirrored.bound_name != "pipeline_order"
+
+
+# -- what runs beside, and what ends in time -----------------------------------------------------
+
+
+class _Listener:
+    """As much of a host as a thread beside it needs."""
+
+    def __init__(self) -> None:
+        self.heard: list[Bound] = []
+
+    def raise_bound(self, bound: Bound) -> None:
+        self.heard.append(bound)
+
+
+def test_the_thread_beside_ends_when_it_is_told_to() -> None:
+    bound, began = Bound("told", 7, "in time"), threading.Event()
+
+    def work(beside: shops._Beside) -> None:
+        beside.news.put(bound)
+        began.set()
+        beside.stopped.wait(60)
+
+    host = _Listener()
+    beside = shops._Beside(work)
+    assert began.wait(60)
+    beside.end(host)  # type: ignore[arg-type]
+    assert not beside.thread.is_alive()
+    assert host.heard == [bound]
+
+
+def test_a_solve_beside_is_interrupted_when_the_run_is_proved() -> None:
+    """The bound's linear programs would take far longer than the plan."""
+    threads = threading.active_count()
+    problem = case("v", 4, 12, 4, (10, 12, 7), 1)
+    shop = shop_of(problem)
+    assert shop is not None
+    left: list[object] = []
+
+    def work(beside: shops._Beside) -> None:
+        stop = beside.stopped.is_set
+        left.append(slot_bound(shop, None, 600.0, session=beside.session, stop=stop))
+
+    beside = shops._Beside(work)
+    while beside.session._process is None:
+        time.sleep(0.01)
+    beside.end(_Listener())  # type: ignore[arg-type]
+    assert not beside.thread.is_alive()
+    assert threading.active_count() == threads
+    assert len(left) == 1
+
+
+def test_a_run_of_two_threads_leaves_none_behind() -> None:
+    threads = threading.active_count()
+    outcome = solve(case("line", 4, 8, 4, (3, 5, 2), 1), Settings(time_limit_s=4, threads=2))
+    assert outcome.plan is not None
+    assert threading.active_count() == threads
+
+
+def test_experts_that_search_end_when_they_are_told_to() -> None:
+    problem = case("v", 4, 12, 3, (10, 12, 7), 1)
+    shop = shop_of(problem)
+    assert shop is not None
+    assert set(SEARCHES) < set(WORDS)
+    for search in SEARCHES.values():
+        hasty, patient = search(shop, time.monotonic()), search(shop, None)
+        assert hasty is not None
+        assert patient is not None
+        values = [value_of(shop, best_times(shop, words)) for words in (hasty, patient)]
+        assert values[1] <= values[0]
+        assert fits(shop, hasty)

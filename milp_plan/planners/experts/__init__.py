@@ -21,10 +21,13 @@ WORDS: dict[str, Expert] = {
 }
 """Name -> words of the schedule, ``None`` where it is not defined; limits are not looked at."""
 
+SEARCHES = v_search.SEARCHES
+"""Those of them that can be told when to end."""
+
 EXPERTS: dict[str, Planner] = {
     **{name: planner_of(name, expert) for name, expert in WORDS.items()},
     "offload": offload,
 }
 """Name -> planner."""
 
-__all__ = ["EXPERTS", "WORDS", "Expert", "offload", "overlapped_dualpipe", "planner_of"]
+__all__ = ["EXPERTS", "SEARCHES", "WORDS", "Expert", "offload", "overlapped_dualpipe", "planner_of"]

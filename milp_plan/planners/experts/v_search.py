@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, product
+from time import monotonic
 
 from milp_plan.pipeline import Shop, Words, fits, times, value_of
 
@@ -19,12 +20,13 @@ _EFFORT = 4_000
 _LEAST, _MOST = 2, 60
 
 
-def v_auto_words(shop: Shop) -> Words | None:
+def v_auto_words(shop: Shop, until: float | None = None) -> Words | None:
     """Best V schedule that keeps the memory limits: ZB-V, V-Half, V-Min or another block.
 
     Blocks go down and up the V by 1 to 3 slots per device in each of the four legs, and wait 1 to
     6 slots where a leg turns. Those that the limits admit are ranked by an estimate with real
-    times, and the best are made schedules; the number tried falls with the size of the pipeline.
+    times, and the best are made schedules; the number tried falls with the size of the pipeline,
+    and none is begun after ``until`` (``time.monotonic``) where something fits.
 
     Source: Qi et al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, section
     3 (uniform offsets, search over building blocks); estimate and search are ours.
@@ -34,6 +36,8 @@ def v_auto_words(shop: Shop) -> Words | None:
         return None
     best: tuple[int, Words] | None = None
     for words in _candidates(shop, layout):
+        if best is not None and until is not None and monotonic() >= until:
+            break
         if fits(shop, words):
             value = value_of(shop, times(shop, words))
             if best is None or value < best[0]:
@@ -165,6 +169,9 @@ def _estimate(
     waiting = ends[0][3] * period / PERIOD
     return period * (layout.counts[0] - 1) + max(waiting, clock[0][3][1])
 
+
+SEARCHES = {"v_auto": v_auto_words}
+"""Experts that search for a while, and can be told when to end."""
 
 WORDS: dict[str, Expert] = {
     "zb_v": zb_v_words,

@@ -64,10 +64,11 @@ class Beam:
             found[self.arrays.machine[k]].append(k)
         return self.arrays.unfold(found)
 
-    def follow(self, words: Words) -> Found | None:
+    def follow(self, words: Words, stop: Callable[[], bool] = lambda: False) -> Found | None:
         """Schedule of given words, with its stations; None where the beam could not make it.
 
-        The words must be the shop's, and mirrored where half of it is searched.
+        The words must be the shop's, and mirrored where half of it is searched. ``stop`` ends it
+        early, with None.
         """
         arrays, tables = self.arrays, self.tables
         folded = arrays.fold(words)
@@ -89,7 +90,7 @@ class Beam:
             if level in self.stations:
                 passed[level] = states
             one = np.array([kind])
-            if states.start[0, kind] >= tables.far:
+            if states.start[0, kind] >= tables.far or (level % 100 == 99 and stop()):
                 return None
             clock = (states.start + tables.duration).min(1)
             children = _Children(tables, self.code, states, parent=zero, kind=one, clock=clock)

@@ -92,6 +92,8 @@ class PipelineSearch:
         micro-batch runs after the other.
     lower
         A proved bound: the search ends when it is met.
+    limit_s
+        Seconds in which to follow ``start_words``; what is not done by then is left out.
 
     Raises
     ------
@@ -105,7 +107,9 @@ class PipelineSearch:
         seed: int,
         start_words: Words | None = None,
         lower: int | None = None,
+        limit_s: float | None = None,
     ) -> None:
+        end = None if limit_s is None else monotonic() + limit_s
         self.shop = shop
         self.rng = np.random.default_rng(seed)
         half = halved(shop)
@@ -120,7 +124,7 @@ class PipelineSearch:
         self.done = 0
         if start_words is not None:
             for pool in self.pools:
-                found = pool.beam.follow(self.words)
+                found = pool.beam.follow(self.words, lambda: end is not None and monotonic() >= end)
                 if found is not None:
                     self.keep(pool, found, PROVEN[0], None)
 
@@ -264,7 +268,7 @@ class PipelineSearch:
                 if judged < best:
                     best, choice = judged, (words, tunings[found.group])
         if choice is not None:
-            made = beam.follow(choice[0])
+            made = beam.follow(choice[0], late)
             if made is not None:
                 self.keep(pool, made, choice[1], None)
 
