@@ -10,6 +10,7 @@ net n, a set of classes joined by a value, with a root r(n) and other members m;
 ``memory``       sum_c size[c] place[c,d] <= memory of d
 ``busy``         sum_c work[q,c,d] place[c,d] + sum_n cost[n] (enter + leave)[n,d] <= top[q]
 ``conflict``     place[a,d] + place[b,d] <= 1                    payers d; see the guide's cutoff
+``join``         place[a,d] = place[b,d]                 groups of classes that may as well
 ``anchor``       the r-th class of an order is on a host or on one of the first r payers
 ===============  ================================================================================
 
@@ -39,6 +40,7 @@ from milp_plan.api import (
     Scale,
     SerialGraph,
     Values,
+    colocated,
     conflicts_below,
     read_serial,
 )
@@ -57,6 +59,7 @@ class Options:
     anchor: Literal["auto", "yes", "no"] = field(
         default="auto", metadata={"help": "number the payers by the heaviest classes on them"}
     )
+    join: bool = field(default=True, metadata={"help": "classes that may share a device share it"})
     conflicts: bool = field(
         default=True, metadata={"help": "rows for classes that no payer can hold together"}
     )
@@ -146,6 +149,8 @@ class _Builder:
         self.passes = (0, 1) if self.apart else (0,)
         self.nets = self.merged()
         self.order = self.anchors()
+        known = guide.cutoff is not None and options.join
+        self.groups = colocated(graph, guide.cutoff) if known else ()
 
     def merged(self) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
         """Members and cost per pass of nets; those of the same members are one."""
@@ -192,6 +197,7 @@ class _Builder:
         self.memory()
         self.busy()
         self.conflict()
+        self.join()
         self.anchor()
         self.m.objective = pyo.Objective(expr=pyo.quicksum(self.m.top.values()))
         return self.m
@@ -301,6 +307,17 @@ class _Builder:
                 if (number, d) in m.place:
                     m.place[number, d].setub(0)
 
+    def join(self) -> None:
+        """Groups that may share a device without loss do, where a plan's value is known."""
+        m = self.m
+        m.join = pyo.ConstraintList()
+        for first, *others in self.groups:
+            for other in others:
+                for d in range(self.payers + self.hosts):
+                    row = self.at(first, d) - self.at(other, d)
+                    if not isinstance(row, int):
+                        m.join.add(row == 0)
+
     def anchor(self) -> None:
         """The r-th class of the order is on one of the first r payers, if it is on one at all."""
         for rank, number in enumerate(self.order):
@@ -310,7 +327,11 @@ class _Builder:
     # -- start -------------------------------------------------------------------------------
 
     def encode(self, places: list[int]) -> Values | None:
-        """Values of every column; payers are renumbered as the anchors want it."""
+        """Values of every column; groups are joined, payers numbered as the anchors want it."""
+        places = list(places)
+        for first, *others in self.groups:
+            for other in others:
+                places[other] = places[first]
         renamed: dict[int, int] = {}
         for number in [*self.order, *range(len(places))]:
             if places[number] < self.payers:

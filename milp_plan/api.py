@@ -108,6 +108,7 @@ from milp_plan.pipeline import (
 from milp_plan.pipeline.frames import whole
 from milp_plan.serial import OperatorTables, SerialGraph, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
+from milp_plan.serial.colocation import colocated
 from milp_plan.serial.order import ChainGraph, chain_graph
 from milp_plan.serial.windows import capacity, most_within
 
@@ -176,6 +177,7 @@ __all__ = [
     "chain_graph",
     "chain_windows",
     "choose",
+    "colocated",
     "common_tick",
     "conflicts_below",
     "decided_words",

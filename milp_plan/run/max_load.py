@@ -7,8 +7,11 @@ the bound is met or the time is up. Every plan goes through the checker.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from threading import Thread
+from types import TracebackType
 
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
@@ -22,8 +25,11 @@ from .host import Host
 BOUND_SHARE = 0.1
 """Part of the time limit for bounds by cuts."""
 
-FIRST_SHARE, MODEL_SHARE = 0.25, 0.6
+FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 """Parts of the time limit for the first search, and of the time then left for the whole model."""
+
+PATIENCE = 24
+"""Rounds without a better plan that end the first search."""
 
 REPEATABLE_ROUNDS = 12
 """Rounds of annealing where nothing may depend on the clock."""
@@ -50,15 +56,13 @@ class MaxLoadRun:
             host.settings.time_limit_s,
         )
         threads = 1 if self.repeatable else max(1, host.settings.threads)
+        self.taken = float("inf")
         self.searches = [SerialAnnealing(graph, host.settings.seed + n) for n in range(threads)]
 
     def stages(self) -> None:
         """All stages, until nothing is left to do or no time is left."""
         host = self.host
-        with host.clock.phase("bounds"):
-            deadline = Deadline(None if self.repeatable else BOUND_SHARE * self.limit_s)
-            for bound in serial_bounds(self.graph, deadline):
-                host.raise_bound(bound)
+        self.find_bounds()
         self.find_baselines()
         if host.value is None:
             host.look_for_obstacle()
@@ -66,12 +70,24 @@ class MaxLoadRun:
             return
         if self.repeatable:
             self.anneal_rounds(REPEATABLE_ROUNDS)
+            self.find_bounds()
             self.solve_whole(1.0)
             return
-        self.anneal(FIRST_SHARE * self.limit_s)
-        self.solve_whole(MODEL_SHARE)
+        self.find_bounds()
+        self.anneal(FIRST_SHARE * self.limit_s, PATIENCE)
+        if not host.proved:
+            self.find_bounds()
+        self.solve_whole(1.0 if self.idle > PATIENCE else MODEL_SHARE)
         if host.infeasible_because is None and host.stop is not Stop.INTERRUPTED:
             self.anneal(host.clock.left_s)
+
+    def find_bounds(self) -> None:
+        """Bounds by cuts; those that look at slow classes know the best plan."""
+        host = self.host
+        with host.clock.phase("bounds"):
+            deadline = Deadline(None if self.repeatable else BOUND_SHARE * self.limit_s)
+            for bound in serial_bounds(self.graph, deadline, host.value):
+                host.raise_bound(bound)
 
     # -- plans -------------------------------------------------------------------------------
 
@@ -105,19 +121,33 @@ class MaxLoadRun:
                 search.step()
         self.take(search, "annealing", "anneal")
 
-    def anneal(self, limit_s: float) -> None:
-        """Cool again and again in all threads."""
+    def anneal(self, limit_s: float, patience: float = float("inf")) -> None:
+        """Cool again and again in all threads; enough after so many rounds without a better one."""
         host = self.host
         end = time.monotonic() + min(limit_s, host.clock.left_s)
+        turn_s = 0.1
         self.share()
-        with ThreadPoolExecutor(len(self.searches)) as pool:
-            while not host.proved and end - time.monotonic() > 0.05:
-                until = min(end, time.monotonic() + TURN_S)
-                with host.clock.phase("anneal"):
-                    list(pool.map(SerialAnnealing.run, self.searches, [until] * len(self.searches)))
-                for search in self.searches:
-                    self.take(search, "annealing", "anneal")
-                self.share()
+        while not host.proved and end - time.monotonic() > 0.05:
+            if self.idle > patience:
+                return
+            until = min(end, time.monotonic() + turn_s)
+            turn_s = min(TURN_S, 2.0 * turn_s)
+            with host.clock.phase("anneal"), _Beside(self.searches, until):
+                pass
+            self.collect()
+
+    @property
+    def idle(self) -> int:
+        """Rounds of each search since one of them found something better."""
+        return min(search.rounds - search.lucky for search in self.searches)
+
+    def collect(self) -> None:
+        """Take what the searches found, and give it to all of them."""
+        for search in self.searches:
+            if search.value < self.taken:
+                self.taken = search.value
+                self.take(search, "annealing", "anneal")
+        self.share()
 
     # -- the model ---------------------------------------------------------------------------
 
@@ -142,7 +172,40 @@ class MaxLoadRun:
                 threads=settings.threads,
             )
             guide = Guide(cutoff, host.bound.value if host.bound else None)
-            answer = host.solver.run(host.problem, guide, limits, host.clock)
+            beside = self.searches[1:] if self.idle <= PATIENCE else []
+            limits = dataclasses.replace(limits, threads=max(1, settings.threads - len(beside)))
+            with _Beside(beside, end):
+                answer = host.solver.run(host.problem, guide, limits, host.clock)
+                for search in beside:
+                    search.stopped = True
+            self.collect()
             host.use_answer(answer, cutoff)
             if answer.value is None or answer.report.stop is not Stop.PROVED:
                 return
+
+
+class _Beside:
+    """Searches that run in threads while something else happens; left when they are done."""
+
+    def __init__(self, searches: Sequence[SerialAnnealing], until: float) -> None:
+        self.searches = searches
+        self.threads = [Thread(target=s.run, args=(until,), daemon=True) for s in searches]
+
+    def __enter__(self) -> None:
+        for search in self.searches:
+            search.stopped = False
+        for thread in self.threads:
+            thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for thread in self.threads if kind is None else ():  # an interruption waits for none
+                thread.join()
+        finally:
+            for search in self.searches:
+                search.stopped = True

@@ -10,7 +10,7 @@ Tarnawski et al. 2020), and the best plan so far.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -20,7 +20,7 @@ from milp_plan.serial import SerialGraph
 
 from .moves import Heat, Ints, State, Tables, anneal, best_cuts, fill
 
-FIRST_STEPS, MOST_STEPS = 100_000, 8_000_000
+FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
 """Steps of the first and the longest cooling."""
 
 ORDERS = 24
@@ -29,14 +29,14 @@ ORDERS = 24
 LONGEST_SPAN = 3
 """Longest stretch that moves at once, in parts of an even share of a device."""
 
-COLD = 0.0001
+COLD = 0.00002
 """Last temperature, in parts of an even share of the work."""
 
-POWERS = (6.0, 80.0)
+POWERS = (3.0, 80.0)
 """First and last power of the energy."""
 
-HEATS = (0.03, 0.003, 0.1, 0.3)
-"""First temperatures of successive rounds, in parts of an even share of the work."""
+HEATS = ((0.0, 1.0), (0.03, 0.0), (0.0, 0.4), (0.003, 0.0), (0.0, 3.0), (0.1, 0.0))
+"""First temperatures of successive rounds: parts of an even share, plus parts of a mean net."""
 
 NOISE = 0.7
 """Spread of the logarithm of net costs in random clusterings."""
@@ -104,6 +104,8 @@ class SerialAnnealing:
         Device of each class; ``None`` until a plan is found.
     value
         Its largest load, in floating-point units of ``SerialGraph.scale``.
+    rounds, lucky
+        Rounds so far, and how many of them it took to find the best.
     """
 
     def __init__(self, graph: SerialGraph, seed: int = 0) -> None:
@@ -122,8 +124,10 @@ class SerialAnnealing:
             total = float(self.tables.work[:, side].sum())
             rates += many / total if 0.0 < total < np.inf else 0.0
         self.level = 1.0 / rates if rates else 1.0
-        self.steps = FIRST_STEPS
-        self.rounds = 0
+        costs = self.tables.cost
+        self.mean = float(costs.mean()) if len(costs) else 0.01 * self.level
+        self.steps, self.stopped = min(FIRST_STEPS, 300 * len(graph)), False
+        self.rounds = self.lucky = 0
 
     # -- starts ------------------------------------------------------------------------------
 
@@ -140,6 +144,7 @@ class SerialAnnealing:
         value = self.load(places)
         if value < self.value:
             self.value, self.best = value, np.array(places, dtype=np.int64)
+            self.lucky = self.rounds
             return True
         return False
 
@@ -246,7 +251,7 @@ class SerialAnnealing:
         Parameters
         ----------
         hot
-            First temperature in parts of an even share of the work.
+            First temperature, in units of time.
         """
         start = np.zeros(len(self.graph), dtype=np.int64)
         if afresh or self.best is None:
@@ -263,24 +268,29 @@ class SerialAnnealing:
         best = start.copy()
         value = self.value
         seed = self.rng.randrange(2**31)
-        heat = Heat(steps, hot * self.level, COLD * self.level, *POWERS, seed)
+        cold = COLD * self.level
+        heat = Heat(steps, max(hot, 2.0 * cold), cold, *POWERS, seed)
         line, spans = self.clustering()
         found = anneal(self.tables, self.state, best, value, line, spans, heat)
         self.rounds += 1
         return found < self.value and self.offer(best.tolist())
 
     def step(self) -> bool:
-        """One round of the usual sequence: cool and hot, from the best and from new orders."""
+        """One round of the usual sequence: cool and hot, from new orders and from the best."""
         turn = self.rounds
         if turn % len(HEATS) == len(HEATS) - 1:
             self.steps = min(2 * self.steps, MOST_STEPS)
-        return self.round(self.steps, HEATS[turn % len(HEATS)], afresh=turn % 2 == 1)
+        share, nets = HEATS[turn % len(HEATS)]
+        return self.round(self.steps, share * self.level + nets * self.mean, afresh=turn % 4 != 2)
 
-    def run(self, until: float, on_better: Callable[[float], None] | None = None) -> None:
-        """Rounds until a point in monotonic time; a round is at least begun."""
+    def run(self, until: float) -> None:
+        """Rounds until a point in monotonic time, or until ``stopped`` is set; one at least.
+
+        A round that would take longer than what is left is not begun.
+        """
         while True:
-            began = time.monotonic()
-            if self.step() and on_better is not None:
-                on_better(self.value)
-            if time.monotonic() + (time.monotonic() - began) > until:
+            began, steps = time.monotonic(), self.steps
+            self.step()
+            now = time.monotonic()
+            if self.stopped or now + (now - began) * self.steps / steps > until:
                 return
