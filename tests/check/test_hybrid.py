@@ -1,0 +1,123 @@
+"""Every rule of hybrid parallelism, and a plan that breaks it."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from milp_plan.check.hybrid import verify_hybrid
+from milp_plan.hybrid import (
+    Choice,
+    Configuration,
+    Flow,
+    HybridPlan,
+    HybridProblem,
+    Layer,
+    Limits,
+    Stage,
+)
+
+
+def configuration(name, seconds, **more):
+    amounts = {"parameter_bytes": 6, "flight_bytes": 5, "fixed_bytes": 2} | more
+    extra = {k: v for k, v in amounts.items() if not isinstance(v, int)}
+    sizes = {k: Fraction(v) for k, v in amounts.items() if isinstance(v, int)}
+    return Configuration(name, Fraction(seconds), **sizes, **extra)
+
+
+def problem(**limits):
+    first = Layer(
+        "first",
+        {
+            1: (
+                configuration("plain", 6, send_bytes={"second": Fraction(1)}),
+                configuration("again", 8, flight_bytes=1, recomputes=True),
+            ),
+            2: (configuration("halved", 4),),
+        },
+    )
+    more = {"receive_bytes": {"first": Fraction(3)}}
+    second = Layer("second", {1: (configuration("plain", 2, **more),)})
+    flows = (Flow("first", "second", Fraction(7)),)
+    base = Limits(4, Fraction(20), Fraction(2), 6)
+    return HybridProblem("pair", (first, second), flows, replace(base, **limits))
+
+
+def stage(data, tensor, *choices):
+    return Stage(tuple(Choice(*choice) for choice in choices), data, tensor)
+
+
+FIRST, SECOND = ("first", "plain"), ("second", "plain")
+GOOD = HybridPlan("pair", (stage(2, 1, FIRST), stage(1, 1, SECOND)))
+
+
+def test_value_by_hand():
+    verdict = verify_hybrid(problem(), GOOD)
+    assert verdict.ok
+    scale = problem().units.time_scale
+    # stage 0: (6 + (2 (7 + 1) + 4 (2 - 1) 6 / 6) / 2) / 2; stage 1: 2 + 2 (7 + 3) / 2
+    assert Fraction(verdict.components["seconds 0"], scale) == 8
+    assert Fraction(verdict.components["seconds 1"], scale) == 12
+    assert (verdict.objective, Fraction(verdict.value, scale)) == ("time_per_sample", 12)
+    # 3 micro-batches later or here, shared by 2 replicas: 2 in flight
+    assert (verdict.components["in flight 0"], verdict.components["memory 0"]) == (2, 12)
+    assert (verdict.components["in flight 1"], verdict.components["memory 1"]) == (1, 7)
+    assert verdict.components["devices"] == 3
+    together = HybridPlan("pair", (stage(3, 1, FIRST, SECOND),))
+    value = verify_hybrid(problem(), together).value
+    assert Fraction(value, scale) == (8 + Fraction(4 * 2 * 12, 6 * 2)) / 3
+    assert verify_hybrid(problem(), GOOD.claimed(problem(), verdict.value)).ok
+
+
+BROKEN = {
+    "order": (GOOD.stages[::-1], {}),
+    "assignment": ((stage(1, 1, FIRST),), {}),
+    "assignment twice": ((stage(1, 1, FIRST, FIRST), stage(1, 1, SECOND)), {}),
+    "assignment empty": ((stage(1, 1), *GOOD.stages), {}),
+    "identity": ((stage(1, 1, FIRST, SECOND, ("third", "plain")),), {}),
+    "configuration": ((stage(1, 1, ("first", "halved"), SECOND),), {}),
+    "configuration degree": ((stage(1, 2, ("first", "halved"), SECOND),), {}),
+    "degrees": ((stage(4, 1, FIRST, SECOND),), {}),
+    "degrees zero": ((stage(0, 1, FIRST, SECOND),), {}),
+    "devices": ((stage(2, 2, ("first", "halved")), stage(1, 1, SECOND)), {}),
+    "micro-batches": ((stage(2, 1, FIRST), stage(1, 1, SECOND)), {"micro_batches": 2}),
+    "memory": (GOOD.stages, {"memory_bytes": Fraction(23, 2)}),
+    "switches data": (GOOD.stages, {"data": False}),
+    "switches tensor": ((stage(1, 2, ("first", "halved")), stage(1, 1, SECOND)), {"tensor": False}),
+    "switches recomputation": (
+        (stage(1, 1, ("first", "again"), SECOND),),
+        {"recomputation": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_rule_bites_and_nothing_else(case):
+    stages, limits = BROKEN[case]
+    verdict = verify_hybrid(problem(**limits), HybridPlan("pair", stages))
+    assert {violation.rule for violation in verdict.violations} == {case.split()[0]}
+
+
+@pytest.mark.parametrize("case", ["devices", "micro-batches", "memory", "switches tensor"])
+def test_without_the_limit_it_is_valid(case):
+    stages, limits = BROKEN[case]
+    wide = {"devices": 5} if case == "devices" else {}
+    assert limits or wide
+    assert verify_hybrid(problem(**wide), HybridPlan("pair", stages)).ok
+
+
+def test_wrong_claims():
+    verdict = verify_hybrid(problem(), GOOD)
+    limits = replace(problem().limits, devices=9)
+    for plan, rule in (
+        (replace(GOOD, problem="other"), "identity"),
+        (replace(GOOD, fingerprint="0" * 64), "identity"),
+        (replace(GOOD, limits=limits), "identity"),
+        (replace(GOOD, value=verdict.value + 1), "claim"),
+    ):
+        found = verify_hybrid(problem(), plan)
+        assert [violation.rule for violation in found.violations] == [rule]
+    broken = HybridPlan("pair", (stage(1, 1, FIRST),), value=3)
+    rules = {violation.rule for violation in verify_hybrid(problem(), broken).violations}
+    assert rules == {"assignment", "claim"}
+    assert verify_hybrid(problem(), HybridPlan("pair", ())).value is None

@@ -1,0 +1,110 @@
+"""``hybrid``, and ``check`` on its plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli.exits import Exit
+from tests.io.samples import store
+from tests.io.test_piper import way
+
+from .cases import call
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    amounts = {"memoryUsageA": 10.0, "memoryUsageB": 1.0}
+    names = ("a", "b", "c")
+    nodes = [
+        {
+            "id": i,
+            "name": name,
+            "TMPCs": {
+                "1": [
+                    way(timePerSample=1.0, parameterSize=0.0, **amounts),
+                    way("activation recomp", timePerSample=1.5, memoryUsageA=1.0),
+                ]
+            },
+        }
+        for i, name in enumerate(names)
+    ]
+    edges = [{"sourceId": i, "destId": i + 1, "communicationCost": 0.0} for i in range(2)]
+    document = {"maxDevices": 3, "maxMemoryPerDevice": 100.0, "bandwidth": 1.0, "mbsInBatch": 6}
+    return store(tmp_path, document | {"nodes": nodes, "edges": edges}, "three.json")
+
+
+def test_plan_is_made_checked_and_written(instance: Path, tmp_path: Path) -> None:
+    runs, plan = tmp_path / "runs", tmp_path / "plan.json"
+    result = call("hybrid", instance, "--record-folder", runs, "--plan-output", plan)
+    assert result.exit_code == Exit.DONE
+    assert "three: 1 (s) per sample, proved optimal" in result.stdout
+    assert "3 devices of 100 B" in result.stdout
+    assert "incumbent" in result.stderr
+    records = sorted(path.name for path in runs.iterdir())
+    assert len(records) == 2
+    record = json.loads((runs / records[0]).read_text())
+    assert (record["proved"], record["verdict"], record["stop"]) == (True, "ok", "proved")
+    assert record["value"] == record["units"]["time_scale"]
+    checked = call("check", instance, plan)
+    assert checked.exit_code == Exit.DONE
+    assert "three: valid, 1 (s) per sample" in checked.stdout
+    assert call("table", "--record-folder", runs).exit_code == Exit.DONE
+
+
+def test_json_and_limits(instance: Path, tmp_path: Path) -> None:
+    limits = ["--devices", "1", "--memory", "0.03kB", "--samples", "4", "--bandwidth", "2B/s"]
+    asked = ["--json", "--quiet", "--record-folder", tmp_path / "runs", "--no-baseline"]
+    result = call("hybrid", instance, *limits, *asked)
+    assert (result.exit_code, result.stderr) == (Exit.DONE, "")
+    told = json.loads(result.stdout)
+    assert told["value"] == 3.5 * told["units"]["time_scale"]  # one layer of three recomputes
+    assert told["limits"]["memory_bytes"] == 30
+    assert (told["limits"]["micro_batches"], told["best_baseline"]) == (4, None)
+    assert call("check", instance, told["plan_file"]).exit_code == Exit.DONE  # its own limits
+    switched = call("hybrid", instance, *limits, *asked, "--no-recomputation")
+    assert switched.exit_code == Exit.INFEASIBLE
+    assert json.loads(switched.stdout)["infeasible_because"]
+
+
+def test_infeasible_and_no_plan_in_words(instance: Path, tmp_path: Path) -> None:
+    runs = ["--record-folder", tmp_path / "runs"]
+    result = call("hybrid", instance, "--memory", "1B", *runs)
+    assert result.exit_code == Exit.INFEASIBLE
+    assert "three: no plan exists" in result.stdout
+    late = call("hybrid", instance, "--time-limit", "1e-9", *runs)
+    assert late.exit_code == Exit.NO_PLAN
+    assert "three: no plan found" in late.stdout
+
+
+def test_broken_plan_fails_the_check(instance: Path, tmp_path: Path) -> None:
+    plan = {
+        "format": "milp-plan-hybrid-plan",
+        "version": 1,
+        "problem": "three",
+        "stages": [{"data": 4, "tensor": 1, "layers": [["a", "vanilla"], ["b", "vanilla"]]}],
+    }
+    path = store(tmp_path, plan, "plan.json")
+    result = call("check", instance, path)
+    assert result.exit_code == Exit.NOT_VALID
+    assert "three: not valid, 3 violations" in result.stdout
+    told = json.loads(call("check", instance, path, "--json").stdout)
+    assert {entry["rule"] for entry in told["violations"]} == {"degrees", "devices", "assignment"}
+    other = store(tmp_path, plan | {"problem": "four"}, "other.json")
+    assert call("check", instance, other).exit_code == Exit.BAD_INPUT
+
+
+def test_wrong_use(instance: Path, tmp_path: Path) -> None:
+    for arguments, code in (
+        (["hybrid", instance, "--memory", "8 apples"], Exit.USAGE),
+        (["hybrid", instance, "--bandwidth", "1/0"], Exit.USAGE),
+        (["hybrid", instance, "--plan-output", tmp_path / "none" / "plan.json"], Exit.USAGE),
+        (["hybrid", tmp_path / "none.json"], Exit.BAD_INPUT),
+        (["solve", instance, "--record-folder", tmp_path], Exit.BAD_INPUT),
+    ):
+        where = ["--record-folder", tmp_path / "runs"] if arguments[0] == "hybrid" else []
+        result = call(*arguments, *where)
+        assert result.exit_code == code, result.stderr
+    assert "use milp-plan hybrid" in result.stderr

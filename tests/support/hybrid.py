@@ -1,0 +1,128 @@
+"""Small problems of hybrid parallelism, and their best plans by enumeration through the checker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise, product
+
+from milp_plan.check.hybrid import verify_hybrid
+from milp_plan.hybrid import (
+    Choice,
+    Configuration,
+    Flow,
+    HybridPlan,
+    HybridProblem,
+    Layer,
+    Limits,
+    Stage,
+)
+
+
+def chain(*seconds: int, **limits: object) -> HybridProblem:
+    """Layers a, b, c, ... in a row: plain or, in twice the time, without memory in flight."""
+    names = [chr(ord("a") + i) for i in range(len(seconds))]
+    layers = tuple(
+        Layer(
+            name,
+            {
+                1: (
+                    Configuration("plain", Fraction(s), Fraction(0), Fraction(4), Fraction(1)),
+                    Configuration(
+                        "again", Fraction(2 * s), Fraction(0), Fraction(0), Fraction(1), True
+                    ),
+                )
+            },
+        )
+        for name, s in zip(names, seconds, strict=True)
+    )
+    flows = tuple(Flow(a, b, Fraction(0)) for a, b in pairwise(names))
+    base = Limits(4, Fraction(100), Fraction(1), 4)
+    return HybridProblem("chain", layers, flows, replace(base, **limits))  # type: ignore[arg-type]
+
+
+def random_problem(seed: int, layers: int = 4) -> HybridProblem:
+    """A problem with several degrees, configurations, weights and flows; often tight."""
+    pick = random.Random(seed)
+    names = [f"v{i}" for i in range(layers)]
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if pick.random() < 0.5]
+    flows = tuple(Flow(a, b, Fraction(pick.randrange(4))) for a, b in pairs)
+
+    def configuration(name: str, layer: str, recomputes: bool) -> Configuration:
+        sources = [a for a, b in pairs if b == layer and pick.random() < 0.4]
+        targets = [b for a, b in pairs if a == layer and pick.random() < 0.4]
+        return Configuration(
+            name,
+            Fraction(pick.randrange(8), pick.choice([1, 2, 3])),
+            Fraction(pick.randrange(6)),
+            Fraction(pick.randrange(5), pick.choice([1, 1, 3])),
+            Fraction(pick.randrange(4)),
+            recomputes,
+            {a: Fraction(pick.randrange(3)) for a in sources},
+            {b: Fraction(pick.randrange(3)) for b in targets},
+        )
+
+    def layer(name: str) -> Layer:
+        degrees = [1, 2] if pick.random() < 0.7 else [pick.choice([1, 1, 2])]
+        return Layer(
+            name,
+            {
+                degree: tuple(
+                    configuration(f"c{i}", name, i == 1) for i in range(pick.choice([1, 2, 2]))
+                )
+                for degree in degrees
+            },
+        )
+
+    limits = Limits(
+        pick.choice([1, 2, 3, 4]),
+        Fraction(pick.choice([4, 8, 12, 16, 40])),
+        Fraction(pick.choice([1, 2, 5])),
+        pick.choice([1, 2, 4, 6]),
+        *(pick.random() < 0.85 for _ in range(3)),
+    )
+    return HybridProblem(f"random{seed}", tuple(map(layer, names)), flows, limits)
+
+
+def best_value(problem: HybridProblem) -> int | None:
+    """Least time per sample of any plan, in ticks, by trying all; ``None``: there is none."""
+    values = [
+        verdict.value
+        for plan in every_plan(problem)
+        if (verdict := verify_hybrid(problem, plan)).ok and verdict.value is not None
+    ]
+    return min(values, default=None)
+
+
+def every_plan(problem: HybridProblem) -> Iterator[HybridPlan]:
+    """Every ordered partition with every choice of degrees and configurations."""
+    names = [layer.name for layer in problem.layers]
+    most = problem.limits.devices
+    degrees = [(d, t) for d in range(1, most + 1) for t in (1, 2) if d * t <= most]
+    for places in product(range(len(names)), repeat=len(names)):
+        stages = max(places) + 1
+        if set(places) != set(range(stages)) or stages > most:
+            continue
+        groups = [[n for n, p in zip(names, places, strict=True) if p == i] for i in range(stages)]
+        for chosen in product(degrees, repeat=stages):
+            if sum(d * t for d, t in chosen) <= most:
+                yield from _configured(problem, groups, chosen)
+
+
+def _configured(
+    problem: HybridProblem, groups: list[list[str]], chosen: tuple[tuple[int, int], ...]
+) -> Iterator[HybridPlan]:
+    menus = [
+        [Choice(name, e.name) for e in problem.by_name[name].configurations.get(t, ())]
+        for group, (_, t) in zip(groups, chosen, strict=True)
+        for name in group
+    ]
+    for picks in product(*menus):
+        left = iter(picks)
+        stages = tuple(
+            Stage(tuple(next(left) for _ in group), d, t)
+            for group, (d, t) in zip(groups, chosen, strict=True)
+        )
+        yield HybridPlan(problem.name, stages)
