@@ -51,25 +51,45 @@ def make_table(folder: Path, *, jobs: int, render: bool) -> Exit:
 
 
 class Partial:
-    """Rows of a run that is not finished, kept beside the recipe; a changed recipe begins anew."""
+    """Rows of a run that is not finished, kept beside the recipe.
+
+    They count only for the recipe and the sources that they were planned with.
+
+    Attributes
+    ----------
+    rows
+        Place of a case -> row.
+    note
+        What of an earlier run is used again, or why not; empty where there is none.
+    """
 
     def __init__(self, folder: Path) -> None:
+        from milp_plan.run.identity import sources
+
         self.path = folder / PARTIAL
-        self.key = hashlib.sha256((folder / RECIPE).read_bytes()).hexdigest()
+        recipe = hashlib.sha256((folder / RECIPE).read_bytes()).hexdigest()
+        self.key = {"recipe": recipe, "sources": sources()}
         self.rows: dict[int, dict[str, Any]] = {}
+        self.note = ""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            rows = {int(place): row for place, row in content["rows"].items()}
+        except (OSError, ValueError, LookupError, AttributeError, TypeError):
             return
-        if content.get("recipe") == self.key:
-            self.rows = {int(place): row for place, row in content["rows"].items()}
+        changed = [name for name, digest in self.key.items() if content.get(name) != digest]
+        cases = f"{self.path}: {len(rows)} cases of an interrupted run"
+        if changed:
+            self.note = f"{cases} are planned again: changed {' and '.join(changed)}"
+        else:
+            self.rows = rows
+            self.note = f"{cases} are used again"
 
     def add(self, place: int, row: dict[str, Any]) -> None:
         """Keep a row."""
         from milp_plan.io import write_atomic
 
         self.rows[place] = row
-        content = {"recipe": self.key, "rows": self.rows}
+        content = self.key | {"rows": self.rows}
         write_atomic(self.path, json.dumps(content).encode())
 
 
@@ -85,8 +105,8 @@ def _planned(recipe: Recipe, jobs: int, partial: Partial) -> list[dict[str, Any]
         done = f"{len(partial.rows)}/{len(recipe.cases)}"
         note(f"{done} case {place + 1}: {what}: {known}, {against}, {row['seconds']} s")
 
-    if partial.rows:
-        note(f"{len(partial.rows)} cases were planned before")
+    if partial.note:
+        note(partial.note)
     settings = Settings()
     return run_recipe(recipe, settings, jobs=jobs, known=dict(partial.rows), on_row=tell)
 
