@@ -69,7 +69,7 @@ def test_the_page_of_folding(script, tmp_path):
     models = [tap.models(2, 4, 60.0)]
     record = {"repeats": 1, "versions": {}, "machine": {}}
     page = tap.page(models, rows, record)
-    assert "| 2 | 4 | 72 | 15 (rounds 0) |" in page
+    assert "| 2 | 72 | 15 (rounds 0) |" in page
     assert "0.0000%" in page
     assert "NO" not in page
     assert "depth to the power" in page

@@ -104,7 +104,7 @@ def eliminate(problem: RepeatedProblem, caps: Caps | None = None) -> Eliminated:
         chosen=tuple(values) if feasible else None,
         value=reached if feasible else None,
         bound=None if blocked else bound,
-        exact=blocked or not buckets.lost,
+        exact=blocked or not buckets.lost or reached == bound,
         reason="" if feasible and reached == bound else reason,
         ordering=ordering,
         computed=buckets.computed,
