@@ -169,7 +169,7 @@ def page(rows: list[Row], published: dict[tuple[str, int], dict[str, str]], reco
     return "\n".join(
         [
             "# PaSE: strategies of five networks\n",
-            provenance("python benchmarks/pase.py", [record]),
+            provenance(record["command"], [record]),
             "The problem of PaSE (Elango, IPDPS 2021) in its cost model: one multiply-add counts "
             "1, 10 TFLOP/s, 16 GB/s, batch 128 (image networks) or 64. Every optimum is proved by "
             "elimination in exact integers and accepted by the checker.\n",
@@ -317,6 +317,8 @@ def main(arguments: list[str] | None = None) -> int:
         for devices in given.devices
     )
     record = {
+        "command": f"python benchmarks/pase.py --columns {given.columns}"
+        f" --time-limit {given.time_limit:g}",
         "limit_s": given.time_limit,
         "rows": [asdict(row) for row in rows],
         "versions": versions(),

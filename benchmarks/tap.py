@@ -317,7 +317,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", nargs="+", type=int, default=list(LAYERS))
     parser.add_argument("--devices", nargs="+", type=int, default=list(SEARCH_DEVICES))
     parser.add_argument("--repeats", type=int, default=5, help="runs of elimination")
-    parser.add_argument("--time-limit", type=float, default=300.0, help="seconds for each model")
+    parser.add_argument("--time-limit", type=float, default=900.0, help="seconds for each model")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "results" / "paper" / "tap")
     return parser.parse_args(arguments)
 
