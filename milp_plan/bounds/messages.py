@@ -7,6 +7,8 @@ passing (TRW-S: Kolmogorov, IEEE PAMI 28, 2006); prices follow an averaged subgr
 algorithm: Barahona and Anbil, Mathematical Programming 87, 2000).
 """
 
+# ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -77,7 +79,7 @@ class Dual:
         self.share = np.zeros(len(b.cost))
         self.bound = -np.inf
         self._now = self.prices.copy()
-        self._scale = 2.0
+        self._scale = 0.05
         self._stale = 0
 
     def step(self, passes: int, target: float) -> float:
@@ -122,16 +124,17 @@ class Dual:
 
     def settle(self, passes: int) -> float:
         """Improve the messages alone, at the best prices; return the bound."""
-        b, links = self.labelling, self.links
         costs = self.priced(self.prices)
-        best = -np.inf
+        paid = float(self.prices @ self.capacity)
         for _ in range(passes):
-            for down in (False, True):
-                best = max(best, self._pass(costs, down))
-        self.bound = max(self.bound, best - float(self.prices @ self.capacity))
-        return self.bound + b.constant + 0 * len(links.edges)
+            self.bound = max(self.bound, self.send(costs) - paid)
+        return self.bound + self.labelling.constant
 
-    def _pass(self, costs: Floats, down: bool) -> float:
+    def send(self, costs: Floats) -> float:
+        """Pass messages up and down once; return the bound that they prove for these costs."""
+        return max(self._pass(costs, down=False), self._pass(costs, down=True))
+
+    def _pass(self, costs: Floats, *, down: bool) -> float:
         b, links = self.labelling, self.links
         return float(
             _pass(
@@ -173,8 +176,9 @@ def certified(dual: Dual, prices: Floats) -> int:
     b = dual.labelling
     costs = dual.priced(prices)
     real = np.where(np.isfinite(dual.table), np.abs(dual.table), 0.0)
+    largest = max(np.abs(dual.forward).max(initial=0.0), np.abs(dual.backward).max(initial=0.0))
     reach = np.abs(costs).max(initial=1.0) + real.max(initial=0.0)
-    reach += 8 * max(np.abs(dual.forward).max(initial=0.0), np.abs(dual.backward).max(initial=0.0))
+    reach += 8 * (largest if np.isfinite(largest) else 0.0)
     shift = 0
     while shift < 20 and reach * (1 << (shift + 1)) * 64 < _FIRM:
         shift += 1
@@ -191,9 +195,9 @@ def certified(dual: Dual, prices: Floats) -> int:
         dual.links.starts,
         dual.links.edges,
         dual.forward_offsets,
-        np.rint(dual.forward * scale).astype(np.int64),
+        _grid(dual.forward, scale),
         dual.backward_offsets,
-        np.rint(dual.backward * scale).astype(np.int64),
+        _grid(dual.backward, scale),
         scale,
     )
     paid = 0
@@ -203,6 +207,12 @@ def certified(dual: Dual, prices: Floats) -> int:
             paid += -((-top * room * scale) // bottom)
     exact = int(total[0]) * 2**32 + int(total[1])
     return b.constant + -((paid - exact) // scale)
+
+
+def _grid(messages: Floats, scale: int) -> Integers:
+    """Round messages to the grid; any integers are messages, so endless ones may become 0."""
+    rounded = np.rint(np.nan_to_num(messages * scale, nan=0.0, posinf=0.0, neginf=0.0))
+    return np.asarray(np.clip(rounded, -(2.0**58), 2.0**58).astype(np.int64))
 
 
 def _offsets(sizes: Integers) -> Integers:
@@ -272,7 +282,7 @@ def _pass(
                     belief[x] += forward[at + x]
         degree = starts[i + 1] - starts[i]
         ahead = degree - up if down else up
-        weight = 1.0 / max(1, max(up, degree - up))
+        weight = 1.0 / max(1, up, degree - up)
         bound += (1.0 - weight * ahead) * belief.min()
         for q in range(starts[i], starts[i + 1]):
             j, e = neighbours[q], edges[q]
@@ -335,7 +345,7 @@ def _ascend(
     costs = np.empty(len(cost))
     beliefs = np.empty(len(cost))
     change = np.empty(rows + 1)
-    for t in range(passes):
+    for _ in range(passes):
         _price(offsets, cost, part_offsets, parts, use_offsets, usage, prices, costs)
         bound = -1e300
         for down in range(2):
@@ -426,7 +436,7 @@ def _integer_bound(
             else:
                 for x in range(labels):
                     belief[x] += forward[forward_offsets[e] + x]
-        weight = max(1, max(up, starts[i + 1] - starts[i] - up))
+        weight = max(1, up, starts[i + 1] - starts[i] - up)
         for x in range(labels):
             shares[first + x] = belief[x] // weight
             belief[x] -= up * shares[first + x]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from milp_plan.core import InputError, PlanningProblem
 
 from .exits import Exit, most_serious
-from .inputs import PATH, Variation, problems, varied
+from .inputs import PATH, Variation, instances, varied
 from .output import complain, say, say_json, say_table
 from .quantities import value_text
+from .sharding import is_sharding, show_bound
 
 if TYPE_CHECKING:
     from milp_plan.bounds import Bound, Infeasible
@@ -47,10 +48,14 @@ def bound(
     from milp_plan.bounds import all_bounds, infeasibility
 
     codes = []
-    for _, item in problems(files, variation):
+    item: Any
+    for _, item in instances(files, variation):
         if isinstance(item, InputError):
             complain(item)
             codes.append(Exit.BAD_INPUT)
+            continue
+        if is_sharding(item):
+            codes.append(show_bound(item, time_limit, as_json=as_json))
             continue
         obstacle = infeasibility(item, time_limit)
         known = () if obstacle is not None else all_bounds(item, time_limit)

@@ -13,8 +13,10 @@ from milp_plan.core import Plan, PlanningProblem, Verdict
 from .exits import Exit
 from .hybrid import check_hybrid
 from .inputs import PATH, Variation, plan_of, problem, varied
+from .inputs import instance as problem_of_any_kind
 from .output import say, say_json
 from .quantities import value_text
+from .sharding import check_sharding, is_sharding
 
 if TYPE_CHECKING:
     pass
@@ -44,7 +46,9 @@ def check(
 
     if is_hybrid_file(file):
         ctx.exit(check_hybrid(file, plan_file, as_json=as_json))
-    instance = problem(file, variation)
+    instance: Any = problem_of_any_kind(file, variation)
+    if is_sharding(instance):
+        ctx.exit(check_sharding(instance, plan_file, as_json=as_json))
     verdict = verify(instance, plan_of(instance, plan_file, file))
     if as_json:
         say_json(verdict_json(instance, verdict))

@@ -12,9 +12,10 @@ import click
 from milp_plan.core import InputError, PlanningProblem, SerialLaw
 
 from .exits import Exit, most_serious
-from .inputs import PATH, Variation, problems, varied
+from .inputs import PATH, Variation, instances, varied
 from .output import complain, say, say_json, say_table
 from .quantities import size_text, time_text
+from .sharding import is_sharding, show_info
 
 
 @click.command()
@@ -32,10 +33,13 @@ def info(
 ) -> None:
     """Say what is in an instance: graph, cluster, settings, where it comes from."""
     codes = [Exit.DONE]
-    for _, item in problems(files, variation):
+    item: Any
+    for _, item in instances(files, variation):
         if isinstance(item, InputError):
             complain(item)
             codes.append(Exit.BAD_INPUT)
+        elif is_sharding(item):
+            show_info(item, as_json=as_json)
         elif as_json:
             say_json(summary(item))
         else:

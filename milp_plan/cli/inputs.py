@@ -14,6 +14,7 @@ import click
 from milp_plan.core import Finding, InputError, Objective, Plan, PlanningProblem
 
 if TYPE_CHECKING:
+    from milp_plan.core.sharding import ShardingProblem
     from milp_plan.io import Goal
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -124,6 +125,58 @@ def problems(
 
     for path, item in read_many(files, variation.goal):
         yield path, item if isinstance(item, InputError) else variation.apply(item)
+
+
+def instances(
+    files: tuple[Path, ...], variation: Variation
+) -> Iterator[tuple[Path, PlanningProblem | ShardingProblem | InputError]]:
+    """Read file after file like :func:`problems`; some may be sharding problems."""
+    from milp_plan.core.sharding import ShardingProblem
+    from milp_plan.io import read_instance
+
+    for path in files:
+        try:
+            item = read_instance(path, variation.goal)
+            if isinstance(item, ShardingProblem):
+                yield path, unvaried(item, variation, path)
+            else:
+                yield path, variation.apply(item)
+        except InputError as error:
+            yield path, error
+
+
+def unvaried(item: ShardingProblem, variation: Variation, path: Path) -> ShardingProblem:
+    """Refuse options that mean nothing for a sharding problem.
+
+    Raises
+    ------
+    InputError
+        There are such options.
+    """
+    if variation.memory_scale is not None:
+        finding = Finding(
+            "--memory-scale",
+            "an option of placement",
+            "none for sharding problems",
+            "leave it out",
+            str(path),
+        )
+        raise InputError([finding])
+    return item
+
+
+def instance(file: Path, variation: Variation) -> PlanningProblem | ShardingProblem:
+    """Read one problem of either kind.
+
+    Raises
+    ------
+    InputError
+        The file is not what its format says.
+    """
+    _, item = next(iter(instances((file,), variation)))
+    if isinstance(item, InputError):
+        raise item
+    return item
 
 
 def problem(file: Path, variation: Variation | None = None) -> PlanningProblem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,12 @@ from milp_plan.core import InputError, MilpPlanError, PlanningProblem
 from . import answers
 from .exits import Exit, code_of, most_serious
 from .formulations import chosen_switches
-from .inputs import PATH, Variation, plan_of, problems, varied
+from .inputs import PATH, Variation, instances, plan_of, varied
 from .interrupts import Deferred
 from .limits import limits
 from .output import complain, note, say_json
 from .progress import display
+from .sharding import is_sharding, refuse, solve_sharding_file
 
 if TYPE_CHECKING:
     from milp_plan.run import Outcome
@@ -67,6 +69,9 @@ class Request:
 @click.option("--solver", default="highs", show_default=True, help="'highs', or one Pyomo knows.")
 @click.option("--start", type=PATH, help="Plan to start from (one FILE).")
 @click.option("--plan-output", type=PATH, help="Write the plan here as well (one FILE).")
+@click.option(
+    "--solution", type=PATH, help="Write the chosen strategies of a sharding problem (one FILE)."
+)
 @click.option("--plot", type=PATH, help="Draw the timeline, .png or .svg (one FILE).")
 @click.option(
     "--record-folder",
@@ -86,6 +91,7 @@ def solve(
     variation: Variation,
     start: Path | None,
     plan_output: Path | None,
+    solution: Path | None,
     plot: Path | None,
     record_folder: Path,
     as_json: bool,
@@ -96,7 +102,7 @@ def solve(
 
     Ctrl-C keeps the best plan so far and leaves out the files that remain.
     """
-    _refuse_conflicts(files, start, plan_output, plot)
+    _refuse_conflicts(files, start, plan_output or solution, plot)
     record_folder.mkdir(parents=True, exist_ok=True)  # say so now rather than after the solve
     switches = asked.pop("switches")
     if asked["formulation"] == "auto" and switches:
@@ -106,15 +112,65 @@ def solve(
         asked["options"] = chosen_switches(asked["formulation"], switches)
     asked["time_limit_s"] = asked.pop("time_limit")
     request = Request(asked, start, plan_output, plot, record_folder, as_json, quiet)
-    codes = []
-    for number, (path, item) in enumerate(problems(files, variation), 1):
-        code, interrupted = _handle(path, item, request)
+    codes, begun = [], time.perf_counter()
+    item: Any
+    for number, (path, item) in enumerate(instances(files, variation), 1):
+        if is_sharding(item):
+            spent = time.perf_counter() - begun
+            code, interrupted = _handle_sharding(ctx, path, item, request, solution, spent)
+        else:
+            code, interrupted = _handle(path, item, request)
+        begun = time.perf_counter()
         codes.append(code)
         if interrupted:
             for skipped in files[number:]:
                 note(f"{skipped}: skipped after the interruption")
             break
     ctx.exit(most_serious(codes))
+
+
+def _handle_sharding(
+    ctx: click.Context,
+    path: Path,
+    problem: Any,
+    request: Request,
+    solution: Path | None,
+    spent_s: float,
+) -> tuple[Exit, bool]:
+    """Do all there is to do for a sharding problem; ``spent_s`` went into reading it."""
+    from milp_plan.run.sharding import ShardingSettings
+
+    def given(name: str) -> Any:
+        known = ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+        return ctx.params[name] if known else None
+
+    try:
+        refuse(
+            {
+                f"--{name.replace('_', '-')}": given(name)
+                for name in ("start", "plot", "formulation", "switches", "node_limit", "rounds")
+            },
+            path,
+        )
+        settings = ShardingSettings(
+            time_limit_s=request.settings["time_limit_s"],
+            gap=1e-6 if given("gap") is None else given("gap"),
+            seed=request.settings["seed"],
+            workers=given("threads"),
+            spent_s=spent_s,
+        )
+        return solve_sharding_file(
+            path,
+            problem,
+            settings,
+            solution=solution or request.plan_output,
+            record_folder=request.record_folder,
+            as_json=request.as_json,
+            quiet=request.quiet,
+        )
+    except MilpPlanError as error:
+        complain(error, path)
+        return code_of(error), False
 
 
 def _refuse_conflicts(

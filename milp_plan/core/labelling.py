@@ -8,7 +8,7 @@ merged operators do, and what every choice uses at least has left the rows alrea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,13 @@ class Labelling:
     usage: Integers
     capacity: Integers
     constant: int = 0
+
+    def __post_init__(self) -> None:
+        """Lay arrays out in one way: compiled loops are compiled once per layout."""
+        for entry in fields(self):
+            if entry.name != "constant":
+                array = getattr(self, entry.name)
+                object.__setattr__(self, entry.name, np.ascontiguousarray(array, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

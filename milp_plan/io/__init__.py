@@ -11,7 +11,7 @@ from .pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_fil
 from .piper import is_hybrid_file, read_hybrid
 from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
 from .recipe_file import Peer, Recipe, RecipeCase, read_recipe
-from .registry import Format, formats, read, read_many, write
+from .registry import Format, formats, read, read_instance, read_many, write
 from .schemas import schemas, write_schemas
 from .torch_schedule import torch_actions, torch_schedule_csv, write_torch_schedule
 
@@ -38,6 +38,7 @@ __all__ = [
     "read_document",
     "read_hybrid",
     "read_hybrid_plan",
+    "read_instance",
     "read_many",
     "read_pipeline_file",
     "read_plan",

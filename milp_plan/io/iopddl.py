@@ -23,6 +23,8 @@ from .defects import quoted
 from .files import Document, read_document, write_document
 from .wire import Count, decode
 
+TITLE = "sharding contest of ASPLOS 2025, IOPDDL (JSON)"
+
 FORBIDDEN = 10**18
 """The cost that says "not allowed" in the contest's files."""
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError, PlanningProblem
+from milp_plan.core.sharding import ShardingProblem
 
-from . import dnn_partitioning, hybrid_plan, native, native_wire, piper, plan_wire
+from . import dnn_partitioning, hybrid_plan, iopddl, native, native_wire, piper, plan_wire
 from .defects import nearest, syntax_finding
 from .files import Document, read_document, write_document
 from .fit import oversized
@@ -74,7 +75,28 @@ def read(path: str | Path, goal: Goal | None = None) -> PlanningProblem:
         The file cannot be read, is of no known format, has defects, or holds an operator that is
         larger than every memory it may use. Every finding names the file.
     """
+    problem = read_instance(path, goal)
+    if isinstance(problem, ShardingProblem):
+        found, remedy = "a sharding problem", "use solve, bound, check or info"
+        finding = Finding("file", found, "a problem of placing and scheduling", remedy, str(path))
+        raise InputError([finding])
+    return problem
+
+
+def read_instance(path: str | Path, goal: Goal | None = None) -> PlanningProblem | ShardingProblem:
+    """Read a problem of either kind: what :func:`read` reads, or one of sharding.
+
+    Raises
+    ------
+    InputError
+        As :func:`read`; or a goal is asked of a sharding problem, which has its own.
+    """
     document = read_document(path)
+    if iopddl.can_read(document):
+        if goal is not None and goal != Goal():
+            finding = Finding("file", "a sharding problem", "no other goal", "leave the goal out")
+            raise InputError([finding]).in_file(document.file)
+        return iopddl.read(document)
     try:
         problem = _format_of(document).read(document, goal or Goal())
     except InputError as error:
@@ -121,7 +143,7 @@ def _format_of(document: Document) -> Format:
 
 
 def _unknown_format(document: Document) -> Finding:
-    titles = "; ".join(entry.title for entry in _FORMATS)
+    titles = "; ".join([*(entry.title for entry in _FORMATS), iopddl.TITLE])
     if piper.is_hybrid(document):
         found, remedy = "a problem of hybrid parallelism (Piper's format)", "use milp-plan hybrid"
         return Finding("file", found, f"one of: {titles}", remedy)

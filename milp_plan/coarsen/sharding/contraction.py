@@ -1,5 +1,7 @@
 """Functional tables: where a label of one operator leaves the other no choice, they merge."""
 
+# ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -7,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core.compiled import compiled
-from milp_plan.core.labelling import BAN, Flags, Integers, Labelling
+from milp_plan.core.labelling import BAN, Integers, Labelling
 
 from .rebuild import offsets_of, regrouped, unchanged
 from .steps import Contracted
@@ -37,7 +39,7 @@ def merged(labelling: Labelling) -> tuple[Labelling, Contracted] | None:
     counts = b.counts
     map_offsets = offsets_of(counts[root])
     label_map = np.empty(map_offsets[-1], dtype=np.int64)
-    _maps(b.offsets, b.ends, b.table_offsets, b.table, target, via, root, map_offsets, label_map)
+    _maps(b.offsets, b.ends, b.table_offsets, b.table, target, via, map_offsets, label_map)
     step = Contracted(number[root], map_offsets, label_map)
     return contracted(b, step, counts[final]), step
 
@@ -74,7 +76,6 @@ def contracted(labelling: Labelling, step: Contracted, counts: Integers) -> Labe
         b.parts,
         b.use_offsets,
         b.usage,
-        len(b.capacity),
     )
     return replace(
         smaller, part_offsets=part_offsets, parts=parts, use_offsets=use_offsets, usage=usage
@@ -172,7 +173,6 @@ def _maps(
     table: Integers,
     target: Integers,
     via: Integers,
-    root: Integers,
     map_offsets: Integers,
     label_map: Integers,
 ) -> None:
@@ -215,7 +215,6 @@ def _joined(
     parts: Integers,
     use_offsets: Integers,
     usage: Integers,
-    rows: int,
 ) -> tuple[Integers, Integers, Integers, Integers]:
     """Add up the usages of the operators merged, over disjoint parts."""
     count = len(counts)

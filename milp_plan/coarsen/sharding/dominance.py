@@ -1,5 +1,7 @@
 """Labels that another label of the same operator beats or equals, whatever the neighbours do."""
 
+# ruff: noqa: PLR0917 (compiled loops over arrays)
+
 from __future__ import annotations
 
 import numpy as np
@@ -114,4 +116,4 @@ def _beats(
         if least >= BAN:
             return True  # label a has no partner here at all
         saved += least
-    return saved >= 0
+    return bool(saved >= 0)

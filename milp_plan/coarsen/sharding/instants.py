@@ -1,5 +1,7 @@
 """Rows of memory that matter: those no other row implies and that could overflow at all."""
 
+# ruff: noqa: PLR0917 (compiled loops over arrays)
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -24,7 +26,7 @@ def with_fewer_rows(labelling: Labelling) -> Labelling:
         if keep.all():
             break
         capacity = b.capacity
-        boundary = offsets_of(keep)
+        boundary = offsets_of(keep.astype(np.int64))
         b = _tidy(replace(b, parts=boundary[b.parts], capacity=capacity[keep]))
     return b
 

@@ -1,5 +1,7 @@
 """Labels that no plan can take: no allowed partner at a neighbour, or more than a row has left."""
 
+# ruff: noqa: PLR0917 (compiled loops over arrays)
+
 from __future__ import annotations
 
 import numpy as np

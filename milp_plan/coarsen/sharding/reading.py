@@ -60,7 +60,7 @@ def _parts(problem: ShardingProblem) -> tuple[Integers, Integers, int]:
 
 def _refuse_large(problem: ShardingProblem) -> None:
     s, t = problem.strategies, problem.transitions
-    largest = 0
+    largest = 0.0
     for offsets, cost, allowed in (
         (s.offsets, s.cost, s.allowed),
         (t.offsets, t.cost, t.allowed),

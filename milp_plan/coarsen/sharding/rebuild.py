@@ -1,5 +1,7 @@
 """Writing a labelling anew: without some labels, or with operators merged and edges summed."""
 
+# ruff: noqa: PLR0917 (compiled loops over arrays)
+
 from __future__ import annotations
 
 from dataclasses import replace

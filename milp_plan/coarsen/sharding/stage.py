@@ -177,7 +177,7 @@ def _fixed_point(work: _Work) -> None:
     dear: Callable[[], bool] = work.dominance
     cheap = (work.masks, work.separable, work.rows, work.merge, work.eliminate)
     while True:
-        while any([step() for step in cheap]):
+        while sum(step() for step in cheap):
             if time.perf_counter() > work.until:
                 return
         if time.perf_counter() > work.until or not dear():

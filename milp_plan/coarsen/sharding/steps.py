@@ -1,5 +1,7 @@
 """Ways back: how a choice of labels for the smaller problem becomes one for the larger."""
 
+# ruff: noqa: PLR0917 (compiled loops over arrays)
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ moves are block moves of MAP inference (tree sampling: Hamze and de Freitas, UAI
 rows of memory relaxed within the move.
 """
 
+# ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
+
 from __future__ import annotations
 
 import numpy as np
@@ -60,11 +62,11 @@ def load_of(g: Graph, labels: Integers) -> Floats:
 
 @compiled
 def excess_of(load: Floats, capacity: Floats) -> float:
-    """Largest overflow of a row, at least 0."""
-    worst = 0.0
+    """Overflow of all rows together."""
+    total = 0.0
     for r in range(len(capacity)):
-        worst = max(worst, load[r] - capacity[r])
-    return worst
+        total += max(0.0, load[r] - capacity[r])
+    return total
 
 
 @compiled
@@ -203,6 +205,7 @@ def tree_search(
     moves: int,
     largest: int,
     slack: float,
+    noise: float,
     unit: float,
     seed: int,
 ) -> tuple[float, float, float, int]:
@@ -220,6 +223,8 @@ def tree_search(
         How many moves, and of how many operators at most.
     slack
         A move is accepted if it ends at most this far above the best.
+    noise
+        Mean of the random costs (exponential) added to labels within a move.
     unit
         Cost per byte that a price goes up by at least.
     seed
@@ -255,11 +260,16 @@ def tree_search(
         factor = 0.0 if np.random.random() < 0.25 else np.exp(0.6 * np.random.randn())
         extra[:] = 0.0
         push = 1.0
+        loud = noise * np.random.random() ** 2 if np.random.random() < 0.5 else 0.0
         for _retry in range(RETRIES):
             for r in range(rows):
                 sums[r + 1] = sums[r] + factor * prices[r] + extra[r]
             for k in range(size):
-                _own_costs(g, order[k], labels, seen, stamp + 1000, sums, values)
+                i = order[k]
+                _own_costs(g, i, labels, seen, stamp + 1000, sums, values)
+                if loud > 0.0:
+                    for x in range(g.offsets[i], g.offsets[i + 1]):
+                        values[x] -= loud * np.log(1.0 - np.random.random())
             _tree_labels(g, order, size, up, via, values, found)
             change[:] = 0.0
             moved = False
@@ -269,31 +279,41 @@ def tree_search(
                     moved = True
                     add_usage(g, i, labels[i], -1.0, change)
                     add_usage(g, i, found[i], 1.0, change)
-            if not moved:
+            if not moved and excess == 0.0:
                 break
-            held, worst, row = 0.0, 0.0, -1
+            held, spill, worst, full = 0.0, 0.0, 0.0, 0
             for r in range(rows):
                 held += change[r]
                 over = load[r] + held - g.capacity[r]
-                if over > worst:
-                    worst, row = over, r
+                if over > 0.0:
+                    spill += over
+                    worst = max(worst, over)
+                    full += 1
             step = _difference(g, order, size, seen, stamp + 1000, labels, found)
-            if worst <= excess and (worst < excess or cost + step <= best + slack):
+            better = spill < excess or (spill == excess and cost + step <= best + slack)
+            if moved and better:
                 held = 0.0
                 for r in range(rows):
                     held += change[r]
                     load[r] += held
                 for k in range(size):
                     labels[order[k]] = found[order[k]]
-                cost, excess = cost + step, worst
+                cost, excess = cost + step, spill
                 accepted += 1
                 if excess < best_excess or (excess == best_excess and cost < best):
                     best, best_excess = cost, excess
                     best_labels[:] = labels
                 break
-            if worst <= excess or (cost + step >= best + slack and excess == 0.0):
+            if excess == 0.0 and (spill == 0.0 or cost + step >= best + slack):
                 break
-            extra[row] += push * max(unit, factor * prices[row])
+            # Rows that overflow together mostly hold the same operators: they share the rise.
+            rise = push / (worst * np.sqrt(full))
+            held = 0.0
+            for r in range(rows):
+                held += change[r]
+                over = load[r] + held - g.capacity[r]
+                if over > 0.0:
+                    extra[r] += rise * over * max(unit, factor * prices[r])
             push *= 2.0
         for k in range(size):
             found[order[k]] = labels[order[k]]

@@ -1,0 +1,108 @@
+"""Reductions of sharding problems keep the optimum, and what they leave can be undone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from milp_plan.check.sharding import verify_sharding
+from milp_plan.coarsen.sharding import reduce_sharding
+from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.labelling import Labelling
+from milp_plan.core.sharding import ShardingPlan, sharding_problem
+from tests.support.sharding import layered, optimum, random_problem
+
+
+def best_labels(labelling: Labelling) -> tuple[int | None, np.ndarray]:
+    best, chosen = None, np.zeros(len(labelling), dtype=np.int64)
+    for choice in itertools.product(*(range(int(n)) for n in labelling.counts)):
+        labels = np.array(choice, dtype=np.int64)
+        value = labelling.value(labels)
+        fits = (labelling.load(labels) <= labelling.capacity).all()
+        if value is not None and fits and (best is None or value < best):
+            best, chosen = value, labels
+    return best, chosen
+
+
+def keeps_the_optimum(seed: int) -> None:
+    problem = random_problem(seed)
+    expected = optimum(problem)
+    reduction = reduce_sharding(problem)
+    if reduction.infeasible_because is not None:
+        assert expected is None
+        return
+    found, labels = best_labels(reduction.labelling)
+    assert found == expected
+    if found is not None:
+        chosen = tuple(int(x) for x in reduction.lift(labels))
+        verdict = verify_sharding(problem, ShardingPlan(problem.name, chosen, value=found))
+        assert verdict.ok, verdict.violations
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_optimum_is_kept(first: int) -> None:
+    for seed in range(first, first + 20):
+        keeps_the_optimum(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(80, 580, 50))
+def test_optimum_is_kept_often(first: int) -> None:
+    for seed in range(first, first + 50):
+        keeps_the_optimum(seed)
+
+
+def test_functional_tables_merge_a_chain_into_one_operator() -> None:
+    same = [[0, None], [None, 0]]
+    problem = sharding_problem(
+        "chain",
+        [[3, 1]] * 5,
+        usages=[[0, 4]] * 5,
+        intervals=[(i, i + 2) for i in range(5)],
+        edges={(i, i + 1): same for i in range(4)},
+        limit=8,
+    )
+    reduction = reduce_sharding(problem)
+    assert len(reduction.labelling) == 0
+    assert reduction.labelling.constant == 5
+    chosen = reduction.lift(np.zeros(0, dtype=np.int64))
+    assert chosen.tolist() == [1] * 5
+
+
+def test_rows_that_others_imply_go() -> None:
+    problem = sharding_problem(
+        "rows",
+        [[5, 0]] * 3,
+        usages=[[0, 3]] * 3,
+        intervals=[(0, 10), (2, 8), (4, 6)],
+        limit=6,
+    )
+    assert len(reduce_sharding(problem).labelling.capacity) == 1
+
+
+def test_infeasible_by_smallest_usages_is_proved() -> None:
+    problem = sharding_problem("tight", [[0], [0]], usages=[[5], [6]], limit=10)
+    assert "11 bytes" in str(reduce_sharding(problem).infeasible_because)
+
+
+def test_infeasible_by_masks_is_proved() -> None:
+    edges = {(0, 1): [[None, None]], (0, 2): [[1]]}
+    problem = sharding_problem("masked", [[1], [1, 2], [3]], edges=edges)
+    assert reduce_sharding(problem).infeasible_because is not None
+
+
+def test_sums_beyond_64_bits_are_refused() -> None:
+    with pytest.raises(UnsupportedProblemError, match="scale them down"):
+        reduce_sharding(sharding_problem("huge", [[2**60]] * 4))
+
+
+def test_repeated_blocks_keep_what_is_needed() -> None:
+    problem = layered(3, 300)
+    reduction = reduce_sharding(problem)
+    left = reduction.labelling
+    assert 0 < len(left) <= len(problem.operators)
+    assert len(left.capacity) < 300 * 4
+    names = [row[0] for row in reduction.history]
+    assert names[0] == "read"
