@@ -25,7 +25,7 @@ def check(problem: PlanningProblem) -> tuple[int, int]:
 
 @pytest.mark.parametrize("objective", ENUMERATED)
 def test_no_bound_exceeds_the_optimum(objective):
-    problems = [random_problem(seed, objective=objective, max_operators=5) for seed in range(60)]
+    problems = [random_problem(seed, objective=objective, max_operators=5) for seed in range(24)]
     results = [check(problem) for problem in problems]
     tight = sum(bound == value for bound, value in results)
     assert tight > len(results) // 3
@@ -33,7 +33,7 @@ def test_no_bound_exceeds_the_optimum(objective):
 
 def test_no_bound_exceeds_the_span_of_any_plan():
     compared = 0
-    for seed in range(40):
+    for seed in range(10):
         problem = random_problem(seed, objective=Objective.SPAN)
         bound = max(bound.value for bound in all_bounds(problem))
         for planner in PLANNERS.values():
@@ -43,7 +43,7 @@ def test_no_bound_exceeds_the_span_of_any_plan():
                 assert verdict.ok
                 assert bound <= verdict.value <= verdict.components["makespan"]
                 compared += 1
-    assert compared > 200
+    assert compared > 50
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_no_bound_exceeds_the_optimum_of_many(objective):
 
 def test_infeasibility_is_proved_only_where_it_holds():
     refuted = proved = 0
-    for seed in range(100):
+    for seed in range(50):
         problem = random_problem(seed, max_operators=4).with_memory_scale(3, 4)
         claim = infeasibility(problem)
         found = brute_force(problem)
@@ -65,5 +65,5 @@ def test_infeasibility_is_proved_only_where_it_holds():
         else:
             assert claim is None, (seed, claim)
             assert max(bound.value for bound in all_bounds(problem)) <= found[0]
-    assert refuted > 20
+    assert refuted > 10
     assert proved > refuted // 2

@@ -60,7 +60,7 @@ def test_groups_must_be_kept():
 
 def test_swapping_twin_devices_keeps_any_plan():
     swapped = 0
-    for seed in range(150):
+    for seed in range(60):
         problem, plan = random_problem_with_plan(seed)
         for first, second, *_ in interchangeable_devices(problem):
             swap = {first: second, second: first}
@@ -68,7 +68,7 @@ def test_swapping_twin_devices_keeps_any_plan():
             assert verify(problem, other).value == verify(problem, plan).value
             assert verify(problem, other).ok, (seed, verify(problem, other).violations)
             swapped += 1
-    assert swapped > 5
+    assert swapped > 2
 
 
 def _moved(problem: PlanningProblem, plan: Plan, swap: dict[str, str]) -> Plan:

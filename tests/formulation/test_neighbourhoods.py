@@ -12,10 +12,12 @@ from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem
 from milp_plan.check import verify
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.problems import random_problem_with_plan
+from tests.support.seeds import seeds
 
 from .solving import formulation, optimise
 
 SEEDS = range(24)
+SOME = seeds(len(SEEDS), 8)
 Case = tuple[PlanningProblem, Plan, int]
 
 
@@ -41,7 +43,7 @@ def search(seed: int, free: frozenset[str]) -> tuple[Plan, int]:
     return found.plan, found.verdict.value
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SOME)
 def test_all_free_is_the_whole_problem(seed: int) -> None:
     problem, _, _ = case(seed)
     whole = optimise("operator_schedule", problem).verdict.value
@@ -59,7 +61,7 @@ def on_devices(plan: Plan) -> dict[str, list[str]]:
     return {device: [name for _, name in sorted(lane)] for device, lane in lanes.items()}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SOME)
 def test_none_free_keeps_every_decision(seed: int) -> None:
     _, plan, known = case(seed)
     found, value = search(seed, frozenset())
@@ -70,7 +72,7 @@ def test_none_free_keeps_every_decision(seed: int) -> None:
     assert on_devices(found) == on_devices(plan)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SOME)
 def test_the_rest_keeps_places_and_order(seed: int) -> None:
     problem, plan, _ = case(seed)
     names = problem.graph.topological_order
@@ -93,7 +95,7 @@ def test_the_rest_keeps_places_and_order(seed: int) -> None:
     assert value >= search(seed, frozenset(names))[1]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SOME)
 def test_the_plan_is_always_a_start(seed: int) -> None:
     """For every pair of free operators, with and without memory rows and a cutoff."""
     problem, plan, known = case(seed)
@@ -115,6 +117,6 @@ def test_the_plan_is_always_a_start(seed: int) -> None:
 def test_the_sample_has_something_to_find() -> None:
     better = sum(
         search(seed, frozenset(case(seed)[0].graph.topological_order))[1] < case(seed)[2]
-        for seed in SEEDS
+        for seed in SEEDS[:8]
     )
-    assert better >= 10
+    assert better >= 3
