@@ -29,6 +29,11 @@ class Host(Protocol):
     disputed: str
 
     @property
+    def gap(self) -> float | None:
+        """(value - bound) / value; ``None`` where either is missing."""
+        ...
+
+    @property
     def proved(self) -> bool:
         """Whether the gap asked for is reached."""
         ...
