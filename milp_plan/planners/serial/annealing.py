@@ -35,7 +35,7 @@ COLD = 0.00002
 POWERS = (3.0, 80.0)
 """First and last power of the energy."""
 
-HEATS = ((0.0, 1.0), (0.03, 0.0), (0.0, 0.4), (0.003, 0.0), (0.0, 3.0), (0.1, 0.0))
+HEATS = ((0.0, 1.0), (0.03, 0.0), (0.0, 0.4), (0.0, 1.0), (0.003, 0.0), (0.0, 0.4))
 """First temperatures of successive rounds: parts of an even share, plus parts of a mean net."""
 
 NOISE = 0.7
