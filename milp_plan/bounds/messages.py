@@ -7,7 +7,7 @@ passing (TRW-S: Kolmogorov, IEEE PAMI 28, 2006); prices follow an averaged subgr
 algorithm: Barahona and Anbil, Mathematical Programming 87, 2000).
 """
 
-# ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
+# ruff: noqa: PLR0917, C901, PLR0912 (compiled loops over arrays)
 
 from __future__ import annotations
 

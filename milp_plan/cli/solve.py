@@ -129,7 +129,7 @@ def solve(
     ctx.exit(most_serious(codes))
 
 
-def _handle_sharding(
+def _handle_sharding(  # noqa: PLR0917 (what a file needs)
     ctx: click.Context,
     path: Path,
     problem: Any,

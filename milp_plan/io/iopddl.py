@@ -261,14 +261,13 @@ def _edge_findings(contents: Contents) -> list[Finding]:
 
     def rows() -> Iterator[Finding]:
         edges = contents.edges
-        for number, ((first, second), table) in enumerate(
-            zip(edges.nodes, edges.costs, strict=False)
-        ):
+        tables = itertools.chain(edges.costs, itertools.repeat(None))
+        for number, ((first, second), table) in enumerate(zip(edges.nodes, tables, strict=False)):
             if not (0 <= first < count and 0 <= second < count) or first == second:
                 where = f"problem.edges.nodes[{number}]"
                 expected = f"two different operators from 0 to {count - 1}"
                 yield Finding(where, quoted([first, second]), expected, "correct the numbers")
-            elif len(table) != len(costs[first]) * len(costs[second]):
+            elif table is not None and len(table) != len(costs[first]) * len(costs[second]):
                 expected = f"{len(costs[first])} x {len(costs[second])}, one per pair of strategies"
                 where = f"problem.edges.costs[{number}]"
                 yield Finding(where, f"{len(table)} costs", expected, "give the whole table")

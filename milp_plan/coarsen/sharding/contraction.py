@@ -1,6 +1,6 @@
 """Functional tables: where a label of one operator leaves the other no choice, they merge."""
 
-# ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
+# ruff: noqa: PLR0917 (compiled loops over arrays)
 
 from __future__ import annotations
 

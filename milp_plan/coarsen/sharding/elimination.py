@@ -1,6 +1,6 @@
 """Operators that no row feels and that have at most two neighbours: their best answers suffice."""
 
-# ruff: noqa: PLR0917, C901, PLR0912, PLR0915 (compiled loops over arrays)
+# ruff: noqa: PLR0917, C901 (compiled loops over arrays)
 
 from __future__ import annotations
 

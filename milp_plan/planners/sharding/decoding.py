@@ -1,7 +1,5 @@
 """From messages to a choice of labels."""
 
-# ruff: noqa: PLR0917 (compiled loops over arrays)
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,0 +1,80 @@
+"""Sharding files on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from milp_plan.cli.main import main
+from milp_plan.core.sharding import sharding_problem
+from milp_plan.io.iopddl import write_iopddl
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    problem = sharding_problem(
+        "tiny",
+        [[9, 1], [9, 1]],
+        usages=[[0, 5], [0, 5]],
+        edges={(0, 1): [[0, 3], [3, None]]},
+        limit=5,
+    )
+    path = tmp_path / "tiny.json.gz"
+    write_iopddl(problem, path)
+    return path
+
+
+def run(*words: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    return result.exit_code, result.output
+
+
+def test_solve_proves_and_writes_what_check_accepts(file: Path, tmp_path: Path) -> None:
+    answer = tmp_path / "answer.json"
+    records = tmp_path / "records"
+    code, said = run(
+        "solve", file, "--solution", answer, "--record-folder", records, "--json", "--quiet"
+    )
+    told = json.loads(said)
+    assert (code, told["value"], told["bound"], told["proved"]) == (0, 13, 13, True)
+    assert sorted(json.loads(answer.read_text())) == [0, 1]
+    assert json.loads(Path(told["record_file"]).read_text())["operators"] == 2
+    code, said = run("check", file, answer, "--json")
+    assert (code, json.loads(said)["value"]) == (0, 13)
+
+
+def test_check_says_what_is_broken(file: Path, tmp_path: Path) -> None:
+    answer = tmp_path / "answer.json"
+    answer.write_text("[1, 1]")
+    code, said = run("check", file, answer)
+    assert code == 7
+    assert "not allowed together" in said
+    assert "10 bytes are in use" in said
+
+
+def test_infeasible_is_proved(tmp_path: Path) -> None:
+    path = tmp_path / "never.json"
+    write_iopddl(sharding_problem("never", [[1]], usages=[[8]], limit=7), path)
+    code, said = run("solve", path, "--record-folder", tmp_path, "--quiet")
+    assert code == 4
+    assert "8 bytes" in said
+    assert run("bound", path)[0] == 4
+
+
+def test_bound_and_info(file: Path) -> None:
+    code, said = run("bound", file, "--time-limit", "1", "--json")
+    assert (code, json.loads(said)["bound"]) == (0, 13)
+    code, said = run("info", file, "--json")
+    assert (code, json.loads(said)["pairs_not_allowed"]) == (0, 1)
+
+
+def test_bad_files_and_options(file: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.json"
+    cut.write_text('{"problem": {"nodes"')
+    assert run("solve", cut, "--record-folder", tmp_path)[0] == 3
+    code, said = run("solve", file, "--rounds", "3", "--record-folder", tmp_path)
+    assert code == 3
+    assert "--rounds" in said

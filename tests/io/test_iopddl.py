@@ -1,0 +1,125 @@
+"""Files of the sharding contest: exact, both ways, and every defect named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milp_plan.core import InputError
+from milp_plan.core.sharding import ShardingPlan
+from milp_plan.io import read, read_instance
+from milp_plan.io.iopddl import (
+    FORBIDDEN,
+    read_iopddl,
+    read_solution,
+    write_iopddl,
+    write_solution,
+)
+from tests.support.sharding import random_problem
+
+
+def sample() -> dict[str, Any]:
+    return {
+        "problem": {
+            "name": "pair",
+            "nodes": {
+                "intervals": [[0, 3], [2, 2]],
+                "costs": [[5, FORBIDDEN], [2**53 + 1, 7]],
+                "usages": [[1, 2], [3, 4]],
+            },
+            "edges": {"nodes": [[1, 0]], "costs": [[0, 1, FORBIDDEN, 3]]},
+            "usage_limit": 9,
+        }
+    }
+
+
+def written(folder: Path, content: dict[str, Any]) -> Path:
+    path = folder / "file.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_numbers_are_exact_and_forbidden_is_a_mask(tmp_path: Path) -> None:
+    problem = read_iopddl(written(tmp_path, sample()))
+    assert problem.name == "pair"
+    assert problem.strategies.allowed.tolist() == [True, False, True, True]
+    assert problem.strategies.cost[2] == 2**53 + 1
+    assert problem.transitions.ends.tolist() == [[1, 0]]
+    assert problem.transitions.allowed.tolist() == [True, True, False, True]
+    assert problem.intervals.tolist() == [[0, 3], [2, 2]]
+    assert problem.limit == 9
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("suffix", ["json", "json.gz"])
+def test_problems_come_back(tmp_path: Path, seed: int, suffix: str) -> None:
+    problem = random_problem(seed)
+    write_iopddl(problem, tmp_path / f"there.{suffix}")
+    back = read_iopddl(tmp_path / f"there.{suffix}")
+    assert back.limit == problem.limit
+    assert back.strategies.usage.tolist() == problem.strategies.usage.tolist()
+    allowed = problem.transitions.allowed
+    assert back.transitions.allowed.tolist() == allowed.tolist()
+    assert (back.transitions.cost == problem.transitions.cost)[allowed].all()
+    again = tmp_path / "again.json"
+    write_iopddl(back, again)
+    assert read_iopddl(again).fingerprint == back.fingerprint
+
+
+def test_every_defect_is_named(tmp_path: Path) -> None:
+    content = sample()
+    problem = content["problem"]
+    problem["edges"]["costs"] = [[1, 2, 3]]
+    problem["nodes"]["usages"] = [[1], [-3, 4]]
+    problem["edges"]["nodes"].append([0, 7])
+    with pytest.raises(InputError) as caught:
+        read_iopddl(written(tmp_path, content))
+    told = str(caught.value)
+    for where in (
+        "problem.edges.costs[0]",
+        "problem.nodes.usages[0]",
+        "problem.nodes.usages[1][0]",
+        "problem.edges.nodes[1]",
+        "problem.edges.costs: found 1 entries",
+    ):
+        assert where in told
+    assert told.count("file.json") == len(caught.value.findings)
+
+
+def test_numbers_beyond_64_bits_are_named(tmp_path: Path) -> None:
+    content = sample()
+    content["problem"]["nodes"]["costs"][0][0] = 2**70
+    with pytest.raises(InputError, match=r"nodes\.costs\[0\]\[0\]"):
+        read_iopddl(written(tmp_path, content))
+
+
+def test_files_cut_in_the_middle(tmp_path: Path) -> None:
+    text = json.dumps(sample()).encode()
+    for name, data in (("a.json", text[:90]), ("b.json.gz", gzip.compress(text)[:-20])):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(InputError, match=r"too early|damaged gzip"):
+            read_instance(tmp_path / name)
+
+
+def test_readers_of_other_problems_say_what_it_is(tmp_path: Path) -> None:
+    path = written(tmp_path, sample())
+    assert read_instance(path).name == "pair"
+    with pytest.raises(InputError, match="a sharding problem"):
+        read(path)
+
+
+def test_solutions_come_back(tmp_path: Path) -> None:
+    problem = read_iopddl(written(tmp_path, sample()))
+    path = tmp_path / "solution.json"
+    write_solution(ShardingPlan("pair", (0, 1)), path)
+    assert json.loads(path.read_text()) == [0, 1]
+    assert read_solution(path, problem).chosen == (0, 1)
+    path.write_text('{"solution": [1, 1]}')
+    assert read_solution(path, problem).chosen == (1, 1)
+    path.write_text('{"a": 1}')
+    with pytest.raises(InputError, match="strategy per operator"):
+        read_solution(path, problem)
