@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import inf, sqrt
 
 import numpy as np
@@ -104,10 +105,10 @@ class _Search:
             self.on_news(self.value, self.bound)
 
     def attempt(self, entry: Tables, sets: Family, most: float, optimistic: bool) -> bool | None:
-        """Look for a plan whose stages take at most so many seconds, and take it over.
+        """Look for a plan whose stages take at most so many seconds, and take it over if it fits.
 
-        Returns whether there is one; ``None`` when exact choices were given up on the way.
-        An optimistic attempt takes nothing over.
+        Returns whether there is one in the entry's (rounded) sizes; ``None`` when exact choices
+        were given up on the way. An optimistic attempt takes nothing over.
         """
         room, draft = _ROOM, new_draft(entry.arrays)
         total = len(sets.sizes)
@@ -128,49 +129,61 @@ class _Search:
             return None if front.unsure[0] and not optimistic else False
         if not optimistic:
             plan, value = _read_back(entry, sets, front)
-            if value < self.value:
+            if value < self.value and _fits(self.problem, plan):
                 self.best, self.value = plan, value
                 self.news()
         return True
 
-    def explore(self, entry: Tables, sets: Family) -> None:
-        """Bisect roughly for a plan in a family that does not hold all plans."""
+    def explore(self, entry: Tables, sets: Family) -> float:
+        """Bisect roughly for a plan in a family that does not hold all; what is too fast there."""
         low = self.bound
-        if self.best is None and not self.attempt(entry, sets, inf, False):
-            return
+        if not self.attempt(entry, sets, inf, False):
+            return inf
         while self.value * (1.0 - ROUGH) > low:
             most = sqrt(low * self.value) if low > 0 else 0.5 * self.value
             if not self.attempt(entry, sets, most, False):
                 low = most
+        return low
 
-    def refute(self, relaxed: Tables, sets: Family, most: float, found: bool | None) -> bool:
-        """Whether a failed attempt proves that no plan is that fast; if so, raise the bound."""
-        if found is None or not is_exact(self.problem):
-            relaxed_sets = sets._replace(arrays=relaxed.arrays)
-            if self.attempt(relaxed, relaxed_sets, most, True):
-                return False
+    def improve(self, tight: Tables, relaxed: Tables, sets: Family, most: float) -> bool | None:
+        """Look for a plan at most that slow; ``False``: there is none, ``None``: not known.
+
+        Tried on sizes rounded down first: their failures are proofs, and most of their plans fit.
+        """
+        before = self.value
+        found = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, False)
+        if found is None:
+            found = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, True)
+        if found and self.value == before:
+            self.attempt(tight, sets._replace(arrays=tight.arrays), most, False)
+        if self.value < before:
+            return True
+        if found:
+            return None
         if most < inf:
             self.bound = max(self.bound, most * (1.0 - 0.5 * MARGIN))
             self.news()
-        return True
+        return False
 
-    def prove(self, tight: Tables, relaxed: Tables, sets: Family) -> bool:
+    def prove(self, tight: Tables, relaxed: Tables, sets: Family, hint: float) -> bool:
         """Bisect in the family of all plans until none can be better; whether that is certain.
 
-        Plans come from the tables whose sizes are rounded up, proofs from those rounded down.
+        ``hint``: seconds that are probably too few for any plan.
         """
         if self.best is None:
-            found = self.attempt(tight, sets, inf, False)
+            found = self.improve(tight, relaxed, sets, inf)
             if not found:
-                return self.refute(relaxed, sets, inf, found)
+                return found is False
         low, final, sure = self.bound, True, True
         while self.value * (1.0 - MARGIN) > low:
             most = self.value * (1.0 - 0.25 * MARGIN)
             if not final:
-                most = min(most, sqrt(low * self.value) if low > 0 else 0.5 * self.value)
-            found = self.attempt(tight, sets, most, False)
+                middle = sqrt(low * self.value) if low > 0 else 0.5 * self.value
+                most = min(most, hint if low < hint < self.value else middle)
+                hint = 0.0
+            found = self.improve(tight, relaxed, sets, most)
             if not found:
-                sure = self.refute(relaxed, sets, most, found) and sure
+                sure = sure and found is False
                 low = most * (1.0 - 0.5 * MARGIN)
             final = not final and self.value < low * (1.0 + ROUGH)
         return sure
@@ -221,11 +234,11 @@ def _run(search: _Search, problem: HybridProblem, lattice: Lattice | None) -> bo
     tight = tables(problem)
     chain = family(tight.arrays, prefixes(problem))
     search.bound = float(chain.effort[0]) / problem.limits.devices * (1.0 - MARGIN)
-    search.explore(tight, chain)
+    hint = search.explore(tight, chain)
     if lattice is None:
         return False
     relaxed = tight if is_exact(problem) else tables(problem, relaxed=True)
-    return search.prove(tight, relaxed, family(tight.arrays, lattice))
+    return search.prove(tight, relaxed, family(tight.arrays, lattice), hint)
 
 
 def _read_back(entry: Tables, sets: Family, front: Front) -> tuple[HybridPlan, float]:
@@ -242,6 +255,20 @@ def _read_back(entry: Tables, sets: Family, front: Front) -> tuple[HybridPlan, f
         slowest = max(slowest, seconds)
         at, slot = origin, before
     return HybridPlan(entry.problem.name, tuple(stages), planner="hybrid exact"), slowest
+
+
+def _fits(problem: HybridProblem, plan: HybridPlan) -> bool:
+    """Whether a plan keeps to the memory exactly (the arrays may be rounded)."""
+    for i, stage in enumerate(plan.stages):
+        flight = -(-sum(later.data for later in plan.stages[i:]) // stage.data)
+        need = Fraction(0)
+        for choice in stage.choices:
+            entry = problem.by_name[choice.layer].configuration(stage.tensor, choice.configuration)
+            assert entry is not None
+            need += flight * entry.flight_bytes + entry.fixed_bytes
+        if need > problem.limits.memory_bytes:
+            return False
+    return True
 
 
 def best_stage(
