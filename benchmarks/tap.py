@@ -61,8 +61,6 @@ class ModelRow:
     folded_integral: bool
     folded_mip_s: float
     gap: float
-    eliminated_s: float
-    eliminated_gap: float
     build_unfolded_s: float
 
 
@@ -94,9 +92,6 @@ def models(layers: int, devices: int, limit_s: float) -> ModelRow:
     best = eliminate(problem).value
     assert best is not None
     folded, tied = _median(lambda: _tied(problem), 3, lambda run: run[0])
-    chosen, _, _, eliminated_s = _median(lambda: plan_tied(problem), 3, lambda run: run[3])
-    eliminated = problem.cost(chosen)
-    assert eliminated is not None
     runs: dict[tuple[str, bool], polytope.Solved] = {}
     for integral in (False, True):
         # the first of three short runs also loads the solver
@@ -128,8 +123,6 @@ def models(layers: int, devices: int, limit_s: float) -> ModelRow:
         folded_integral=runs["folded", False].integral,
         folded_mip_s=seconds["folded", True],
         gap=cost / best - 1,
-        eliminated_s=eliminated_s,
-        eliminated_gap=eliminated / best - 1,
         build_unfolded_s=whole.build_s,
     )
 
@@ -192,9 +185,9 @@ def page(model_rows: list[ModelRow], rows: list[SearchRow], record: Any) -> str:
             "of both, one thread, no reductions. Times faster: the unfolded model's seconds over "
             "those of the tied problem solved as a model, by its relaxation (which is the "
             "optimum where it is integral), and by elimination; each counts `fold`, which is "
-            "classing and adding up tables. Tied: median of three runs. `gap`: cost of the "
+            "classing and adding up tables. Tied: medians of several runs. `gap`: cost of the "
             "expanded plans above the proved optimum of the unfolded problem.\n",
-            _models(model_rows),
+            _models(model_rows, rows),
             "A large ratio says as much about the unfolded model as about folding: elimination "
             "of the unfolded problem, below, needs a fraction of a second.\n",
             "## Exact folding and elimination\n",
@@ -210,16 +203,22 @@ def page(model_rows: list[ModelRow], rows: list[SearchRow], record: Any) -> str:
     )
 
 
-def _models(rows: list[ModelRow]) -> str:
+def _models(rows: list[ModelRow], searched: list[SearchRow]) -> str:
+    tied = {(row.layers, row.devices): row for row in searched}
     headings = ["layers", "operators", "classes", "fold, s", "unfolded model, s", "LP, s"]
     headings += ["tied model, s", "times faster", "tied LP, s", "times faster"]
     headings += ["tied elimination, s", "times faster", "gap"]
     cells = []
     for row in rows:
         late = "" if row.unfolded_equal is not None else "> "
-        took = [row.fold_s + row.folded_mip_s, row.fold_s + row.folded_lp_s, row.eliminated_s]
-        gaps = [row.gap, row.eliminated_gap]
+        took = [row.fold_s + row.folded_mip_s, row.fold_s + row.folded_lp_s]
+        gaps = [row.gap]
+        search = tied.get((row.layers, row.devices))
+        if search is not None:
+            took.append(search.tied_s)
+            gaps.append(search.tied_gap)
         pairs = [(f"{own:.3f}", f"{late}{row.unfolded_mip_s / own:.0f}") for own in took]
+        pairs += [(DASH, DASH)] * (3 - len(pairs))
         if not row.folded_integral:
             pairs[1] = (pairs[1][0], "not integral")
         cells.append(
