@@ -8,6 +8,7 @@ from collections.abc import Callable
 from milp_plan.serial import SerialGraph
 
 from .bound import Bound, Deadline, OutOfTime
+from .serial_latency import latency_bounds
 from .serial_load import class_bound, work_bound
 from .serial_pigeonhole import pigeonhole_bound
 
@@ -17,13 +18,14 @@ logger = logging.getLogger(__name__)
 def serial_bounds(
     graph: SerialGraph, deadline: Deadline, upper: int | None = None
 ) -> tuple[Bound, ...]:
-    """Lower bounds on the largest load, simple ones first; those out of time are left out.
+    """Lower bounds on the objective, simple ones first; those out of time are left out.
 
     ``upper`` is the value of a known plan, which helps some of them to choose what to look at.
 
-    For objective latency they hold as well: a device's calls run one after the other, and their
-    loads together are no less than the load of all its classes at once.
+    Those on the largest load say nothing about latency, where a host runs operators side by side.
     """
+    if graph.law.calls is not None:
+        return latency_bounds(graph, deadline)
     found = [work_bound(graph)]
 
     def pigeonhole() -> Bound | None:

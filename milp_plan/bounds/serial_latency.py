@@ -7,7 +7,7 @@ enough; they are searched for as long as the deadline allows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor
+from math import ceil
 
 from milp_plan.serial import OperatorTables, SerialGraph, operator_tables
 
@@ -83,8 +83,8 @@ def memory_bound(tables: OperatorTables) -> Bound:
 
 
 def proved(name: str, value: float, tables: OperatorTables, detail: str) -> Bound:
-    """A bound in the unit of the source as one in ticks, rounded down."""
-    return Bound(name, max(0, floor(value * (1 - 1e-12) * tables.graph.scale)), detail)
+    """A bound in the unit of the source, margins taken off, as one in ticks: latencies are whole."""
+    return Bound(name, max(0, ceil(value * (1 - 1e-12) * tables.graph.scale)), detail)
 
 
 def _fastest(tables: OperatorTables) -> list[int]:

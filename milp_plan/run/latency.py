@@ -32,7 +32,7 @@ LINE_SHARE = 0.03
 SEARCH_SHARE = 0.6
 """Part of the time limit for the ideals, where nothing runs beside them."""
 
-ANNEALING_SHARE = 0.12
+ANNEALING_SHARE = 0.28
 """Part of the time limit for one annealing."""
 
 MODEL_SHARE = 0.3
@@ -41,7 +41,7 @@ MODEL_SHARE = 0.3
 MOST_MODEL_OPERATORS = 60
 """Operators up to which the exact model is tried as a whole."""
 
-HOT = (0.01, 0.03, 0.06)
+HOT = (0.03, 0.05, 0.015)
 """Temperatures that annealings begin with, in turn."""
 
 TURN_S = 1.0
@@ -239,8 +239,8 @@ class _Search:
         def left() -> float:
             return 0.0 if self.stopped else max(0.0, end - time.monotonic())
 
-        def tell(value: float) -> None:
-            detail = f"ways through {len(found.passages.ideals.sets)} ideals"
+        def tell(value: float, ideals: int) -> None:
+            detail = f"fastest ways through {ideals} ideals"
             bound: Bound = proved("ideals", value, run.tables, detail)
             self.news.put(lambda: run.host.raise_bound(bound))
 

@@ -71,7 +71,7 @@ def merge_idle(tables: OperatorTables, forgiven: float = 0.0) -> OperatorTables:
             home[v] = u
             touched |= {u, v}
             changed = True
-    return _renumbered(tables, values, [find(i) for i in range(len(tables))])
+    return renumbered(tables, values, [find(i) for i in range(len(tables))])
 
 
 def _idle(tables: OperatorTables, v: int) -> bool:
@@ -169,9 +169,10 @@ def _neighbour(
     return source if len(incoming) == 1 and readers == {v} and cost <= ticks else None
 
 
-def _renumbered(
+def renumbered(
     tables: OperatorTables, values: list[tuple[int, int, set[int]]], home: list[int]
 ) -> OperatorTables:
+    """Return the tables of joined operators: ``home`` says with which one each is joined."""
     kept = [i for i in range(len(tables)) if home[i] == i]
     number = {i: k for k, i in enumerate(kept)}
     parts: list[list[int]] = [[] for _ in kept]

@@ -161,6 +161,8 @@ class Passages:
         Payers that may be used.
     hosted
         Operators that must be on a host.
+    gates
+        One after another; chosen unless given.
     """
 
     def __init__(
@@ -169,6 +171,7 @@ class Passages:
         ideals: Lattice,
         devices: int,
         hosted: NDArray[np.bool_] | None = None,
+        gates: Sequence[int] | None = None,
     ) -> None:
         self.tables, self.ideals, self.devices = tables, ideals, devices
         self.memory = float("inf") if tables.graph.memory is None else float(tables.graph.memory)
@@ -185,7 +188,8 @@ class Passages:
         self.member = np.zeros((count, len(tables)), dtype=np.bool_)
         for number, now in enumerate(ideals.sets):
             self.member[number, _bits(now)] = True
-        self.gates = _gates(tables)
+        self.gates = _gates(tables) if gates is None else list(gates)
+        self.reached = np.full((len(self.gates), devices + 1), np.inf)
         inside = self.member[:, self.gates] if self.gates else np.ones((count, 0), dtype=np.bool_)
         self.gate_of = inside.sum(axis=1).astype(np.int64)  # they are in order
         self.bounds = np.zeros((len(self.gates) + 1, devices + 1))
@@ -233,35 +237,53 @@ class Passages:
         ideals = self.ideals
         return ideals.next_ptr, ideals.next_op, ideals.next_set, ideals.live_ptr, ideals.live
 
-    def learn(self, width: int, room: int, left: Callable[[], float]) -> None:
+    def learn(
+        self,
+        value: float,
+        width: int,
+        room: int,
+        left: Callable[[], float],
+        hints: NDArray[np.float64] | None = None,
+    ) -> None:
         """Find the fastest ways from the gates, the last gate first.
+
+        Ways that could not be part of a plan below ``value`` are not looked for.
 
         Parameters
         ----------
+        value
+            Latency of a known plan, in the unit of the source; infinite without one.
         width
             Labels per ideal and number of devices, at most. Bounds hold for any.
         room
             Labels altogether.
         left
             Seconds left.
+        hints
+            Times of known ways from each gate, by number of devices.
         """
-        everything = np.arange(self.devices + 1)
+        head = heads(self.tables, self.operators)
+        tail = self.rest[-1]
         for row in range(len(self.gates) - 1, -1, -1):
-            inside = self.member[self.starts[row]]
-            cost = self.values[0].copy()
-            cost[inside[self.values[1]]] = 0.0
-            begin = self.starts[row]
-            quick = self._search(begin, cost, np.full(len(everything), np.inf), 1, room, left)
-            limit = quick.best * (1 + 1e-9) + 1e-12
-            full = self._search(begin, cost, limit, width, room, left)
-            known = np.minimum(np.minimum(full.best, full.dropped), quick.best)
-            rest = self.rest[-1, self.gates[row]]
-            self.bounds[row] = np.maximum(np.minimum.accumulate(known), rest) * (1 - 1e-12)
+            gate, begin = self.gates[row], self.starts[row]
             if left() <= 0:
-                self.bounds[:row] = 0.0
-                for earlier in range(row):
-                    self.bounds[earlier] = self.rest[-1, self.gates[earlier]]
-                return
+                self.bounds[row] = tail[gate]
+                continue
+            cost = self.values[0].copy()
+            cost[self.member[begin][self.values[1]]] = 0.0
+            limit = np.full(self.devices + 1, value - head[gate])
+            if hints is not None:
+                limit = np.minimum(limit, hints[row])
+            else:
+                quick = self._search(begin, cost, limit, 1, room, left)
+                limit = np.minimum(limit, quick.best)
+                self.reached[row] = quick.best
+            limit = limit * (1 + 1e-9) + 1e-12
+            full = self._search(begin, cost, limit, width, room, left)
+            self.reached[row] = np.minimum(self.reached[row], full.best)
+            known = np.minimum(np.minimum(full.best, full.dropped), limit)
+            known = np.minimum.accumulate(known) * (1 - 2e-9)
+            self.bounds[row] = np.maximum(np.maximum(known, tail[gate]), self.bounds[row])
 
     def run(self, limit: float, width: int, room: int, left: Callable[[], float]) -> Passage:
         """Search for the fastest plan below a limit, in the unit of the source."""
@@ -343,6 +365,17 @@ class _Found:
     last: int
     facts: Ints
     labels: int
+
+
+def heads(
+    tables: OperatorTables, operators: tuple[NDArray[np.float64], ...]
+) -> NDArray[np.float64]:
+    """Longest path of least times up to the end of each operator."""
+    fastest = np.minimum(operators[0], operators[1])
+    found = np.zeros(len(tables))
+    for i in tables.order:
+        found[i] = max((found[source] for source in tables.before[i]), default=0.0) + fastest[i]
+    return found
 
 
 def _closures(tables: OperatorTables) -> tuple[list[int], list[int]]:

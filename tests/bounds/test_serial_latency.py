@@ -1,3 +1,4 @@
+from milp_plan.bounds import all_bounds
 from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_latency import latency_bounds
 from milp_plan.formulation.planted_serial import planted_serial
@@ -15,6 +16,7 @@ def test_no_bound_is_above_the_optimum():
         assert best is not None
         bounds = latency_bounds(graph, Deadline(10.0))
         assert [bound.name for bound in bounds] == ["critical path", "path with memory"]
+        assert all_bounds(problem) == bounds
         for bound in bounds:
             assert 0 <= bound.value <= best[0], (seed, bound)
         met += max(bound.value for bound in bounds) == best[0]

@@ -117,7 +117,7 @@ def test_ways_through_the_ideals_are_optimal() -> None:
         assert best is not None
         value = best[0] / tables.graph.scale
         passages = Passages(tables, ideals, len(tables.graph.payers))
-        passages.learn(100, 2000, lambda: 1.0)
+        passages.learn(float("inf"), 100, 2000, lambda: 1.0)
         whole = passages.run(value * 1.001 + 1e-6, 10_000, 5000, lambda: 1.0)
         if all(len(members) < 2 for members in tables.members):
             alone += 1

@@ -1,5 +1,8 @@
 """Plans and bounds from the ideals of a problem: exact where one search gets through.
 
+Where a graph has many ideals, plans with chains of operators kept together come first: they are
+found fast, and how long their ways take limits the search for others.
+
 Where devices have several calls, every call is taken for a device of its own: that is a
 relaxation, for whose plans devices are found afterwards by matching calls.
 """
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import networkx as nx
 import numpy as np
@@ -17,50 +21,57 @@ from numpy.typing import NDArray
 
 from milp_plan.serial import HOST, OperatorTables
 from milp_plan.serial.atoms import merge_idle
+from milp_plan.serial.chains import merge_chains
 from milp_plan.serial.lattice import Lattice, Passages, lattice
 from milp_plan.serial.operators import Ints
 
 MOST_IDEALS = 60_000
 """Ideals beyond which no search is tried."""
 
+FEW_IDEALS = 8_000
+"""Ideals up to which no chains are joined first."""
+
+CHAINS = (3, 2)
+"""Longest chains that are joined, from the first search to the last but one."""
+
 FORGIVEN = 0.01
 """Part of a device's memory that is not counted for an idle operator nobody reads from, where the
 ideals would be too many otherwise."""
 
-ROOM = 3_000_000
+ROOM = 2_000_000
 """Labels of one search."""
 
-WIDTHS = (1, 4, 16, 64, 1 << 30)
+WIDTHS = (1, 2, 8, 32, 128, 1 << 30)
 """Labels per ideal and number of devices, from search to search."""
 
 LEARNED = 3
 """The same for the ways from gates."""
 
+LEARNING_SHARE = 0.3
+"""Part of the time left for the ways from gates of one level, after a first narrow search."""
+
 
 @dataclass(frozen=True)
 class Ways:
-    """Searches through the ideals of one problem.
+    """Searches through the ideals of one problem, the coarsest first.
 
     Parameters
     ----------
     tables
         Operators as they stand in plans.
-    atoms
-        The same, merged; with bytes forgiven, maybe.
-    passages
-        The searches.
+    levels
+        The same, merged: with chains joined, and last without. Only the last one gives bounds.
     """
 
     tables: OperatorTables
-    atoms: OperatorTables
-    passages: Passages
+    levels: tuple[OperatorTables, ...]
 
     def run(
         self,
         value: Callable[[], float],
         left: Callable[[], float],
         take: Callable[[Ints], None],
-        tell: Callable[[float], None],
+        tell: Callable[[float, int], None],
     ) -> None:
         """Search wider and wider until the bound meets the value, or no time is left.
 
@@ -73,28 +84,73 @@ class Ways:
         take
             Called with places of the operators of ``tables``: they may not fit.
         tell
-            Called with bounds, in the unit of the source.
+            Called with bounds, in the unit of the source, and the number of ideals.
         """
-        share = left()
-        self.passages.learn(LEARNED, ROOM, lambda: left() - 0.6 * share)
-        for width in WIDTHS:
-            limit = value() * (1 + 1e-9)
-            found = self.passages.run(limit, width, ROOM, left)
-            tell(found.bound * (1 - 1e-9))
-            if found.places is not None:
-                take(self.places(found.places))
-            if found.bound >= min(value(), found.value) * (1 - 1e-7) or left() <= 0:
+        before: Passages | None = None
+        for level in self.levels:
+            ideals = lattice(level, MOST_IDEALS)
+            if ideals is None or left() <= 0:
                 return
+            search = self._level(level, ideals, before)
+            for width in WIDTHS:
+                found = search.run(value() * (1 + 1e-9), width, ROOM, left)
+                if found.places is not None:
+                    take(self.places(level, found.places))
+                if level is self.levels[-1]:
+                    tell(found.bound * (1 - 1e-9), len(ideals.sets))
+                if found.bound >= min(value(), found.value) * (1 - 1e-7) or left() <= 0:
+                    break
+                if width == WIDTHS[0]:
+                    learning = _Until(left, (1 - LEARNING_SHARE) * left())
+                    search.learn(value(), LEARNED, ROOM, learning, self._hints(search, before))
+            before = search
 
-    def places(self, found: Ints) -> Ints:
-        """Return places of the operators of ``tables`` for places of atoms."""
-        atoms = self.atoms
-        if atoms.calls > 1:
-            found = paired(atoms, found)
-        everywhere = np.full(sum(len(p) for p in atoms.parts) + len(atoms.hosted), HOST)
-        for part, place in zip(atoms.parts, found, strict=True):
+    def _level(self, level: OperatorTables, ideals: Lattice, before: Passages | None) -> Passages:
+        """The searches of a level, with those gates of the one before that it has, too."""
+        devices = len(level.graph.payers) * level.calls
+        gates = None
+        if before is not None:
+            at = {self._end(level, i): i for i in range(len(level))}
+            ends = [self._end(before.tables, gate) for gate in before.gates]
+            gates = [at[end] for end in ends if end in at]
+        return Passages(level, ideals, devices, must_be_hosted(level), gates)
+
+    def _hints(self, search: Passages, before: Passages | None) -> NDArray[np.float64] | None:
+        """Times of ways known from the level before: chains joined are only a restriction."""
+        if before is None:
+            return None
+        row = {self._end(before.tables, gate): k for k, gate in enumerate(before.gates)}
+        rows = [row[self._end(search.tables, gate)] for gate in search.gates]
+        return before.reached[rows]
+
+    def _end(self, level: OperatorTables, i: int) -> int:
+        """Number in the file of the last operator of an entry."""
+        position = self._position
+        return max(level.parts[i], key=position.__getitem__)
+
+    @cached_property
+    def _position(self) -> dict[int, int]:
+        return {number: k for k, number in enumerate(self.tables.order)}
+
+    def places(self, level: OperatorTables, found: Ints) -> Ints:
+        """Return places of the operators of ``tables`` for places of a level's entries."""
+        if level.calls > 1:
+            found = paired(level, found)
+        everywhere = np.full(len(self.tables), HOST)
+        for part, place in zip(level.parts, found, strict=True):
             everywhere[list(part)] = place
         return everywhere.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Until:
+    """Seconds left until so many are left of a longer time."""
+
+    left: Callable[[], float]
+    end: float
+
+    def __call__(self) -> float:
+        return self.left() - self.end
 
 
 def ways(tables: OperatorTables) -> Ways | None:
@@ -102,14 +158,12 @@ def ways(tables: OperatorTables) -> Ways | None:
     for forgiven in (0.0, FORGIVEN):
         atoms = merge_idle(tables, forgiven)
         ideals = lattice(atoms, MOST_IDEALS)
-        if ideals is not None:
-            return Ways(tables, atoms, _passages(atoms, ideals))
+        if ideals is None:
+            continue
+        if len(ideals.sets) <= FEW_IDEALS:
+            return Ways(tables, (atoms,))
+        return Ways(tables, (*(merge_chains(atoms, longest) for longest in CHAINS), atoms))
     return None
-
-
-def _passages(atoms: OperatorTables, ideals: Lattice) -> Passages:
-    devices = len(atoms.graph.payers) * atoms.calls
-    return Passages(atoms, ideals, devices, must_be_hosted(atoms))
 
 
 def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:

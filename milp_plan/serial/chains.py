@@ -1,0 +1,65 @@
+"""Chains of operators as one: a restriction that leaves far fewer ideals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .atoms import renumbered
+from .operators import OperatorTables
+
+
+def merge_chains(tables: OperatorTables, longest: int) -> OperatorTables:
+    """Return the tables with operators joined that alone read from each other.
+
+    Such operators are in one place then; times and loads of plans stay what they are: on a host
+    the operators of a chain run one after another anyway. Operators that share a class with
+    others, or that everything else comes before or after, stay alone: those do not make ideals.
+
+    Parameters
+    ----------
+    longest
+        Operators that one chain has at most.
+    """
+    comparable = _comparable(tables)
+    home = list(range(len(tables)))
+    length = [1] * len(tables)
+    work, host_work = list(tables.work), list(tables.host_work)
+    size = list(tables.size)
+    for v in tables.order:
+        if len(tables.before[v]) != 1 or comparable[v]:
+            continue
+        source = tables.before[v][0]
+        u = home[source]
+        alike = (work[u] is None) == (work[v] is None)
+        alike = alike and (host_work[u] is None) == (host_work[v] is None)
+        alone = all(len(tables.members[tables.class_of[i]]) == 1 for i in (u, v))
+        if len(tables.after[source]) != 1 or comparable[source] or not (alike and alone):
+            continue
+        if length[u] >= longest:
+            continue
+        home[v] = u
+        length[u] += 1
+        work[u] = None if work[u] is None else (work[u] or 0) + (work[v] or 0)
+        host_work[u] = None if host_work[u] is None else (host_work[u] or 0) + (host_work[v] or 0)
+        size[tables.class_of[u]] += size[tables.class_of[v]]
+        size[tables.class_of[v]] = 0
+    values = []
+    for value in tables.values:
+        readers = {home[r] for r in value.readers} - {home[value.source]}
+        if readers:
+            values.append((value.ticks, home[value.source], readers))
+    joined = replace(tables, work=tuple(work), host_work=tuple(host_work), size=tuple(size))
+    return renumbered(joined, values, home)
+
+
+def _comparable(tables: OperatorTables) -> list[bool]:
+    """Whether each operator comes before or after every other one."""
+    up, down = [0] * len(tables), [0] * len(tables)
+    for i in tables.order:
+        for source in tables.before[i]:
+            down[i] |= down[source] | 1 << source
+    for i in reversed(tables.order):
+        for reader in tables.after[i]:
+            up[i] |= up[reader] | 1 << reader
+    everything = (1 << len(tables)) - 1
+    return [up[i] | down[i] | 1 << i == everything for i in range(len(tables))]
