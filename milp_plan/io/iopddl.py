@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -127,7 +127,7 @@ def to_json(problem: ShardingProblem) -> bytes:
     """Return a problem as a file of the contest."""
     s, t = problem.strategies, problem.transitions
     cost, pairs = _with_forbidden(s.cost, s.allowed), _with_forbidden(t.cost, t.allowed)
-    contents = {
+    contents: dict[str, Any] = {
         "name": problem.name,
         "nodes": {
             "intervals": problem.intervals.tolist(),

@@ -25,7 +25,8 @@ RETRIES = 7
 def pair_cost(g: Graph, e: int, first: int, second: int) -> float:
     """Cost of an edge."""
     b = g.ends[e, 1]
-    return g.table[g.table_offsets[e] + first * (g.offsets[b + 1] - g.offsets[b]) + second]
+    width = g.offsets[b + 1] - g.offsets[b]
+    return float(g.table[g.table_offsets[e] + first * width + second])
 
 
 @compiled
