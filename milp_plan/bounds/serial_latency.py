@@ -83,7 +83,7 @@ def memory_bound(tables: OperatorTables) -> Bound:
 
 
 def proved(name: str, value: float, tables: OperatorTables, detail: str) -> Bound:
-    """A bound in the unit of the source, margins taken off, as one in ticks: latencies are whole."""
+    """Return a bound in the unit of the source, margins taken off, in ticks: those are whole."""
     return Bound(name, max(0, ceil(value * (1 - 1e-12) * tables.graph.scale)), detail)
 
 
