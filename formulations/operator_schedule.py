@@ -1,7 +1,7 @@
 r"""Placement, option choice, order, transfers and memory over time as one disjunctive MILP.
 
-The families, each one method of ``_Builder``. Letters: operator i, k; placement p = (option,
-devices); device d; value v; transfer task t; task means operator or transfer; H the horizon.
+The families, each a method of ``_Builder`` or a helper of it. Letters: operator i, k; placement
+p = (option, devices); device d; value v; transfer task t; task means operator or transfer; H the horizon.
 
 ================  ===============================================================================
 ``choose_place``  sum_p place[i,p] = 1; operators of a group choose the same devices
@@ -45,6 +45,7 @@ from milp_plan.api import (
     CommunicationModel,
     Guide,
     Interval,
+    Latest,
     MemoryRows,
     Objective,
     Placement,
@@ -54,9 +55,11 @@ from milp_plan.api import (
     Sequence,
     TransferTask,
     Values,
+    WorkRows,
     at_most,
     canonical_devices,
     choose,
+    column_values,
     devices_at_risk,
     guided_sets,
     horizon,
@@ -67,7 +70,6 @@ from milp_plan.api import (
     memory_unit,
     needed_routes,
     retime,
-    spread_levels,
     time_unit,
 )
 
@@ -176,7 +178,7 @@ class _Builder:
         self.travel()
         self.order_tasks()
         self.span()
-        self.workload()
+        WorkRows(self).write(self.options.load_thresholds if self.by_time else 0)
         self.memory()
         if self.symmetry:
             self.first_use()
@@ -382,38 +384,6 @@ class _Builder:
         for name in sets.operators:
             at_most(m.span, self.stop(name) + sets.tails[name] / self.unit, m.makespan)
 
-    def workload(self) -> None:
-        """Head + work + tail per device and channel, for several head and tail levels."""
-        m, heads, tails = self.m, self.sets.heads, self.sets.tails
-        m.workload = pyo.ConstraintList()
-        if not self.by_time:
-            return
-        seen = set()
-        for low in spread_levels(heads.values(), self.options.load_thresholds):
-            for high in spread_levels(tails.values(), self.options.load_thresholds):
-                names = [n for n in heads if heads[n] >= low and tails[n] >= high]
-                if frozenset(names) not in seen:
-                    seen.add(frozenset(names))
-                    self.workload_rows([(n, heads[n], tails[n]) for n in names])
-        journeys = []
-        for task in self.transfers:
-            tail = min(tails[c] + self.sets.shortest[c] for c in task.consumers)
-            journeys.append((task.name, self.earliest[task.name], tail))
-        self.workload_rows(journeys)
-
-    def workload_rows(self, tasks: list[tuple[str, int, int]]) -> None:
-        """One row per resource: earliest head + work on it + least tail of (name, head, tail)."""
-        work: dict[str, list[Any]] = {}
-        edges: dict[str, list[tuple[int, int]]] = {}
-        for name, head, tail in tasks:
-            for resource, parts in self.columns.work(name).items():
-                work.setdefault(resource, []).extend(t / self.unit * c for t, c in parts if t)
-                edges.setdefault(resource, []).append((head, tail))
-        for resource, terms in work.items():
-            if len(terms) > 1:
-                fixed = min(h for h, _ in edges[resource]) + min(t for _, t in edges[resource])
-                at_most(self.m.workload, pyo.quicksum(terms) + fixed / self.unit, self.m.makespan)
-
     def memory(self) -> None:
         """Memory over time, on the devices where it can bind."""
         floor = 0 if self.by_time else max(0, self.guide.bound or 0)
@@ -473,11 +443,7 @@ class _Builder:
         m.makespan.set_value(plan.stop_ns / self.unit + later_by[moments[-1]])
         totals = [pyo.value(row.body) for row in m.capacity.values()]
         m.peak.set_value(max([m.peak.lb, *totals]))
-        named: Values = {}
-        for column in m.component_data_objects(pyo.Var):
-            family = column.parent_component().local_name
-            named.setdefault(family, {})[column.index()] = column.value
-        return named
+        return column_values(m)
 
     def encode_bits(self, times: dict[str, Interval]) -> None:
         """Order bits as the times say; of two that both hold, the first."""
@@ -488,15 +454,6 @@ class _Builder:
                 m.before[first, second].set_value(0 if reverse else 1)
 
 
-_latest: list[_Builder] = []
-
-
-def _builder(problem: PlanningProblem, options: Options, guide: Guide) -> _Builder:
-    """Return the builder of these very arguments; asking for its scale does not start anew."""
-    same = _latest and _latest[0].problem is problem and _latest[0].guide is guide
-    if not same or _latest[0].options != options:
-        _latest[:] = [_Builder(problem, options, guide)]
-    return _latest[0]
-
+_builder = Latest(_Builder)
 
 FORMULATION = OperatorSchedule()

@@ -37,6 +37,8 @@ from milp_plan.api import (
     Guide,
     Held,
     LaneMemory,
+    LaneOrder,
+    Latest,
     Objective,
     Plan,
     PlanningProblem,
@@ -45,7 +47,7 @@ from milp_plan.api import (
     Values,
     at_most,
     canonical,
-    interchangeable,
+    column_values,
     longest_paths,
     read_offload,
     residence_bound,
@@ -225,7 +227,8 @@ class _Builder:
         self.value_rows()
         self.stagger()
         self.journeys()
-        self.lanes()
+        self.lanes = LaneOrder(self)
+        self.lanes.write()
         self.memory = LaneMemory(self)
         if self.guide.memory:
             self.memory.write()
@@ -354,48 +357,6 @@ class _Builder:
                 back = m.back[value] + held.back_ns / self.unit * self.leave(value)
                 at_most(m.journey, back, m.start[reader])
 
-    def lanes(self) -> None:
-        """Journeys on one lane in turn; interchangeable ones in canonical order."""
-        m = self.m
-        m.lane_order, m.turn = (
-            pyo.Var(pyo.Any, domain=pyo.Binary, dense=False),
-            pyo.ConstraintList(),
-        )
-        for j, k in combinations(self.moving, 2):
-            for way in (0, 1):
-                if self.moving[j].lanes[way] == self.moving[k].lanes[way]:
-                    ahead = self.ahead(j, k, way)
-                    self.turn(j, k, way, ahead)
-                    self.turn(k, j, way, 1 - ahead)
-
-    def ahead(self, j: str, k: str, way: int) -> Any:
-        """1 where j is ahead of k on a lane, if both travel."""
-        pair = self.in_turn(j, k, way)
-        return (
-            self.m.lane_order[self.moving[j].lanes[way], j, k]
-            if pair is None
-            else self.first(*pair)
-        )
-
-    def in_turn(self, j: str, k: str, way: int) -> tuple[str, str] | None:
-        """Steps whose order is that of two journeys on a lane; ``None`` where it is free."""
-        one, two = self.moving[j], self.moving[k]
-        if not interchangeable(self.shop, one, two):
-            return None
-        if way == 0:
-            return one.producer, two.producer
-        first, other = self.shop.first_reader(one), self.shop.first_reader(two)
-        return None if first is None or other is None or first == other else (first, other)
-
-    def turn(self, j: str, k: str, way: int, ahead: Any) -> None:
-        if isinstance(ahead, int) and ahead == 0:
-            return
-        column = (self.m.out, self.m.back)[way]
-        ticks = (self.moving[j].out_ns, self.moving[j].back_ns)[way]
-        slack = 3 - ahead - self.leave(j) - self.leave(k)
-        stop = column[j] + ticks / self.unit, self.last_start[j] + ticks
-        self.after_if(self.m.turn, stop, (column[k], self.ready[k]), slack)
-
     # -- from plans and to plans -------------------------------------------------------------
 
     def encode(self, plan: Plan) -> Values | None:
@@ -423,10 +384,7 @@ class _Builder:
             out, back = trips.get(value, (stop[held.producer], stays))
             m.out[value].set_value(out / unit, skip_validation=True)
             m.back[value].set_value(back / unit, skip_validation=True)
-        for lane, j, k in m.lane_order:
-            way = self.moving[j].lanes.index(lane)
-            ahead = j in trips and k in trips and trips[j][way] < trips[k][way]
-            m.lane_order[lane, j, k].set_value(int(ahead))
+        self.lanes.encode(trips)
         self.memory.encode(start, trips)
         value = plan.stop_ns
         if not self.by_time:
@@ -437,11 +395,7 @@ class _Builder:
                 spans.append(max(stop[n] for n in names) - begin)
             value = max(spans)
         m.value.set_value(max(value / unit, m.value.lb), skip_validation=True)
-        named: Values = {}
-        for column in m.component_data_objects(pyo.Var):
-            family = column.parent_component().local_name
-            named.setdefault(family, {})[column.index()] = column.value
-        return named
+        return column_values(m)
 
     def decode(self, values: Values) -> Plan:
         """Longest paths over the decided orders."""
@@ -464,12 +418,7 @@ class _Builder:
             arcs += [(n, ("back", value), self.ticks[n]) for n in held.near]
             arcs.append((("out", value), ("back", value), held.out_ns))
             arcs += [(("back", value), r, held.back_ns) for r in held.readers]
-        for j, k in combinations(moving, 2):
-            for way, letter in enumerate(("out", "back")):
-                if moving[j].lanes[way] == moving[k].lanes[way]:
-                    a, b = (j, k) if self.was_ahead(j, k, way, bits) else (k, j)
-                    ticks = (moving[a].out_ns, moving[a].back_ns)[way]
-                    arcs.append(((letter, a), (letter, b), ticks))
+        arcs += LaneOrder.arcs(self.shop, self.order, moving, bits)
         arcs += LaneMemory.arcs(moving, self.ticks, bits)
         journeys = [(letter, value) for value in moving for letter in ("out", "back")]
         known = {*self.order.names, *journeys}
@@ -481,26 +430,7 @@ class _Builder:
         trips = {value: (time["out", value], time["back", value]) for value in moving}
         return self.shop.plan({name: time[name] for name in self.shop.steps}, trips)
 
-    def was_ahead(self, j: str, k: str, way: int, bits: dict[str, set[Any]]) -> bool:
-        """As :meth:`ahead`, from decided bits."""
-        pair = self.in_turn(j, k, way)
-        if pair is None:
-            return (self.moving[j].lanes[way], j, k) in bits["lane_order"]
-        if self.order.surely(*pair) or self.order.surely(*pair[::-1]):
-            return self.order.surely(*pair)
-        forward = self.order.names.index(pair[0]) < self.order.names.index(pair[1])
-        return (pair in bits["before"]) if forward else (pair[::-1] not in bits["before"])
 
-
-_latest: list[_Builder] = []
-
-
-def _builder(problem: PlanningProblem, options: Options, guide: Guide) -> _Builder:
-    """Return the builder of these very arguments; scale and decode do not start anew."""
-    same = _latest and _latest[0].problem is problem and _latest[0].guide is guide
-    if not same or _latest[0].options != options:
-        _latest[:] = [_Builder(problem, options, guide)]
-    return _latest[0]
-
+_builder = Latest(_Builder)
 
 FORMULATION = PipelineOffload()

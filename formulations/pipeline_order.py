@@ -25,13 +25,12 @@ Source: this project; order bits are Manne's (1960), heads, tails and work on on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
 import pyomo.environ as pyo
-from pyomo.core.expr import LinearExpression
 
 from milp_plan.api import (
     Card,
@@ -39,6 +38,7 @@ from milp_plan.api import (
     Deadlock,
     FormulationError,
     Guide,
+    Latest,
     Objective,
     Plan,
     PlanningProblem,
@@ -46,13 +46,16 @@ from milp_plan.api import (
     Shop,
     ShopOrders,
     Stretch,
+    Term,
     Values,
+    at_least,
     best_times,
     common_tick,
     decided_words,
     is_mirrored,
     known_shop,
     machine_image,
+    merged,
     mirror_image,
     plan_value,
     ranks,
@@ -138,9 +141,6 @@ class PipelineOrder:
         """Complete start from a valid plan; ``None`` if its value is above the ceiling."""
         builder: _Builder = model.builder
         return builder.encode(plan)
-
-
-Term = tuple[float, Any]
 
 
 class _Builder:
@@ -267,15 +267,6 @@ class _Builder:
     def anchor(self, lane: int) -> Any:
         return self.m.anchor[self.side[lane]]
 
-    def row(self, rows: Any, terms: Sequence[Term], least: float) -> None:
-        """Sum of terms >= least."""
-        body = LinearExpression(
-            constant=0,
-            linear_coefs=[c for c, _ in terms],
-            linear_vars=[v for _, v in terms],
-        )
-        rows.add((least, body, None))
-
     def sign(self, u: int, v: int) -> tuple[float, list[Term]]:
         """Constant and terms whose sum is 1 if u comes before v in their stretch, and else 0."""
         if (u, v) in self.before:
@@ -292,15 +283,15 @@ class _Builder:
             together = self.machine[u] == self.machine[v]
             if self.low[v] >= self.high[u] + wait and (together or not self.span):
                 continue  # the windows say so
-            terms = _merged(self.at(v), self.at(u, -1))
-            self.row(self.m.precede, terms, wait / self.unit)
+            terms = merged(self.at(v), self.at(u, -1))
+            at_least(self.m.precede, terms, wait / self.unit)
         if self.span:  # through fixed tasks, from where another device starts
             for v, machine in enumerate(self.machine):
                 for lane in range(self.orders.num_lanes):
                     wait = int(self.orders.anchored[lane, v])
                     if wait >= 0 and lane != self.orders.lane(machine):
-                        terms = _merged(self.at(v), [(-1.0, self.anchor(lane))])
-                        self.row(self.m.precede, terms, wait / self.unit)
+                        terms = merged(self.at(v), [(-1.0, self.anchor(lane))])
+                        at_least(self.m.precede, terms, wait / self.unit)
 
     def order(self) -> None:
         """Who comes first, where that is open."""
@@ -313,7 +304,7 @@ class _Builder:
                 # second - first >= wait - big (1 - bit), or wait - big bit
                 terms = [(1.0, self.start[second]), (-1.0, self.start[first])]
                 terms.append((-sign * big, bit))
-                self.row(m.order, terms, wait / unit - (big if sign == 1 else 0.0))
+                at_least(m.order, terms, wait / unit - (big if sign == 1 else 0.0))
 
     def staircase(self) -> None:
         """Neighbours: earlier tasks of the first kind, and later ones of the second."""
@@ -326,10 +317,10 @@ class _Builder:
                     bit = self.before[one[i], two[j]]
                     if i + 1 < len(one) and not signs[i + 1, j]:
                         above = self.before[one[i + 1], two[j]]
-                        self.row(m.staircase, [(1, bit), (-1, above)], 0)
+                        at_least(m.staircase, [(1, bit), (-1, above)], 0)
                     if j + 1 < len(two) and not signs[i, j + 1]:
                         later = self.before[one[i], two[j + 1]]
-                        self.row(m.staircase, [(1, later), (-1, bit)], 0)
+                        at_least(m.staircase, [(1, later), (-1, bit)], 0)
 
     def finish(self) -> None:
         """The value is at least the end of every lane, counted from its anchor."""
@@ -342,15 +333,15 @@ class _Builder:
                     continue
                 terms: list[Term] = [(1.0, m.value), *self.at(task, -1)]
                 if self.span:
-                    terms = _merged(terms, [(1.0, self.anchor(lane))])
-                self.row(m.finish, terms, tail / unit)
+                    terms = merged(terms, [(1.0, self.anchor(lane))])
+                at_least(m.finish, terms, tail / unit)
         if self.span:
             for first in range(orders.num_lanes):
                 for lane in range(orders.num_lanes):
                     wait = int(orders.between[first, lane])
                     if wait > 0 and first != lane:
                         ends = [(1.0, self.anchor(lane))], [(-1.0, self.anchor(first))]
-                        self.row(m.finish, [(1.0, m.value), *_merged(*ends)], wait / unit)
+                        at_least(m.finish, [(1.0, m.value), *merged(*ends)], wait / unit)
 
     def work(self) -> None:
         """Work that lies before a task comes after the head of all of it; likewise behind."""
@@ -379,7 +370,7 @@ class _Builder:
                     own = [(1.0, self.m.value), (-1.0, self.start[task])]
                     sure += int(self.orders.duration[task]) / self.unit
                 body = [*own, *((-c, v) for c, v in terms)]
-                self.row(rows, body, level / self.unit + sure)
+                at_least(rows, body, level / self.unit + sure)
 
     def load(
         self, signs: Iterable[tuple[int, tuple[float, list[Term]]]]
@@ -419,7 +410,7 @@ class _Builder:
                     room -= int(constant) * net[other] // grain
                     terms += [(-c * net[other] / grain, v) for c, v in entries]
         if sum(max(0.0, -c) for c, _ in terms) > room:
-            self.row(self.m.memory, terms, -room)
+            at_least(self.m.memory, terms, -room)
 
     # -- plans -------------------------------------------------------------------------------
 
@@ -484,24 +475,6 @@ class _Builder:
         return decided_words(self.orders, self.guide.neighbourhood, comes_first, start)
 
 
-def _merged(one: Sequence[Term], two: Sequence[Term]) -> list[Term]:
-    """Sum of terms; what cancels is left out."""
-    found: dict[int, Term] = {}
-    for factor, column in (*one, *two):
-        known = found.get(id(column), (0.0, column))[0]
-        found[id(column)] = (known + factor, column)
-    return [(c, v) for c, v in found.values() if c]
-
-
-_latest: list[_Builder] = []
-
-
-def _builder(problem: PlanningProblem, options: Options, guide: Guide) -> _Builder:
-    """Return the builder of these very arguments; asking for its scale does not start anew."""
-    same = _latest and _latest[0].problem is problem and _latest[0].guide is guide
-    if not same or _latest[0].options != options:
-        _latest[:] = [_Builder(problem, options, guide)]
-    return _latest[0]
-
+_builder = Latest(_Builder)
 
 FORMULATION = PipelineOrder()

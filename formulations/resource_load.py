@@ -45,6 +45,7 @@ from milp_plan.api import (
     Transfer,
     Value,
     Values,
+    column_values,
     label,
     needed_routes,
     schedule_sets,
@@ -368,11 +369,7 @@ class _Builder:
             column.set_value(max(column.value, pyo.value(amount)), skip_validation=True)
         if m.bottleneck.ub is not None and m.bottleneck.value > m.bottleneck.ub + 1e-9:
             return None
-        named: Values = {}
-        for column in m.component_data_objects(pyo.Var):
-            family = column.parent_component().local_name
-            named.setdefault(family, {})[column.index()] = column.value
-        return named
+        return column_values(m)
 
 
 FORMULATION = ResourceLoad()

@@ -26,8 +26,10 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.cost import Route, route_between, routes, send_choices
+from milp_plan.formulation.builders import Latest, Term, at_least, column_values, merged
 from milp_plan.formulation.columns import Columns, choose, label
 from milp_plan.formulation.lane_memory import LaneMemory
+from milp_plan.formulation.lane_order import LaneOrder
 from milp_plan.formulation.memory_rows import MemoryRows, at_most
 from milp_plan.formulation.period_rates import shortest_periods
 from milp_plan.formulation.period_rows import PeriodCycle, PeriodRows
@@ -85,6 +87,7 @@ from milp_plan.formulation.units import (
     spread_levels,
     time_unit,
 )
+from milp_plan.formulation.work_rows import WorkRows
 from milp_plan.pipeline import (
     Deadlock,
     Held,
@@ -138,6 +141,8 @@ __all__ = [
     "Holding",
     "Interval",
     "LaneMemory",
+    "LaneOrder",
+    "Latest",
     "Leg",
     "MemoryLaw",
     "MemoryRows",
@@ -165,10 +170,13 @@ __all__ = [
     "ShopOrders",
     "SlotRows",
     "Stretch",
+    "Term",
     "Transfer",
     "TransferTask",
     "Value",
     "Values",
+    "WorkRows",
+    "at_least",
     "at_most",
     "best_times",
     "canonical",
@@ -178,6 +186,7 @@ __all__ = [
     "chain_windows",
     "choose",
     "colocated",
+    "column_values",
     "common_tick",
     "conflicts_below",
     "decided_words",
@@ -201,6 +210,7 @@ __all__ = [
     "memory_peaks",
     "memory_unit",
     "merge_idle",
+    "merged",
     "mirror_image",
     "most_within",
     "needed_routes",

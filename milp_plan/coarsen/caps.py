@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .quotient import Caps, Quotient
+from .nodes import Caps
+from .quotient import Quotient
 
 WEIGHT_OF_STRETCH = 1.5
 """Weight of a longer critical path against time saved on channels."""

@@ -20,7 +20,8 @@ from .caps import (
     scale,
 )
 from .contraction import contract
-from .quotient import Caps, Quotient
+from .nodes import Caps
+from .quotient import Quotient
 from .reduction import Reduction
 
 Key = str | int

@@ -9,7 +9,8 @@ from milp_plan.core import ComputationGraph, Operator, PlanningProblem
 
 from .caps import RUNGS, caps_of, cost_of, scale
 from .contraction import contract
-from .quotient import Caps, Quotient
+from .nodes import Caps
+from .quotient import Quotient
 from .reduction import Reduction
 
 

@@ -32,11 +32,11 @@ BOUND_SHARE = 0.3
 EXPERT_SHARE = 0.5
 """Part of the time limit after which no further expert is asked."""
 
-SEARCHING_SHARE = 0.2
+SEARCHING_SHARE = 0.15
 """Part of the time limit after which experts that search end."""
 
-PATTERN_SHARE = 0.4
-"""Part of the time left for the repeating pattern."""
+PATTERN_SHARE, PATTERN_SHARE_ALONE = 0.4, 0.6
+"""Parts of the time left for the repeating pattern: beside beams, and without them."""
 
 MANY_MICRO_BATCHES = 6
 """Micro-batches per device from which the repeating pattern comes first."""
@@ -258,7 +258,7 @@ class ShopRun:
         with host.clock.phase("pattern"):
             plan_periodic(
                 self.shop,
-                PATTERN_SHARE * self.left_s,
+                (PATTERN_SHARE if self.beams else PATTERN_SHARE_ALONE) * self.left_s,
                 host.settings.seed,
                 host.settings.threads,
                 lambda found: host.offer(found, "repeating pattern", "pattern"),

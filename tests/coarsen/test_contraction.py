@@ -9,7 +9,8 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.coarsen import contract
-from milp_plan.coarsen.quotient import Caps, Quotient
+from milp_plan.coarsen.nodes import Caps
+from milp_plan.coarsen.quotient import Quotient
 from milp_plan.core import (
     FULL,
     Channel,
