@@ -75,7 +75,7 @@ def test_proved_infeasible(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
 def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
-    instance = INSTANCES / "transformer-4xA100.json.gz"
+    instance = INSTANCES / "unet-inference-2xH100.json"
     other = INSTANCES / "gang-beats-single.json"
     process = start(tmp_path, "solve", instance, other, "--time-limit", "600", "--json")
     assert process.stderr is not None

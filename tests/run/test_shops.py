@@ -16,6 +16,7 @@ from milp_plan.pipeline import Case, Model, best_times, build, fits, shop_of, va
 from milp_plan.planners.experts import SEARCHES, WORDS
 from milp_plan.run import Settings, shops, solve
 from milp_plan.run.slot_bound import slot_bound
+from tests.support.seeds import seeds
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
 
@@ -33,7 +34,7 @@ def case(
     return build(Case(model, devices, batches, family, memory=memory, **more)).problem  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, 8))
 def test_tiny_pipelines_are_solved_to_their_optimum(seed: int) -> None:
     shop = random_tiny_shop(seed)
     best = least_value(shop)
@@ -52,7 +53,13 @@ def test_tiny_pipelines_are_solved_to_their_optimum(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "batches", "makespan"), [(4, 8, 25), (6, 12, 38), (8, 16, 51), (8, 20, 63)]
+    ("devices", "batches", "makespan"),
+    [
+        (4, 8, 25),
+        pytest.param(6, 12, 38, marks=pytest.mark.slow),
+        pytest.param(8, 16, 51, marks=pytest.mark.slow),
+        (8, 20, 63),
+    ],
 )
 def test_half_of_dualpipes_bubble_is_proved(devices: int, batches: int, makespan: int) -> None:
     """Source: core-problem reference, measured with a constraint solver and by head bounds."""
