@@ -1,7 +1,8 @@
 r"""Placement, option choice, order, transfers and memory over time as one disjunctive MILP.
 
 The families, each a method of ``_Builder`` or a helper of it. Letters: operator i, k; placement
-p = (option, devices); device d; value v; transfer task t; task means operator or transfer; H the horizon.
+p = (option, devices); device d; value v; transfer task t; task means operator or transfer; H the
+horizon.
 
 ================  ===============================================================================
 ``choose_place``  sum_p place[i,p] = 1; operators of a group choose the same devices
