@@ -15,7 +15,9 @@ INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 def suite_file(folder: Path, *files: str) -> Path:
     path = folder / "mine.toml"
     listed = ", ".join(json.dumps(str(file)) for file in files)
-    path.write_text(f'title = "Mine"\nabout = "Two."\nfolder = "instances"\nfiles = [{listed}]\n')
+    instances = Path(__file__).resolve().parents[2] / "instances"
+    head = f'title = "Mine"\nabout = "Two."\nfolder = {json.dumps(str(instances))}\n'
+    path.write_text(f"{head}files = [{listed}]\n")
     return path
 
 

@@ -9,10 +9,10 @@ from milp_plan.check import explain, replay, verify
 from milp_plan.core import OperatorRun, Plan, Transfer
 from tests.support.damage import DAMAGES
 from tests.support.plans import planted
-from tests.support.seeds import seeds
+from tests.support.seeds import few
 
 SEEDS = range(150)
-SOME = seeds(len(SEEDS), 50)
+SOME = few(SEEDS, 50)
 AT_LEAST = {
     # These need something particular to damage: other classes, gangs, tasks of no length.
     "device_class_without_duration": 20,

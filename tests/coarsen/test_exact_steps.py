@@ -12,7 +12,7 @@ from milp_plan.coarsen.zero_length import memory_never_binds
 from milp_plan.core import FULL, MemoryLaw, Objective, Operator, Option, PlanningProblem, Value
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
-from tests.support.seeds import seeds
+from tests.support.seeds import few
 
 from .drafts import problem_of, single, small_cluster, with_idle_operators
 
@@ -24,7 +24,7 @@ def optimum(problem: PlanningProblem) -> int | None:
     return None if found is None else found[0]
 
 
-@pytest.mark.parametrize("block", seeds(16, 2))
+@pytest.mark.parametrize("block", few(range(16), 2))
 def test_exact_steps_keep_the_optimum(block):
     reduced = 0
     for seed in range(block * 20, block * 20 + 20):

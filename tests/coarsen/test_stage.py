@@ -13,9 +13,9 @@ from milp_plan.coarsen import DEFAULT_TARGET, BlockFolding, coarsen, contract, r
 from milp_plan.coarsen.clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from milp_plan.core import (
     FULL,
+    PLAIN_OBJECTIVES,
     Channel,
     CommunicationModel,
-    Objective,
     Operator,
     Option,
     PlanningProblem,
@@ -270,7 +270,7 @@ def test_sites_stop_a_merge():
 
 
 @pytest.mark.parametrize("model", CommunicationModel)
-@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("objective", PLAIN_OBJECTIVES)
 def test_every_model_and_objective(model, objective):
     rng = random.Random(5)
     problem = replace(

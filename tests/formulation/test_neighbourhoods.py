@@ -12,12 +12,12 @@ from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem
 from milp_plan.check import verify
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.problems import random_problem_with_plan
-from tests.support.seeds import seeds
+from tests.support.seeds import few
 
 from .solving import formulation, optimise
 
 SEEDS = range(24)
-SOME = seeds(len(SEEDS), 8)
+SOME = few(SEEDS, 8)
 Case = tuple[PlanningProblem, Plan, int]
 
 

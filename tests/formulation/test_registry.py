@@ -94,7 +94,9 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shipped_formulations_refuse_what_they_cannot_do() -> None:
-    schedule, load = (registry.get(name).formulation for name in ("operator_schedule", "resource_load"))
+    schedule, load = (
+        registry.get(name).formulation for name in ("operator_schedule", "resource_load")
+    )
     assert schedule is not None
     assert load is not None
     bottleneck, makespan = (planted(0, goal) for goal in (Objective.BOTTLENECK, Objective.MAKESPAN))

@@ -88,7 +88,10 @@ def test_the_figure_of_a_recipe_is_one_of_its_cases(tmp_path: Path) -> None:
         read_recipe(path)
 
 
-@pytest.mark.parametrize("folder", sorted((PAGES.parents[1] / "results" / "paper").iterdir()))
-def test_committed_recipes_can_be_read(folder: Path) -> None:
-    recipe = read_recipe(folder / "recipe.toml")
+RECIPES = sorted((PAGES.parents[1] / "results" / "paper").glob("*/recipe.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+def test_committed_recipes_can_be_read(path: Path) -> None:
+    recipe = read_recipe(path)
     assert all(peer.source for case in recipe.cases for peer in case.peers)

@@ -15,12 +15,13 @@ from milp_plan.coarsen.sharding.reading import labelling_of
 from milp_plan.coarsen.sharding.rebuild import without_labels
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.planners.sharding.anytime import Sighting, search
+from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 
 SEEDS = range(1000, 1025)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 8))
 def test_bounds_hold_whatever_prices_and_messages_are(seed: int) -> None:
     problem = random_problem(seed)
     best = optimum(problem)
@@ -38,7 +39,7 @@ def test_bounds_hold_whatever_prices_and_messages_are(seed: int) -> None:
     assert dual.bound + reduction.labelling.constant <= best + 1e-6
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 8))
 def test_search_finds_the_optimum_of_tiny_problems(seed: int) -> None:
     problem = random_problem(seed)
     best = optimum(problem)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 
-def seeds(count: int, few: int) -> list[Any]:
-    """Numbers below ``count`` for ``parametrize``; those from ``few`` on are slow."""
-    return [n if n < few else pytest.param(n, marks=pytest.mark.slow) for n in range(count)]
+def few(items: Iterable[Any], number: int) -> list[Any]:
+    """Items for ``parametrize``: those after the first ``number`` are slow."""
+    return [
+        item if place < number else pytest.param(item, marks=pytest.mark.slow)
+        for place, item in enumerate(items)
+    ]
