@@ -194,6 +194,8 @@ class Worker:
                 last = bound
         dual.settle(10)
         self._certify()
+        if board.value is None:
+            self._polish(self._decoded(dual.prices, 1), dual.prices, 6)
 
     def _certify(self) -> None:
         if self.number == 0:
@@ -238,12 +240,14 @@ class Worker:
         """Tree moves until two calls bring nothing, or there were that many."""
         best, idle = labels.copy(), 0
         last = (np.inf, np.inf)
-        while not self.board.over and idle < 2 and calls > 0:
-            calls -= 1
+        board, first = self.board, self.board.value is None
+        # Without any plan one call is made even when the time is up: a late plan is better.
+        while (first and not board.stopped.is_set()) or (not board.over and idle < 2 and calls):
+            calls, first = max(0, calls - 1), False
             cost, excess = self._moves(labels, best, prices, 0.0, 0.0)
             idle = idle + 1 if (excess, cost) >= last else 0
             last = min(last, (excess, cost))
-        value = self.board.offer(best)
+        value = board.offer(best)
         if value is not None:
             self.pool.append((value, best))
             self.pool.sort(key=lambda entry: entry[0])
