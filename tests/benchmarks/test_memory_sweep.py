@@ -3,12 +3,15 @@
 import csv
 from pathlib import Path
 
+import pytest
+
 from milp_plan.io import read
 from milp_plan.zoo import TRAPS
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 
 
+@pytest.mark.slow
 def test_down_to_a_proof_of_infeasibility(script, tmp_path):
     memory_sweep = script("memory_sweep")
     file = INSTANCES / "memory-forces-delay.json"

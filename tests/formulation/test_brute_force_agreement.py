@@ -35,7 +35,7 @@ def chunks(first: int, last: int) -> list[range]:
 
 @pytest.mark.parametrize(
     "seeds",
-    [*few(chunks(0, NUM_SEEDS), 12), ONCE_WRONG],
+    [*few(chunks(0, NUM_SEEDS), 6), ONCE_WRONG],
     ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
 )
 def test_the_model_alone_proves_the_optimum(seeds: Sequence[int]) -> None:

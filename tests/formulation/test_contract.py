@@ -18,11 +18,11 @@ class _Known(FormulationContract):
 
 class TestOperatorSchedule(_Known):
     reference = "operator_schedule"
-    seeds = range(5)
-    least = 10
+    seeds = range(3)
+    least = 6
 
 
 class TestMaxLoad(_Known):
     reference = "resource_load"
-    seeds = range(12)
-    least = 12
+    seeds = range(6)
+    least = 6

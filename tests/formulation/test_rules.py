@@ -229,9 +229,9 @@ def without(case: PlanningProblem, family: str, **switches: bool) -> int | None:
 
 
 def test_symmetry_rows_cut_no_optimum() -> None:
-    cases = [equal_memory(random_problem(seed, max_operators=4)) for seed in range(40)]
+    cases = [equal_memory(random_problem(seed, max_operators=4)) for seed in range(20)]
     alike = [case for case in cases if interchangeable_devices(case)]
-    assert len(alike) >= 12
+    assert len(alike) >= 5
     for case in alike:
         full = optimise("operator_schedule", case)
         assert len(full.source.first_use) > 0
@@ -240,12 +240,12 @@ def test_symmetry_rows_cut_no_optimum() -> None:
 
 def test_workload_rows_cut_no_optimum() -> None:
     loaded = 0
-    for seed in range(30):
+    for seed in range(12):
         case = random_problem(seed, max_operators=4, objective=Objective.MAKESPAN)
         full = optimise("operator_schedule", case)
         loaded += len(full.source.workload) > 0
         assert without(case, "workload") == full.verdict.value, case.name
-    assert loaded >= 20
+    assert loaded >= 7
 
 
 def test_windows_follow_bound_and_cutoff() -> None:
