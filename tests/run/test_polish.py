@@ -71,6 +71,7 @@ def test_a_bad_plan_gets_better():
     assert not search.interrupted
 
 
+@pytest.mark.slow
 def test_random_plans_get_better_and_stay_valid():
     improved = 0
     for seed in range(60, 68):
