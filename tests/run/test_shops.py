@@ -16,7 +16,7 @@ from milp_plan.pipeline import Case, Model, best_times, build, fits, shop_of, va
 from milp_plan.planners.experts import SEARCHES, WORDS
 from milp_plan.run import Settings, shops, solve
 from milp_plan.run.slot_bound import slot_bound
-from tests.support.seeds import seeds
+from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
 
@@ -34,7 +34,7 @@ def case(
     return build(Case(model, devices, batches, family, memory=memory, **more)).problem  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", seeds(25, 8))
+@pytest.mark.parametrize("seed", few(range(25), 8))
 def test_tiny_pipelines_are_solved_to_their_optimum(seed: int) -> None:
     shop = random_tiny_shop(seed)
     best = least_value(shop)

@@ -16,7 +16,7 @@ from milp_plan.pipeline import Shop, pipeline_problem, place, shop_of, uniform
 from milp_plan.pipeline.bounds import best_floor
 from milp_plan.pipeline.frames import frames, whole
 from milp_plan.run.slot_bound import slot_bound
-from tests.support.seeds import seeds
+from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
 
@@ -51,7 +51,7 @@ def shop(
     return found
 
 
-@pytest.mark.parametrize("seed", seeds(30, 8))
+@pytest.mark.parametrize("seed", few(range(30), 8))
 def test_it_never_passes_the_optimum(seed: int, session: highs.Session) -> None:
     case = random_tiny_shop(seed)
     best = least_value(case)
