@@ -173,7 +173,7 @@ def test_kill_before_the_job_arrives(num_columns: int) -> None:
 def test_a_solver_that_hangs_is_ended_from_outside() -> None:
     hard, start = market_split()
     freezer = Process(signal.SIGSTOP)
-    limits = Limits(time_s=1.5, grace_s=0.2)
+    limits = Limits(time_s=4, grace_s=0.2)
     report = highs.solve(hard, limits, start, on_spawn=freezer.remember, on_progress=freezer.strike)
     assert freezer.sent
     assert report.stop is Stop.TIME_LIMIT
