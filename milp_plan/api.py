@@ -25,6 +25,8 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
+from milp_plan.core.labelling import Labelling
+from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route, route_between, routes, send_choices
 from milp_plan.formulation.builders import Latest, Term, at_least, column_values, merged
 from milp_plan.formulation.columns import Columns, choose, label
@@ -33,6 +35,7 @@ from milp_plan.formulation.lane_order import LaneOrder
 from milp_plan.formulation.memory_rows import MemoryRows, at_most
 from milp_plan.formulation.period_rates import shortest_periods
 from milp_plan.formulation.period_rows import PeriodCycle, PeriodRows
+from milp_plan.formulation.polytope import Polytope, read_labelling
 from milp_plan.formulation.protocol import (
     Card,
     CompiledModel,
@@ -140,6 +143,7 @@ __all__ = [
     "Holder",
     "Holding",
     "Interval",
+    "Labelling",
     "LaneMemory",
     "LaneOrder",
     "Latest",
@@ -160,12 +164,16 @@ __all__ = [
     "Placement",
     "Plan",
     "PlanningProblem",
+    "Polytope",
     "Precedence",
     "Route",
     "Scale",
     "ScheduleSets",
     "Sequence",
     "SerialGraph",
+    "ShardingObjective",
+    "ShardingPlan",
+    "ShardingProblem",
     "Shop",
     "ShopOrders",
     "SlotRows",
@@ -218,6 +226,7 @@ __all__ = [
     "persistent",
     "plan_value",
     "ranks",
+    "read_labelling",
     "read_offload",
     "read_serial",
     "read_shop",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +24,13 @@ Flags = NDArray[np.bool_]
 
 MOST = 2**60
 """Largest magnitude of a cost or usage: sums of pairs stay within 64 bits."""
+
+
+class ShardingObjective(StrEnum):
+    """What a sharding plan minimises."""
+
+    TOTAL_COST = "total_cost"
+    """Costs of all chosen strategies and of all pairs on edges."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.check import verify
-from milp_plan.core import PLAIN_OBJECTIVES, Objective, Plan, PlanningProblem
+from milp_plan.core import PLAIN_OBJECTIVES, Plan, PlanningProblem, Verdict
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 
@@ -73,9 +73,18 @@ class FormulationContract:
         """Return the options to test with: the defaults."""
         return self.formulation.Options()
 
-    def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
+    def planted(self, seed: int, objective: Any) -> tuple[PlanningProblem, Plan]:
         """Return a tiny instance and a valid plan of it: any graph, on two or three devices."""
         return planted_with_plan(seed, objective)
+
+    def verdict(self, problem: Any, plan: Any) -> Verdict:
+        """Hold a plan against its problem: the checker."""
+        return verify(problem, plan)
+
+    def starved(self, problem: Any) -> Any:
+        """Return the problem without any memory to use."""
+        none: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names, 0)
+        return replace(problem, cluster=problem.cluster.with_memory(none))
 
     def optimum(self, problem: PlanningProblem) -> int | None:  # noqa: ARG002
         """Return the optimum, in ticks or bytes, as an oracle knows it; ``None`` without one."""
@@ -115,7 +124,7 @@ class FormulationContract:
             for seed in self.seeds:
                 problem, plan = self.planted(seed, objective)
                 if self.formulation.unsupported(problem, options) is None:
-                    verdict = verify(problem, plan)
+                    verdict = self.verdict(problem, plan)
                     assert verdict.ok, f"planted plan of {problem.name}: {verdict.violations}"
                     assert verdict.value is not None
                     yield Instance(problem, plan, verdict.value)
@@ -139,7 +148,7 @@ class FormulationContract:
         """Return the plan of a solution and its value; the checker must accept it."""
         values = model.name_values(vector)
         plan = self.formulation.decode(problem, self.make_options(), guide or Guide(), values)
-        verdict = verify(problem, plan)
+        verdict = self.verdict(problem, plan)
         assert verdict.ok, f"{problem.name}: {'; '.join(map(str, verdict.violations))}"
         assert verdict.value is not None
         return plan, verdict.value
@@ -249,8 +258,7 @@ class FormulationContract:
             return
         options = self.make_options()
         for problem, _, _ in self.instances():
-            none: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names, 0)
-            empty = _with_memory(problem, none)
+            empty = self.starved(problem)
             if self.formulation.unsupported(empty, options) is None:
                 _, model, _ = self.compiled(empty)
                 assert self.solve(model).infeasible, f"{problem.name}: a plan without memory"
@@ -302,7 +310,3 @@ class FormulationContract:
 def _room(scale: Scale, amount: float) -> float:
     """How far a solver's value may lie from the exact one, in ticks or bytes."""
     return TOLERANCE * max(abs(amount), scale.unit) * 10
-
-
-def _with_memory(problem: PlanningProblem, memory: dict[str, int | None]) -> PlanningProblem:
-    return replace(problem, cluster=problem.cluster.with_memory(memory))

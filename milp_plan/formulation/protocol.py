@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.sharding import ShardingObjective
 from milp_plan.lp import CompiledModel, Values
 
 
@@ -32,7 +33,7 @@ class Card:
     name: str
     title: str
     source: str
-    objectives: tuple[Objective, ...]
+    objectives: tuple[Objective | ShardingObjective, ...]
     exact: bool
     neighbourhoods: bool = False
 
