@@ -1,0 +1,408 @@
+"""The usual operators as nests of loops.
+
+Sources of the splits: Shoeybi et al. 2019 (Megatron-LM) for products, attention and vocabulary;
+Korthikanti et al. 2022 for sequences; Dryden et al. 2019 for halos of convolutions; Lepikhin et
+al. 2020 (GShard) for experts. Sizes are per operator; ``b`` counts samples. Statistics are kept in
+four bytes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from .operators import Dim, Exchange, Loop, MeshOperator, Tensor, loops, tensor
+
+STATISTIC_BYTES = 4
+
+
+def matmul(b: int, s: int, n: int, k: int, *, bias: bool = False) -> MeshOperator:
+    """Product of ``b * s`` rows of ``k`` features with a ``k`` by ``n`` matrix of weights.
+
+    Split by ``b`` or ``s``: the weight gradient is a sum. By ``n``: the input gradient is. By
+    ``k``: the output is.
+    """
+    weights = [tensor("weights", (k, "k"), (n, "n"))]
+    return MeshOperator(
+        "matmul",
+        loops(b=b, s=s, n=n, k=k),
+        (tensor("x", (b, "b"), (s, "s"), (k, "k")),),
+        tensor("y", (b, "b"), (s, "s"), (n, "n")),
+        2 * b * s * n * k,
+        parameters=(*weights, tensor("bias", (n, "n"))) if bias else tuple(weights),
+        backward_passes=2,
+    )
+
+
+def product(b: int, h: int, m: int, n: int, k: int) -> MeshOperator:
+    """Product of two activations per sample and head: scores (contract ``k`` = width) or values."""
+    return MeshOperator(
+        "product",
+        loops(b=b, h=h, m=m, n=n, k=k),
+        (
+            tensor("left", (b, "b"), (h, "h"), (m, "m"), (k, "k")),
+            tensor("right", (b, "b"), (h, "h"), (n, "n"), (k, "k")),
+        ),
+        tensor("y", (b, "b"), (h, "h"), (m, "m"), (n, "n")),
+        2 * b * h * m * n * k,
+        backward_passes=2,
+    )
+
+
+def attention(b: int, h: int, q: int, t: int, d: int, *, kv_heads: int = 0) -> MeshOperator:
+    """Fused attention of ``q`` queries on ``t`` keys, ``h`` heads of width ``d``.
+
+    By ``q``: gradients of keys and values are sums. By ``t``: the output is a sum, after an
+    exchange of two statistics per query. By ``h``: nothing, as long as key heads can be split too.
+    """
+    shared = kv_heads or h
+    keys = ((b, "b"), (t, "t"), (shared * d, "h"))
+    return MeshOperator(
+        "attention",
+        (*loops(b=b, h=shared, q=q, t=t), Loop("d", d, whole=True)),
+        (
+            tensor("queries", (b, "b"), (q, "q"), (h * d, "h")),
+            tensor("keys", *keys),
+            tensor("values", *keys),
+        ),
+        tensor("y", (b, "b"), (q, "q"), (h * d, "h")),
+        4 * b * h * q * t * d,
+        exchanges=(_statistics("t", 2 * b * h * q, ("b", "h", "q")),),
+        backward_passes=2,
+        saved_elements=b * h * q * STATISTIC_BYTES // 2,
+    )
+
+
+def packed_attention(b: int, s: int, h: int, d: int, *, kv_heads: int = 0) -> MeshOperator:
+    """Self-attention whose queries, keys and values lie side by side in one tensor.
+
+    By ``h``: nothing. By ``q``: the whole input is needed, its gradient is a sum.
+    """
+    shared = kv_heads or h
+    width = (h + 2 * shared) * d
+    return MeshOperator(
+        "attention",
+        (*loops(b=b, h=shared, q=s), Loop("d", d, whole=True)),
+        (tensor("qkv", (b, "b"), (s, ""), (width, "h")),),
+        tensor("y", (b, "b"), (s, "q"), (h * d, "h")),
+        4 * b * h * s * s * d,
+        backward_passes=2,
+    )
+
+
+def convolution(
+    b: int, channels: tuple[int, int], source: tuple[int, int], made: tuple[int, int], *,
+    kernel: tuple[int, int], bias: int = 0, transposed: bool = False,
+) -> MeshOperator:  # fmt: skip
+    """Convolution, or transposed convolution.
+
+    By ``b``: the weight gradient is a sum; by ``n``: the input gradient; by ``c``: the output; by
+    ``y`` or ``x``: the weight gradient, and halos go to both neighbours in both passes.
+
+    Parameters
+    ----------
+    b
+        Samples.
+    channels
+        Read, written.
+    source, made
+        Height and width of the maps read and written.
+    kernel
+        Height and width.
+    bias
+        Parameters per channel written, besides the kernel.
+    transposed
+        Whether the kernel is applied at each pixel read, not at each pixel written.
+    """
+    c, n = channels
+    extra = (tensor("bias", (n, "n"), (bias, "")),) if bias else ()
+    return MeshOperator(
+        "conv",
+        loops(b=b, n=n, c=c, y=made[0], x=made[1]),
+        (_map("x", b, c, source, "c"),),
+        _map("y", b, n, made, "n"),
+        2 * b * c * n * prod(source if transposed else made) * prod(kernel),
+        parameters=(tensor("weights", (n, "n"), (c, "c"), (prod(kernel), "")), *extra),
+        exchanges=_halos(b, c, source, kernel, "c"),
+        backward_passes=2,
+    )
+
+
+def pool(
+    b: int, c: int, source: tuple[int, int], made: tuple[int, int], kernel: tuple[int, int]
+) -> MeshOperator:
+    """Pooling; no flops are credited, it costs what it moves."""
+    return MeshOperator(
+        "pool",
+        loops(b=b, n=c, y=made[0], x=made[1]),
+        (_map("x", b, c, source, "n"),),
+        _map("y", b, c, made, "n"),
+        0,
+        exchanges=_halos(b, c, source, kernel, "n"),
+    )
+
+
+def norm(b: int, s: int, e: int, *, parameters: int = 2, flops: int = 5) -> MeshOperator:
+    """Layer norm, or RMS norm with one parameter per feature; ``flops`` per element.
+
+    By ``e``: two statistics per row are exchanged in each pass.
+    """
+    return MeshOperator(
+        "norm",
+        loops(b=b, s=s, e=e),
+        (_rows("x", b, s, e),),
+        _rows("y", b, s, e),
+        flops * b * s * e,
+        parameters=(tensor("scale", (e, "e"), (parameters, "")),),
+        exchanges=(_statistics("e", 2 * b * s, ("b", "s")),),
+        backward_passes=2,
+    )
+
+
+def softmax(b: int, s: int, v: int, *, flops: int = 5) -> MeshOperator:
+    """Softmax over ``v``. By ``v``: largest and sum go forward, one dot product per row back."""
+    return MeshOperator(
+        "softmax",
+        loops(b=b, s=s, v=v),
+        (_rows("x", b, s, v, "v"),),
+        _rows("y", b, s, v, "v"),
+        flops * b * s * v,
+        exchanges=(
+            _statistics("v", 2 * b * s, ("b", "s"), backward=0),
+            _statistics("v", b * s, ("b", "s"), forward=0),
+        ),
+    )
+
+
+def cross_entropy(b: int, s: int, v: int, *, flops: int = 5) -> MeshOperator:
+    """Loss over ``v`` classes per row; the mean is a sum over ``b`` and ``s``.
+
+    By ``v``: largest, sum and the logit of the label, three words per row.
+    """
+    return MeshOperator(
+        "cross_entropy",
+        loops(b=b, s=s, v=v),
+        (_rows("x", b, s, v, "v"),),
+        Tensor("loss", (), STATISTIC_BYTES),
+        flops * b * s * v,
+        exchanges=(_statistics("v", 3 * b * s, ("b", "s"), backward=0),),
+    )
+
+
+def embedding(b: int, s: int, e: int, v: int, *, positions: int = 0) -> MeshOperator:
+    """Look up rows of a table of ``v`` by ``e``; only those rows are read.
+
+    By ``b`` or ``s``: the table's gradient is a sum. By ``v``: the output is. By ``e``: nothing.
+    """
+    table = [tensor("table", (v, "v"), (e, "e"))]
+    if positions:
+        table.append(tensor("positions", (positions, ""), (e, "e")))
+    ids = Tensor("ids", (Dim(b, ("b",)), Dim(s, ("s",))), 4, gradient=False)
+    return MeshOperator(
+        "embedding",
+        loops(b=b, s=s, e=e, v=v),
+        (ids,),
+        _rows("y", b, s, e),
+        b * s * e if positions else 0,
+        parameters=tuple(table),
+        moved_elements=(2 if positions else 1) * b * s * e,
+        gathered=True,
+    )
+
+
+def elementwise(
+    extents: tuple[int, ...], *, inputs: int = 1, flops: int = 1, linear: bool = False
+) -> MeshOperator:
+    """Anything that works on each element alone: activations, dropout, sums; splits are free.
+
+    ``linear`` ones (sums) let pending sums pass, and hand gradients on without work.
+    """
+    names = _letters(len(extents))
+    dims = tuple(Dim(extent, (name,)) for extent, name in zip(extents, names, strict=True))
+    return MeshOperator(
+        "sum" if linear else "elementwise",
+        tuple(Loop(name, extent) for extent, name in zip(extents, names, strict=True)),
+        tuple(Tensor(f"x{number}", dims) for number in range(inputs)),
+        Tensor("y", dims),
+        flops * prod(extents),
+        linear=linear,
+        backward_passes=0 if linear else 1,
+    )
+
+
+def transpose(extents: tuple[int, ...], order: tuple[int, ...]) -> MeshOperator:
+    """Reorder dimensions: dimension i written is dimension ``order[i]`` read."""
+    names = _letters(len(extents))
+    dims = tuple(Dim(extent, (name,)) for extent, name in zip(extents, names, strict=True))
+    return MeshOperator(
+        "transpose",
+        tuple(Loop(name, extent) for extent, name in zip(extents, names, strict=True)),
+        (Tensor("x", dims),),
+        Tensor("y", tuple(dims[place] for place in order)),
+        0,
+        linear=True,
+    )
+
+
+def reshape(before: tuple[int, ...], after: tuple[int, ...]) -> MeshOperator:
+    """Merge or part neighbouring dimensions; only the leading factor of a merged one can be split.
+
+    Raises
+    ------
+    ValueError
+        The two shapes do not have the same number of elements.
+    """
+    if prod(before) != prod(after):
+        raise ValueError(f"{before} and {after} differ in size")
+    read: list[Dim] = []
+    written: list[Dim] = []
+    made = []
+    runs = _factors(before, after)
+    for name, run in zip(_letters(len(runs)), runs, strict=True):
+        made.append(Loop(name, min(_leading(parts) for parts in run)))
+        for parts, dims in zip(run, (read, written), strict=True):
+            place = next((i for i, extent in enumerate(parts) if extent > 1), 0)
+            dims += [Dim(e, (name,) if i == place else ()) for i, e in enumerate(parts)]
+    return MeshOperator(
+        "reshape",
+        tuple(made),
+        (Tensor("x", tuple(read)),),
+        Tensor("y", tuple(written)),
+        0,
+        linear=True,
+        backward_passes=0,
+    )
+
+
+def reduction(extents: tuple[int, ...], dropped: tuple[int, ...]) -> MeshOperator:
+    """Sum or mean over dimensions. By a dropped one: the output is a sum."""
+    names = _letters(len(extents))
+    dims = tuple(Dim(extent, (name,)) for extent, name in zip(extents, names, strict=True))
+    kept = tuple(dim for place, dim in enumerate(dims) if place not in dropped)
+    return MeshOperator(
+        "reduction",
+        tuple(Loop(name, extent) for extent, name in zip(extents, names, strict=True)),
+        (Tensor("x", dims),),
+        Tensor("y", kept),
+        prod(extents),
+        linear=True,
+    )
+
+
+def moe(
+    b: int, s: int, e: int, f: int, *, experts: int, chosen: int, capacity_percent: int = 100,
+    matrices: int = 2,
+) -> MeshOperator:  # fmt: skip
+    """Mixture of experts: each token visits ``chosen`` of them (GShard).
+
+    By ``E`` the tokens stay where they are between layers, split by the same axis, and are sent to
+    their experts and back: two all-to-alls in each pass. By ``b`` or ``s`` experts are replicated
+    and their gradients are sums; by ``f`` it is a matrix product.
+
+    Parameters
+    ----------
+    b, s, e, f
+        Samples, tokens, width, inner width of an expert.
+    experts, chosen
+        Experts in all, and per token.
+    capacity_percent
+        Tokens an expert takes, in percent of its fair share.
+    matrices
+        Matrices of an expert: 2, or 3 with a gate.
+    """
+    visits = b * s * chosen * capacity_percent // 100
+    rows = (Dim(b, ("b",)), Dim(s, ("s", "E")), Dim(e))
+    return MeshOperator(
+        "moe",
+        (*loops(b=b, s=s, E=experts, f=f), Loop("e", e, whole=True)),
+        (Tensor("x", rows),),
+        Tensor("y", rows),
+        2 * visits * matrices * e * f,
+        parameters=(
+            tensor("up", (experts, "E"), (f, "f"), ((matrices - 1) * e, "")),
+            tensor("down", (experts, "E"), (f, "f"), (e, "")),
+        ),
+        exchanges=(
+            Exchange("all_to_all", "E", visits * e, 2, ("b", "s", "E"), forward=2, backward=2),
+        ),
+        backward_passes=2,
+        moved_elements=2 * visits * (e + matrices * f),
+    )
+
+
+def fused(
+    b: int, s: int, e: int, *, heads: int, parameters: int, flops: int, moved: int, saved: int
+) -> MeshOperator:
+    """Several layers in one, cut into ``heads`` independent slices whose outputs add up.
+
+    A whole attention or MLP half of a transformer block, split as Megatron-LM does: by ``h`` output
+    and input gradient are sums.
+    """
+    per_head, rest = divmod(parameters, heads)
+    whole = (tensor("rest", (rest, "")),) if rest else ()
+    return MeshOperator(
+        "fused",
+        loops(b=b, h=heads),
+        (tensor("x", (b, "b"), (s, ""), (e, "")),),
+        tensor("y", (b, "b"), (s, ""), (e, "")),
+        flops,
+        parameters=(tensor("weights", (heads, "h"), (per_head, "")), *whole),
+        backward_passes=2,
+        moved_elements=moved,
+        saved_elements=saved,
+    )
+
+
+def _rows(name: str, b: int, s: int, e: int, feature: str = "e") -> Tensor:
+    return tensor(name, (b, "b"), (s, "s"), (e, feature))
+
+
+def _map(name: str, b: int, channels: int, size: tuple[int, int], loop: str) -> Tensor:
+    return tensor(name, (b, "b"), (channels, loop), (size[0], "y"), (size[1], "x"))
+
+
+def _statistics(
+    loop: str, words: int, divided: tuple[str, ...], *, forward: int = 1, backward: int = 1
+) -> Exchange:
+    return Exchange("all_reduce", loop, words, STATISTIC_BYTES, divided, forward, backward)
+
+
+def _halos(
+    b: int, channels: int, size: tuple[int, int], kernel: tuple[int, int], loop: str
+) -> tuple[Exchange, ...]:
+    """Rows that neighbours need of each other: half a kernel on either side."""
+    found = []
+    for name, other, across, reach in (
+        ("y", "x", size[1], kernel[0]),
+        ("x", "y", size[0], kernel[1]),
+    ):
+        if reach // 2:
+            elements = b * channels * across * (reach // 2)
+            found.append(Exchange("halo", name, elements, 2, ("b", loop, other)))
+    return tuple(found)
+
+
+def _letters(count: int) -> list[str]:
+    """Loop over samples, and one for each other dimension."""
+    return ["b", *(f"d{place}" for place in range(1, count))][:count]
+
+
+def _factors(
+    before: tuple[int, ...], after: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Shortest runs of dimensions on both sides with the same number of elements."""
+    left, right = list(before), list(after)
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    while left and right:
+        one, two = [left.pop(0)], [right.pop(0)]
+        while prod(one) != prod(two):
+            side, rest = (one, left) if prod(one) < prod(two) else (two, right)
+            side.append(rest.pop(0))
+        found.append((tuple(one), tuple(two)))
+    if left or right:  # ones that are left over
+        last = found.pop()
+        found.append(((*last[0], *left), (*last[1], *right)))
+    return found
+
+
+def _leading(parts: tuple[int, ...]) -> int:
+    return next((extent for extent in parts if extent > 1), 1)

@@ -1,0 +1,385 @@
+"""Every way to run an operator on a mesh, and what each costs.
+
+A strategy maps each mesh axis to a loop it splits, or to nothing (all devices along it do the
+same), or, for linear operators, to ``sum``: inputs are pending sums along that axis, and so is the
+output. Splits must divide. From the mapping follow the layouts of all tensors, hence
+
+* time to compute, the roofline of one device's share, forward and backward;
+* collectives inside: exchanges of the operator, the sum of weight gradients over the axes that
+  split loops the weights do not have (or what ZeRO does instead), and the sum of the output where
+  the strategy resolves it itself;
+* bytes that a device keeps (:mod:`.memory`).
+
+An output may stay a pending sum; then whoever reads it pays for the sum on the edge, where
+all-reduce and slice become a reduce-scatter. That is never dearer for a single reader; for several
+ones there are also strategies that resolve it. Nobody reads the network's own output, which must
+not be a pending sum. Gradients of inputs that are sums are always paid on the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from milp_plan.core import Finding, InputError, ceil_div
+
+from ..collectives import all_to_all_ns, point_to_point_ns
+from ..roofline import roofline_ns
+from .axes import Mesh
+from .layouts import Layout, Tiling
+from .memory import ZERO_LEVELS, Memory, Training, kept_bytes
+from .operators import Exchange, MeshOperator, Tensor
+
+SUM = "sum"
+"""Stands for a loop: inputs and output are pending sums along the axis."""
+
+Mapping = tuple[tuple[str, str], ...]
+"""(axis, loop) for each axis that is mapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective inside an operator: what, along which axes, how many bytes, how long."""
+
+    kind: str
+    axes: tuple[str, ...]
+    num_bytes: int
+    ticks: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to run an operator.
+
+    Parameters
+    ----------
+    mapping
+        What each axis splits.
+    reads
+        Layout of each input.
+    gradients
+        Layout in which the gradient of each input is made, sums pending.
+    writes
+        Layout of the output.
+    takes
+        Layout in which the gradient of the output is needed.
+    forward_ns, backward_ns
+        Time to compute; the backward one is 0 in inference.
+    collectives
+        Inside the operator.
+    memory
+        Kept by each device.
+    zero
+        What replicas share.
+    """
+
+    mapping: Mapping
+    reads: tuple[Layout, ...]
+    gradients: tuple[Layout, ...]
+    writes: Layout
+    takes: Layout
+    forward_ns: int
+    backward_ns: int
+    collectives: tuple[Collective, ...]
+    memory: Memory
+    zero: int = 0
+
+    @property
+    def cost_ns(self) -> int:
+        """Time to compute and to communicate, one after the other."""
+        sent = sum(collective.ticks for collective in self.collectives)
+        return self.forward_ns + self.backward_ns + sent
+
+    @property
+    def name(self) -> str:
+        """Mapping and variant, such as ``"x:n y:b zero2"``; ``"copy"`` without any split."""
+        words = [f"{axis}:{loop}" for axis, loop in self.mapping] or ["copy"]
+        if self.zero:
+            words.append(f"zero{self.zero}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is common to all strategies of a problem.
+
+    Parameters
+    ----------
+    mesh
+        Where it runs.
+    training
+        Bytes per parameter of a training step; ``None`` for inference.
+    zero_levels
+        Levels of ZeRO to offer; level 0 is always there.
+    """
+
+    mesh: Mesh
+    training: Training | None = None
+    zero_levels: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        unknown = [level for level in self.zero_levels if level not in ZERO_LEVELS]
+        if unknown:
+            expected = f"some of {', '.join(map(str, ZERO_LEVELS))}"
+            raise InputError([Finding("zero_levels", str(unknown), expected, "correct them")])
+
+
+def mappings(operator: MeshOperator, mesh: Mesh) -> Iterator[Mapping]:
+    """Every assignment of axes to loops that divides all tensors; nothing mapped comes first."""
+    names = [loop.name for loop in operator.loops if not loop.whole and loop.extent > 1]
+    choices = ["", *names, *([SUM] if operator.linear else [])]
+    extents = {loop.name: loop.extent for loop in operator.loops}
+    for loops in product(choices, repeat=len(mesh.axes)):
+        pairs = zip(mesh.axes, loops, strict=True)
+        mapping = tuple((axis.name, loop) for axis, loop in pairs if loop)
+        parts = {loop: _parts(mesh, mapping, (loop,)) for loop in set(loops) - {"", SUM}}
+        if any(extents[loop] % number for loop, number in parts.items()):
+            continue
+        if all(_layout(t, mapping).fits(mesh, t.extents) for t in operator.tensors):
+            yield mapping
+
+
+def strategies(operator: MeshOperator, setting: Setting, *, readers: int = 1) -> list[Strategy]:
+    """Every strategy that no other one beats.
+
+    Parameters
+    ----------
+    operator
+        What runs.
+    setting
+        Where, and what for.
+    readers
+        Operators that read the output.
+
+    Returns
+    -------
+    list of Strategy
+        A strategy is left out only if another one has the same layouts everywhere, costs no more
+        and keeps no more: whatever it can do, the other one can, so an optimum stays.
+    """
+    made = operator.output
+    tiling = Tiling(setting.mesh, made.extents, made.element_bytes)
+    found: list[Strategy] = []
+    for mapping in mappings(operator, setting.mesh):
+        found += _variants(operator, setting, mapping, tiling, readers)
+    return undominated(found)
+
+
+def undominated(found: Iterable[Strategy]) -> list[Strategy]:
+    """Leave out strategies that another one with the same layouts beats; ties keep the first."""
+    rows = list(found)
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault((row.reads, row.gradients, row.writes, row.takes), []).append(number)
+    kept: set[int] = set()
+    for group in groups.values():
+        least: int | None = None
+        for number in sorted(group, key=lambda n: (rows[n].cost_ns, rows[n].memory.total, n)):
+            if least is None or rows[number].memory.total < least:
+                least = rows[number].memory.total
+                kept.add(number)
+    return [row for number, row in enumerate(rows) if number in kept]
+
+
+def _variants(
+    operator: MeshOperator, setting: Setting, mapping: Mapping, tiling: Tiling, readers: int
+) -> Iterator[Strategy]:
+    mesh, training = setting.mesh, setting.training
+    reads = tuple(_input(t, mapping) for t in operator.inputs)
+    gradients = tuple(_gradient(t, mapping) for t in operator.inputs)
+    raw = _output(operator, mapping)
+    forward = compute_ns(operator, mesh, mapping)
+    backward = operator.backward_passes * forward if training else 0
+    inside = tuple(_exchanges(operator, setting, mapping))
+    for writes in _written(tiling, raw, readers):
+        resolving = tuple(_resolving(tiling, setting, raw, writes))
+        for level in _levels(operator, setting, mapping):
+            yield Strategy(
+                mapping,
+                reads,
+                gradients,
+                writes,
+                writes.summed,
+                forward,
+                backward,
+                (*inside, *resolving, *_weights(operator, setting, mapping, level)),
+                _memory(operator, setting, mapping, writes, level),
+                level,
+            )
+
+
+# -- layouts -------------------------------------------------------------------------------------
+
+
+def _parts(mesh: Mesh, mapping: Mapping, loops: Iterable[str]) -> int:
+    asked = set(loops)
+    return mesh.parts(axis for axis, loop in mapping if loop in asked)
+
+
+def _layout(tensor: Tensor, mapping: Mapping) -> Layout:
+    """Split as the mapping splits its loops; outer loops of a dimension first."""
+    return Layout(
+        tuple(
+            tuple(axis for loop in dim.loops for axis, mapped in mapping if mapped == loop)
+            for dim in tensor.dims
+        )
+    )
+
+
+def _input(tensor: Tensor, mapping: Mapping) -> Layout:
+    pending = tuple(axis for axis, loop in mapping if loop == SUM)
+    return Layout(_layout(tensor, mapping).dims, pending)
+
+
+def _missing(tensor: Tensor, mapping: Mapping) -> tuple[str, ...]:
+    """Axes that split loops which do not run over the tensor."""
+    return tuple(axis for axis, loop in mapping if loop != SUM and loop not in tensor.loops)
+
+
+def _gradient(tensor: Tensor, mapping: Mapping) -> Layout:
+    return Layout(_layout(tensor, mapping).dims, _missing(tensor, mapping))
+
+
+def _output(operator: MeshOperator, mapping: Mapping) -> Layout:
+    output = operator.output
+    pending = tuple(axis for axis, loop in mapping if loop == SUM or loop not in output.loops)
+    return Layout(_layout(output, mapping).dims, pending)
+
+
+def _written(tiling: Tiling, raw: Layout, readers: int) -> Iterator[Layout]:
+    """The raw layout, and where it matters those in which its sums are resolved."""
+    if readers:
+        yield raw
+    if not readers and not raw.partial:
+        yield raw
+    if not raw.partial or readers == 1:
+        return
+    seen, queue = {raw}, [raw]
+    for layout in queue:  # grows while it is read
+        for step in tiling.steps(layout):
+            if step.kind in ("reduce", "scatter") and step.layout not in seen:
+                seen.add(step.layout)
+                queue.append(step.layout)
+                if not step.layout.partial:
+                    yield step.layout
+
+
+# -- costs ---------------------------------------------------------------------------------------
+
+
+def compute_ns(operator: MeshOperator, mesh: Mesh, mapping: Mapping) -> int:
+    """Forward time of one device's share: its flops, or the bytes it touches."""
+    splits = mesh.parts(axis for axis, loop in mapping if loop != SUM)
+    touched = sum(_local_bytes(t, mesh, mapping) for t in (*operator.inputs, operator.output))
+    if not operator.gathered:
+        touched += sum(_local_bytes(t, mesh, mapping) for t in operator.parameters)
+    element = operator.output.element_bytes
+    touched += ceil_div(operator.moved_elements * element, splits)
+    return roofline_ns(mesh.device, ceil_div(operator.flops, splits), touched)
+
+
+def _local_bytes(tensor: Tensor, mesh: Mesh, mapping: Mapping) -> int:
+    parts = _layout(tensor, mapping).parts(mesh)
+    return tensor.elements * tensor.element_bytes // parts
+
+
+def _exchanges(operator: MeshOperator, setting: Setting, mapping: Mapping) -> Iterator[Collective]:
+    for one in operator.exchanges:
+        axes = tuple(axis for axis, loop in mapping if loop == one.loop)
+        times = one.forward + (one.backward if setting.training else 0)
+        if axes and times:
+            parts = _parts(setting.mesh, mapping, one.loops)
+            size = ceil_div(one.elements * one.element_bytes, parts)
+            ticks = times * exchange_ns(setting.mesh, one, axes, size)
+            yield Collective(one.kind, axes, size, ticks, f"{times} x {one.loop}")
+
+
+def exchange_ns(mesh: Mesh, one: Exchange, axes: tuple[str, ...], size: int) -> int:
+    """Ticks of one exchange of ``size`` bytes per device."""
+    if one.kind == "all_reduce":
+        return mesh.all_reduce_ns(axes, size)
+    along = [mesh.by_name[axis] for axis in axes]
+    if one.kind == "all_to_all":
+        return sum(all_to_all_ns(axis.link, axis.size, size) for axis in along)
+    return max(2 * point_to_point_ns(axis.link, size) for axis in along)
+
+
+def _resolving(
+    tiling: Tiling, setting: Setting, raw: Layout, writes: Layout
+) -> Iterator[Collective]:
+    """Sum of the output, and what its gradient needs in return."""
+    if raw == writes:
+        return
+    size = tiling.local_bytes(raw)
+    moves = [(raw, writes, "output")]
+    if setting.training:
+        moves.append((writes, raw.summed, "output gradient"))
+    for before, after, why in moves:
+        ticks = tiling.change_ns(before, after)
+        assert ticks is not None
+        kinds = "+".join(step.kind for step in tiling.path(before, after) or ())
+        if ticks:
+            yield Collective(kinds, raw.partial, size, ticks, why)
+
+
+# -- weights -------------------------------------------------------------------------------------
+
+
+def _replicas(tensor: Tensor, mesh: Mesh, mapping: Mapping) -> tuple[str, ...]:
+    """Axes along which all devices hold the same part of a parameter."""
+    used = set(_layout(tensor, mapping).axes)
+    return tuple(axis.name for axis in mesh.axes if axis.name not in used)
+
+
+def _levels(operator: MeshOperator, setting: Setting, mapping: Mapping) -> list[int]:
+    """Levels of ZeRO that differ: only where something is replicated."""
+    shared = any(_replicas(t, setting.mesh, mapping) for t in operator.parameters)
+    if not shared:
+        return [0]
+    useful = ZERO_LEVELS if setting.training else (0, 3)
+    return [level for level in useful if level == 0 or level in setting.zero_levels]
+
+
+def _weights(
+    operator: MeshOperator, setting: Setting, mapping: Mapping, level: int
+) -> Iterator[Collective]:
+    """Sum of weight gradients, and gathering of what replicas share; tensors alike in one go."""
+    mesh, training = setting.mesh, setting.training
+    bundles: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
+    for tensor in operator.parameters:
+        key = (_missing(tensor, mapping), _replicas(tensor, mesh, mapping))
+        elements = tensor.elements // _layout(tensor, mapping).parts(mesh)
+        bundles[key] = bundles.get(key, 0) + elements
+    for (summed, replicas), elements in bundles.items():
+        weights = elements * (training.weight if training else operator.output.element_bytes)
+        if training and summed:
+            size = elements * training.gradient
+            if level == 0:
+                ticks = mesh.all_reduce_ns(summed, size)
+                yield Collective("all_reduce", summed, size, ticks, "weight gradient")
+            else:
+                ticks = mesh.reduce_scatter_ns(summed, size)
+                yield Collective("reduce_scatter", summed, size, ticks, "weight gradient")
+        if level and replicas:
+            times = (2 if training else 1) if level == 3 else 1
+            ticks = times * mesh.all_gather_ns(replicas, weights)
+            yield Collective("all_gather", replicas, weights, ticks, f"{times} x weights")
+
+
+def _memory(
+    operator: MeshOperator, setting: Setting, mapping: Mapping, writes: Layout, level: int
+) -> Memory:
+    mesh, training, output = setting.mesh, setting.training, operator.output
+    weights = gradients = state = 0
+    for tensor in operator.parameters:
+        elements = tensor.elements // _layout(tensor, mapping).parts(mesh)
+        replicas = mesh.parts(_replicas(tensor, mesh, mapping))
+        kept = kept_bytes(elements, replicas, level, training)
+        weights, gradients, state = weights + kept[0], gradients + kept[1], state + kept[2]
+    activations = output.elements * output.element_bytes // writes.parts(mesh)
+    if training:
+        splits = mesh.parts(axis for axis, loop in mapping if loop != SUM)
+        activations += ceil_div(operator.saved_elements * output.element_bytes, splits)
+    return Memory(weights, gradients, state, activations)

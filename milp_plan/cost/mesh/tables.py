@@ -1,0 +1,223 @@
+"""Graphs on a mesh as sharding problems: one table per operator, one matrix per edge.
+
+Cost: nanoseconds of a step, everything one after the other. Usage: bytes a device keeps, all at
+once (weights, gradients, optimizer state, activations); temporaries are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from milp_plan.core import Finding, InputError
+from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
+
+from .axes import Mesh
+from .layouts import Layout, Tiling
+from .operators import MeshOperator, Tensor
+from .strategies import Setting, Strategy, strategies
+
+
+@dataclass(frozen=True)
+class MeshGraph:
+    """Operators, and where their inputs come from.
+
+    Parameters
+    ----------
+    name
+        Of the network.
+    names, operators
+        One of each per operator, producers first.
+    sources
+        Per operator, per input: number of the operator that writes it; ``None`` from outside,
+        where it lies ready in every layout. A producer may write more than a reader takes (one
+        expert's tokens, one part of a concatenation), with the same dimensions.
+
+    Raises
+    ------
+    InputError
+        Lengths that differ, a source that is not an earlier operator, or another rank.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    operators: tuple[MeshOperator, ...]
+    sources: tuple[tuple[int | None, ...], ...]
+
+    def __post_init__(self) -> None:
+        findings = list(self._findings())
+        if findings:
+            raise InputError(findings).in_file(f"graph {self.name}")
+
+    def _findings(self) -> Iterator[Finding]:
+        counts = {len(self.names), len(self.operators), len(self.sources)}
+        if len(counts) > 1 or not self.names:
+            expected = "one name and one list of sources per operator, at least one"
+            yield Finding("operators", str(sorted(counts)), expected, "complete them")
+            return
+        for number, (name, operator) in enumerate(zip(self.names, self.operators, strict=True)):
+            where, given = f"operator {name!r} sources", self.sources[number]
+            if len(given) != len(operator.inputs):
+                expected = f"{len(operator.inputs)}, one per input"
+                yield Finding(where, str(len(given)), expected, "complete them")
+                continue
+            for source, tensor in zip(given, operator.inputs, strict=True):
+                if source is None:
+                    continue
+                if not 0 <= source < number:
+                    yield Finding(where, str(source), "an earlier operator", "reorder")
+                    continue
+                made = self.operators[source].output
+                if len(made.dims) != len(tensor.dims):
+                    expected = f"the {len(tensor.dims)} dimensions of input {tensor.name!r}"
+                    found = f"{self.names[source]!r} with {len(made.dims)} dimensions"
+                    yield Finding(where, found, expected, "reshape in between")
+
+    @property
+    def readers(self) -> list[int]:
+        """Inputs that each operator's output feeds."""
+        found = [0] * len(self.names)
+        for given in self.sources:
+            for source in given:
+                if source is not None:
+                    found[source] += 1
+        return found
+
+    def edges(self) -> Iterator[tuple[int, int, int]]:
+        """(producer, consumer, number of the consumer's input)."""
+        for consumer, given in enumerate(self.sources):
+            for port, source in enumerate(given):
+                if source is not None:
+                    yield source, consumer, port
+
+    def strategies(self, setting: Setting) -> list[list[Strategy]]:
+        """Strategies of every operator; equal operators share one list."""
+        known: dict[tuple[object, ...], list[Strategy]] = {}
+        found = []
+        for operator, given, readers in zip(
+            self.operators, self.sources, self.readers, strict=True
+        ):
+            outside = tuple(source is None for source in given)
+            key = (operator, outside, min(readers, 2))
+            if key not in known:
+                rows = strategies(operator, setting, readers=min(readers, 2))
+                known[key] = [row for row in rows if _fed(row, outside)]
+            found.append(known[key])
+        return found
+
+
+def _fed(strategy: Strategy, outside: tuple[bool, ...]) -> bool:
+    """Whether no input from outside would have to be a pending sum."""
+    pairs = zip(strategy.reads, outside, strict=True)
+    return not any(layout.partial and free for layout, free in pairs)
+
+
+def mesh_problem(
+    graph: MeshGraph, setting: Setting, *, limit: int | None = None, name: str | None = None
+) -> ShardingProblem:
+    """Choose a strategy per operator: least time in all, within ``limit`` bytes on each device.
+
+    Parameters
+    ----------
+    graph, setting
+        What runs, where, and what for.
+    limit
+        Bytes of a device; ``None`` without a limit.
+    name
+        Name of the problem; made from graph and mesh unless given.
+    """
+    rows = graph.strategies(setting)
+    flat = [row for own in rows for row in own]
+    edges = list(graph.edges())
+    known: dict[tuple[int, int, Tensor], np.ndarray] = {}
+    tables = []
+    for first, second, port in edges:
+        tensor = graph.operators[second].inputs[port]
+        key = (id(rows[first]), id(rows[second]), tensor)
+        if key not in known:
+            known[key] = transitions(setting, tensor, port, rows[first], rows[second])
+        tables.append(known[key].ravel())
+    entries = np.concatenate([np.zeros(0, dtype=np.int64), *tables])
+    count, mode = len(rows), "training" if setting.training else "inference"
+    return ShardingProblem(
+        name or f"{graph.name}-{mode}-{setting.mesh.text}",
+        graph.names,
+        StrategyTable(
+            _offsets([len(own) for own in rows]),
+            np.array([row.cost_ns for row in flat], dtype=np.int64),
+            np.array([row.memory.total for row in flat], dtype=np.int64),
+            np.ones(len(flat), dtype=bool),
+        ),
+        TransitionTable(
+            np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2),
+            _offsets([len(table) for table in tables]),
+            np.maximum(entries, 0),
+            entries >= 0,
+        ),
+        np.array([(0, 1)] * count, dtype=np.int64).reshape(-1, 2),
+        limit,
+        tuple(_label(row) for row in flat),
+        {
+            "generator": "milp_plan.cost.mesh",
+            "mode": mode,
+            "mesh": _told(setting.mesh),
+            "zero levels": " ".join(map(str, setting.zero_levels)),
+            "unit": "ns; bytes",
+        },
+    )
+
+
+def transitions(
+    setting: Setting, tensor: Tensor, port: int, made: list[Strategy], read: list[Strategy]
+) -> np.ndarray:
+    """Ticks of resharding one input, and its gradient, for each pair; -1 where there is no way.
+
+    Parameters
+    ----------
+    setting
+        Mesh and mode.
+    tensor, port
+        The consumer's input, and its number.
+    made, read
+        Strategies of producer and consumer.
+    """
+    tiling = Tiling(setting.mesh, tensor.extents, tensor.element_bytes)
+    returns = setting.training is not None and tensor.gradient
+    known: dict[tuple[Layout, ...], int] = {}
+    table = np.empty((len(made), len(read)), dtype=np.int64)
+    for row, source in enumerate(made):
+        for column, reader in enumerate(read):
+            wanted, gradient = reader.reads[port], reader.gradients[port]
+            key = (source.writes, wanted, gradient, source.takes)
+            if key not in known:
+                ways = [(source.writes, wanted)]
+                ways += [(gradient, source.takes)] if returns else []
+                known[key] = _ticks(tiling, ways)
+            table[row, column] = known[key]
+    return table
+
+
+def _ticks(tiling: Tiling, ways: list[tuple[Layout, Layout]]) -> int:
+    total = 0
+    for before, after in ways:
+        fits = all(lay.fits(tiling.mesh, tiling.extents) for lay in (before, after))
+        ticks = tiling.change_ns(before, after) if fits else None
+        if ticks is None:
+            return -1
+        total += ticks
+    return total
+
+
+def _label(row: Strategy) -> str:
+    return f"{row.name} -> {row.writes.text}"
+
+
+def _told(mesh: Mesh) -> str:
+    links = ", ".join(f"{axis.name} {axis.size} on {axis.link.name}" for axis in mesh.axes)
+    return f"{mesh.text} {mesh.device.name}" + (f" ({links})" if links else "")
+
+
+def _offsets(sizes: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
