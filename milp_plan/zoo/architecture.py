@@ -7,6 +7,7 @@ from functools import cached_property
 
 from milp_plan.core import Finding, InputError
 from milp_plan.cost import WAY_SPLITS
+from milp_plan.cost.mesh import MeshOperator
 
 KINDS = frozenset(
     {
@@ -76,6 +77,9 @@ class Layer:
         Each reader gets its own equal part of the output (tokens dispatched to experts).
     no_gradient
         Inputs through which no gradient flows (routing decisions).
+    space
+        Its loops and tensors for one sample, for strategies on device meshes; one input tensor per
+        layer it reads, or one for the input batch.
     """
 
     name: str
@@ -93,6 +97,7 @@ class Layer:
     weight_flops: int | None = None
     scattered: bool = False
     no_gradient: tuple[str, ...] = ()
+    space: MeshOperator | None = None
 
     @property
     def has_weights(self) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from milp_plan.core import Finding, InputError
+from milp_plan.cost.mesh import MeshOperator, kinds
 
 from .architecture import Layer
 
@@ -46,6 +47,16 @@ class Shape:
     hidden: int
     key_value_width: int
     bias: bool = True
+
+    @property
+    def head_width(self) -> int:
+        """Width of one head."""
+        return self.width // self.heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.key_value_width // self.head_width
 
     @property
     def stream(self) -> int:
@@ -111,6 +122,7 @@ def linear(
         size.tokens * columns,
         splits=splits,
         block=block,
+        space=kinds.matmul(1, size.tokens, columns, rows, bias=size.bias),
     )
 
 
@@ -126,6 +138,7 @@ def norm(name: str, entry: str, size: Shape, *, block: str | None = None) -> Lay
         size.stream,
         splits=FINE_SPLITS,
         block=block,
+        space=kinds.norm(1, size.tokens, size.width, parameters=2 if size.bias else 1),
     )
 
 
@@ -140,6 +153,7 @@ def add(name: str, first: str, second: str, size: Shape, *, block: str | None = 
         size.stream,
         splits=FINE_SPLITS,
         block=block,
+        space=kinds.elementwise((1, size.tokens, size.width), inputs=2, linear=True),
     )
 
 
@@ -164,6 +178,9 @@ def attention_layers(block: str, entry: str, size: Shape) -> list[Layer]:
             size.stream,
             splits=("batch", "head"),
             block=block,
+            space=kinds.packed_attention(
+                1, size.tokens, size.heads, size.head_width, kv_heads=size.key_value_heads
+            ),
         ),
         linear(
             f"{block}.proj",
@@ -198,6 +215,7 @@ def mlp_layers(block: str, entry: str, size: Shape) -> list[Layer]:
             size.tokens * size.hidden,
             splits=("batch", "column"),
             block=block,
+            space=kinds.elementwise((1, size.tokens, size.hidden), flops=ACTIVATION_FLOPS),
         ),
         linear(
             f"{block}.fc2",
@@ -212,9 +230,25 @@ def mlp_layers(block: str, entry: str, size: Shape) -> list[Layer]:
     ]
 
 
-def fused(name: str, kind: str, parts: list[Layer], *, block: str | None = None) -> Layer:
-    """Make one layer out of a half block; what lies between its parts is saved for backward."""
+def fused(
+    name: str, kind: str, parts: list[Layer], size: Shape, slices: int, *, block: str | None = None
+) -> Layer:
+    """Make one layer out of a half block; what lies between its parts is saved for backward.
+
+    ``slices`` is the number of independent parts it can be cut into: heads, or inner features.
+    """
     inner = parts[:-1]
+    saved = sum(part.output_elements for part in inner[:-1])
+    space = kinds.fused(
+        1,
+        size.tokens,
+        size.width,
+        heads=slices,
+        parameters=sum(part.parameters for part in parts),
+        flops=sum(part.flops for part in parts),
+        moved=_moved(parts) - 2 * size.stream,
+        saved=saved,
+    )
     return Layer(
         name,
         kind,
@@ -224,10 +258,11 @@ def fused(name: str, kind: str, parts: list[Layer], *, block: str | None = None)
         parts[-1].output_elements,
         moved_elements=_moved(parts),
         # the last product's output is added to the stream at once and not needed again
-        saved_elements=sum(part.output_elements for part in inner[:-1]),
+        saved_elements=saved,
         weight_flops=sum(part.flops_with_weights for part in parts),
         splits=("batch", "tensor"),
         block=block,
+        space=space,
     )
 
 
@@ -241,8 +276,12 @@ def _moved(parts: list[Layer]) -> int:
 def with_norm(layer: Layer, before: Layer) -> Layer:
     """Fuse a norm into the layer that reads it; its output is saved for backward."""
     stream = before.output_elements
+    space = None
+    if layer.space is not None and before.space is not None:
+        space = _normed(layer.space, before.space, stream)
     return replace(
         layer,
+        space=space,
         inputs=before.inputs,
         flops=before.flops + layer.flops,
         parameters=before.parameters + layer.parameters,
@@ -252,12 +291,32 @@ def with_norm(layer: Layer, before: Layer) -> Layer:
     )
 
 
+def _normed(layer: MeshOperator, before: MeshOperator, stream: int) -> MeshOperator:
+    """A norm and the product that reads it: features ``e`` of the one are ``k`` of the other."""
+
+    def renamed(loops: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple("k" if loop == "e" else loop for loop in loops)
+
+    parameters = tuple(
+        replace(one, dims=tuple(replace(dim, loops=renamed(dim.loops)) for dim in one.dims))
+        for one in before.parameters
+    )
+    return replace(
+        layer,
+        flops=before.flops + layer.flops,
+        parameters=(*parameters, *layer.parameters),
+        exchanges=tuple(replace(one, loop="k") for one in before.exchanges),
+        moved_elements=2 * stream,
+        saved_elements=stream,
+    )
+
+
 def attention_half(block: str, entry: str, size: Shape, granularity: str) -> list[Layer]:
     """Layers of the attention half; read the last one for its output."""
     parts = attention_layers(block, entry, size)
     if granularity == "fine":
         return parts
-    return [fused(f"{block}.attention", "linear", parts, block=block)]
+    return [fused(f"{block}.attention", "linear", parts, size, size.key_value_heads, block=block)]
 
 
 def mlp_half(block: str, entry: str, size: Shape, granularity: str) -> list[Layer]:
@@ -265,7 +324,7 @@ def mlp_half(block: str, entry: str, size: Shape, granularity: str) -> list[Laye
     parts = mlp_layers(block, entry, size)
     if granularity == "fine":
         return parts
-    return [fused(f"{block}.mlp", "linear", parts, block=block)]
+    return [fused(f"{block}.mlp", "linear", parts, size, size.hidden, block=block)]
 
 
 def encoder(prefix: str, entry: str, size: Shape, depth: int, granularity: str) -> list[Layer]:
@@ -289,4 +348,5 @@ def token_embedding(name: str, vocabulary: int, width: int, tokens: int, positio
         tokens * width,
         moved_elements=3 * tokens * width,
         splits=("batch", "column", "row"),
+        space=kinds.embedding(1, tokens, width, vocabulary, positions=positions),
     )

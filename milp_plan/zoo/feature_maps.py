@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from milp_plan.cost.mesh import MeshOperator, kinds
+
 from .architecture import Layer
+from .spaces import concat_space, loss_space
 
 
 class Shape(NamedTuple):
@@ -97,6 +100,14 @@ class FeatureMaps:
                 output_elements=shape.elements,
                 splits=("batch", "column"),
                 block=block,
+                space=kinds.convolution(
+                    1,
+                    (read.channels, channels),
+                    read[1:],
+                    shape[1:],
+                    kernel=window.kernel,
+                    bias=2 if self._norm else 1,
+                ),
             ),
             shape,
         )
@@ -116,39 +127,57 @@ class FeatureMaps:
                 output_elements=shape.elements,
                 splits=("batch", "column"),
                 block=block,
+                space=kinds.convolution(
+                    1,
+                    (read.channels, channels),
+                    read[1:],
+                    shape[1:],
+                    kernel=(1, 1),
+                    taps=4,
+                    bias=1,
+                ),
             ),
             shape,
         )
 
     def pool(self, name: str, source: str, window: Window, block: str | None = None) -> str:
         """Add a pooling."""
-        shape = window.over(self.shapes[source], self.shapes[source].channels)
-        return self._light(name, "pool", (source,), shape, block=block)
+        read = self.shapes[source]
+        shape = window.over(read, read.channels)
+        space = kinds.pool(1, read.channels, read[1:], shape[1:], window.kernel)
+        return self._light(name, "pool", (source,), shape, space, block=block)
 
     def global_pool(self, name: str, source: str) -> str:
         """Add a pooling over the whole map."""
-        shape = Shape(self.shapes[source].channels, 1, 1)
-        return self._light(name, "pool", (source,), shape)
+        read = self.shapes[source]
+        space = kinds.pool(1, read.channels, read[1:], (1, 1), (1, 1))
+        return self._light(name, "pool", (source,), Shape(read.channels, 1, 1), space)
 
     def add(self, name: str, sources: tuple[str, ...], block: str | None = None) -> str:
         """Add a sum of equal shapes, with the ReLU that follows."""
-        return self._light(name, "add", sources, self.shapes[sources[0]], block=block)
+        shape = self.shapes[sources[0]]
+        space = kinds.elementwise((1, *shape), inputs=len(sources), flops=0)
+        return self._light(name, "add", sources, shape, space, block=block)
 
     def concat(self, name: str, sources: tuple[str, ...], block: str | None = None) -> str:
         """Add a concatenation of channels."""
         shape = self.shapes[sources[0]]
         channels = sum(self.shapes[source].channels for source in sources)
-        return self._light(name, "concat", sources, shape._replace(channels=channels), block=block)
+        space = concat_space([self.shapes[source].channels for source in sources], shape[1:])
+        made = shape._replace(channels=channels)
+        return self._light(name, "concat", sources, made, space, block=block)
 
     def crop(self, name: str, source: str, like: str, block: str | None = None) -> str:
         """Add a central crop to the height and width of ``like``; it moves what it keeps."""
         shape = self.shapes[like]._replace(channels=self.shapes[source].channels)
         moved = 2 * shape.elements
-        return self._light(name, "crop", (source,), shape, block=block, moved=moved)
+        space = kinds.elementwise((1, *shape), flops=0)
+        return self._light(name, "crop", (source,), shape, space, block=block, moved=moved)
 
     def linear(self, name: str, source: str, classes: int) -> str:
         """Add a fully connected layer with bias."""
-        weights = self.shapes[source].elements * classes
+        read = self.shapes[source]
+        weights = read.elements * classes
         return self._add(
             Layer(
                 name,
@@ -158,13 +187,22 @@ class FeatureMaps:
                 parameters=weights + classes,
                 output_elements=classes,
                 splits=("batch", "column", "row"),
+                space=kinds.convolution(
+                    1,
+                    (read.channels, classes),
+                    read[1:],
+                    (1, 1),
+                    kernel=read[1:],
+                    bias=1,
+                ),
             ),
             Shape(classes, 1, 1),
         )
 
     def loss(self, name: str, sources: tuple[str, ...]) -> str:
         """Add the loss: softmax and cross entropy of one or several heads."""
-        return self._light(name, "loss", sources, Shape(1, 1, 1))
+        space = loss_space([self.shapes[source] for source in sources])
+        return self._light(name, "loss", sources, Shape(1, 1, 1), space)
 
     def _light(
         self,
@@ -172,6 +210,7 @@ class FeatureMaps:
         kind: str,
         sources: tuple[str, ...],
         shape: Shape,
+        space: MeshOperator,
         *,
         block: str | None = None,
         moved: int | None = None,
@@ -186,6 +225,7 @@ class FeatureMaps:
             moved_elements=moved,
             splits=("batch",),
             block=block,
+            space=space,
         )
         return self._add(layer, shape)
 

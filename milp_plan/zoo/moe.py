@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from milp_plan.core import ceil_div
+from milp_plan.cost.mesh import kinds
 
 from .architecture import Architecture, Layer
 from .blocks import (
@@ -26,6 +27,7 @@ from .blocks import (
     shape,
     token_embedding,
 )
+from .spaces import combine_space, dispatch_space
 from .transformer import head
 
 MIXTRAL = "Jiang et al. 2024, Mixtral of experts (arXiv 2401.04088)"
@@ -122,6 +124,7 @@ def expert_half(block: str, entry: str, size: Shape, experts: int, chosen: int) 
             size.tokens * experts,
             splits=FINE_SPLITS,
             block=block,
+            space=kinds.matmul(1, size.tokens, experts, size.width),
         ),
         Layer(
             f"{block}.dispatch",
@@ -135,6 +138,7 @@ def expert_half(block: str, entry: str, size: Shape, experts: int, chosen: int) 
             block=block,
             scattered=True,
             no_gradient=(f"{block}.router",),
+            space=dispatch_space(size.tokens, size.width, experts, served),
         ),
     ]
     layers += [
@@ -150,6 +154,7 @@ def expert_half(block: str, entry: str, size: Shape, experts: int, chosen: int) 
             saved_elements=GATED_PRODUCTS * served * size.hidden,
             splits=("batch", "tensor"),
             block=block,
+            space=kinds.expert(1, served, size.width, size.hidden, matrices=GATED_PRODUCTS),
         )
         for name in names
     ]
@@ -163,6 +168,7 @@ def expert_half(block: str, entry: str, size: Shape, experts: int, chosen: int) 
             size.stream,
             splits=("batch",),
             block=block,
+            space=combine_space(size.tokens, size.width, experts, served),
         ),
         add(f"{block}.add2", entry, f"{block}.combine", size, block=block),
     ]

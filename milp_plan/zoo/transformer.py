@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from milp_plan.cost.mesh import kinds
+
 from .architecture import Architecture, Layer
 from .blocks import Shape, check_granularity, encoder, norm, shape, token_embedding, with_norm
 
@@ -88,8 +90,19 @@ def head(
         logits,
         splits=("batch", "column"),
         shares=tied,
+        space=kinds.matmul(1, size.tokens, vocabulary, size.width),
     )
     layers = [norm("ln_f", entry, size), projection]
     if granularity == "block":
         layers = [with_norm(projection, layers[0])]
-    return [*layers, Layer("loss", "loss", ("head",), 5 * logits, 0, 1, splits=("batch", "row"))]
+    loss = Layer(
+        "loss",
+        "loss",
+        ("head",),
+        5 * logits,
+        0,
+        1,
+        splits=("batch", "row"),
+        space=kinds.cross_entropy(1, size.tokens, vocabulary),
+    )
+    return [*layers, loss]

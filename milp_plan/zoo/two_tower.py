@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .architecture import Architecture, Layer
 from .blocks import Shape, check_granularity, encoder, norm, shape, token_embedding
+from .spaces import contrastive_space, patches_space, projection_space
 
 CLIP = "Radford et al. 2021, Learning transferable visual models (CLIP ViT-B/32)"
 
@@ -82,6 +83,7 @@ def two_tower(
         1,
         1,
         moved_elements=2 * config.shared_width + 4 * contrastive_batch,
+        space=contrastive_space(config.shared_width, contrastive_batch),
     )
     inputs = 3 * config.pixels**2 + config.text_tokens
     source = CLIP if name.startswith("clip") else f"same form as {CLIP}"
@@ -104,6 +106,7 @@ def image_tower(config: TwoTowerConfig, granularity: str) -> list[Layer]:
             size.stream,
             moved_elements=3 * config.pixels**2 + 2 * size.stream,
             splits=("batch", "column"),
+            space=patches_space(patches, per_patch, size.width),
         ),
         norm("image.ln_pre", "image.patches", size),
     ]
@@ -136,5 +139,6 @@ def _ending(tower: str, entry: str, size: Shape, shared_width: int) -> list[Laye
             shared_width,
             moved_elements=size.width + shared_width,
             splits=("batch",),
+            space=projection_space(size.tokens, size.width, shared_width),
         ),
     ]

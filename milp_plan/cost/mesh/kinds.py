@@ -91,9 +91,9 @@ def packed_attention(b: int, s: int, h: int, d: int, *, kv_heads: int = 0) -> Me
 
 def convolution(
     b: int, channels: tuple[int, int], source: tuple[int, int], made: tuple[int, int], *,
-    kernel: tuple[int, int], bias: int = 0, transposed: bool = False,
+    kernel: tuple[int, int], taps: int = 0, bias: int = 0,
 ) -> MeshOperator:  # fmt: skip
-    """Convolution, or transposed convolution.
+    """Convolution.
 
     By ``b``: the weight gradient is a sum; by ``n``: the input gradient; by ``c``: the output; by
     ``y`` or ``x``: the weight gradient, and halos go to both neighbours in both passes.
@@ -107,11 +107,12 @@ def convolution(
     source, made
         Height and width of the maps read and written.
     kernel
-        Height and width.
+        Height and width, whose halves are the halos.
+    taps
+        Parameters per pair of channels, if not the area of the kernel: four for a transposed
+        convolution that makes four pixels of each, without halos.
     bias
         Parameters per channel written, besides the kernel.
-    transposed
-        Whether the kernel is applied at each pixel read, not at each pixel written.
     """
     c, n = channels
     extra = (tensor("bias", (n, "n"), (bias, "")),) if bias else ()
@@ -120,8 +121,8 @@ def convolution(
         loops(b=b, n=n, c=c, y=made[0], x=made[1]),
         (_map("x", b, c, source, "c"),),
         _map("y", b, n, made, "n"),
-        2 * b * c * n * prod(source if transposed else made) * prod(kernel),
-        parameters=(tensor("weights", (n, "n"), (c, "c"), (prod(kernel), "")), *extra),
+        2 * b * c * n * prod(made) * prod(kernel),
+        parameters=(tensor("weights", (n, "n"), (c, "c"), (taps or prod(kernel), "")), *extra),
         exchanges=_halos(b, c, source, kernel, "c"),
         backward_passes=2,
     )
@@ -202,9 +203,9 @@ def embedding(b: int, s: int, e: int, v: int, *, positions: int = 0) -> MeshOper
         loops(b=b, s=s, e=e, v=v),
         (ids,),
         _rows("y", b, s, e),
-        b * s * e if positions else 0,
+        b * s * e,
         parameters=tuple(table),
-        moved_elements=(2 if positions else 1) * b * s * e,
+        moved_elements=2 * b * s * e,
         gathered=True,
     )
 
@@ -326,6 +327,27 @@ def moe(
         ),
         backward_passes=2,
         moved_elements=2 * visits * (e + matrices * f),
+    )
+
+
+def expert(b: int, s: int, e: int, f: int, *, matrices: int = 2) -> MeshOperator:
+    """One feed-forward network, fused: up (and gate), activation, down; ``s`` tokens.
+
+    By ``f``: output and input gradient are sums; by ``b`` or ``s``: weight gradients are.
+    """
+    return MeshOperator(
+        "expert",
+        loops(b=b, s=s, f=f),
+        (tensor("x", (b, "b"), (s, "s"), (e, "")),),
+        tensor("y", (b, "b"), (s, "s"), (e, "")),
+        2 * b * s * matrices * e * f,
+        parameters=(
+            tensor("up", ((matrices - 1) * e, ""), (f, "f")),
+            tensor("down", (f, "f"), (e, "")),
+        ),
+        backward_passes=2,
+        moved_elements=2 * b * s * matrices * f,
+        saved_elements=b * s * matrices * f,
     )
 
 

@@ -60,12 +60,15 @@ class Tensor:
         Bytes of an element.
     gradient
         Whether a gradient flows back through it.
+    term
+        Whether a linear operator is linear in it; a factor, such as a weight of a mean, is not.
     """
 
     name: str
     dims: tuple[Dim, ...]
     element_bytes: int = 2
     gradient: bool = True
+    term: bool = True
 
     @property
     def extents(self) -> tuple[int, ...]:

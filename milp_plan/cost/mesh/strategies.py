@@ -60,7 +60,7 @@ class Strategy:
     reads
         Layout of each input.
     gradients
-        Layout in which the gradient of each input is made, sums pending.
+        Layout in which the gradient of each input is made, sums pending; none in inference.
     writes
         Layout of the output.
     takes
@@ -188,7 +188,7 @@ def _variants(
 ) -> Iterator[Strategy]:
     mesh, training = setting.mesh, setting.training
     reads = tuple(_input(t, mapping) for t in operator.inputs)
-    gradients = tuple(_gradient(t, mapping) for t in operator.inputs)
+    gradients = tuple(_gradient(t, mapping) for t in operator.inputs if training)
     raw = _output(operator, mapping)
     forward = compute_ns(operator, mesh, mapping)
     backward = operator.backward_passes * forward if training else 0
@@ -229,7 +229,7 @@ def _layout(tensor: Tensor, mapping: Mapping) -> Layout:
 
 
 def _input(tensor: Tensor, mapping: Mapping) -> Layout:
-    pending = tuple(axis for axis, loop in mapping if loop == SUM)
+    pending = tuple(axis for axis, loop in mapping if loop == SUM and tensor.term)
     return Layout(_layout(tensor, mapping).dims, pending)
 
 
@@ -239,7 +239,13 @@ def _missing(tensor: Tensor, mapping: Mapping) -> tuple[str, ...]:
 
 
 def _gradient(tensor: Tensor, mapping: Mapping) -> Layout:
-    return Layout(_layout(tensor, mapping).dims, _missing(tensor, mapping))
+    """Pending along axes of loops it lacks; that of a factor also where the terms are pending."""
+    pending = tuple(
+        axis
+        for axis, loop in mapping
+        if (not tensor.term if loop == SUM else loop not in tensor.loops)
+    )
+    return Layout(_layout(tensor, mapping).dims, pending)
 
 
 def _output(operator: MeshOperator, mapping: Mapping) -> Layout:

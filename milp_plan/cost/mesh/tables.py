@@ -189,11 +189,10 @@ def transitions(
     table = np.empty((len(made), len(read)), dtype=np.int64)
     for row, source in enumerate(made):
         for column, reader in enumerate(read):
-            wanted, gradient = reader.reads[port], reader.gradients[port]
-            key = (source.writes, wanted, gradient, source.takes)
+            ways = [(source.writes, reader.reads[port])]
+            ways += [(reader.gradients[port], source.takes)] if returns else []
+            key = tuple(layout for way in ways for layout in way)
             if key not in known:
-                ways = [(source.writes, wanted)]
-                ways += [(gradient, source.takes)] if returns else []
                 known[key] = _ticks(tiling, ways)
             table[row, column] = known[key]
     return table
