@@ -32,7 +32,9 @@ KEYS = (
     "planner",
     "seconds",
     "proved",
+    "disputed_because",
     "infeasible_because",
+    "formulation",
     "operators",
     "operators_left",
     "strategies",
@@ -64,9 +66,13 @@ def solve_sharding_file(
     from milp_plan.backends import Stop
     from milp_plan.io.iopddl import write_solution
     from milp_plan.run.sharding import solve_sharding, write_sharding_record
+    from milp_plan.run.sharding_model import ModelSettings, solve_sharding_model
 
     show = _Silent() if quiet else _Log(problem.name)
-    outcome = solve_sharding(problem, settings, show)
+    if isinstance(settings, ModelSettings):
+        outcome = solve_sharding_model(problem, settings, show)
+    else:
+        outcome = solve_sharding(problem, settings, show)
     with Deferred() as interrupt:
         record = write_sharding_record(outcome, record_folder)
         files = {"record_file": str(record)}
@@ -91,7 +97,10 @@ def _code(outcome: ShardingOutcome) -> Exit:
         return Exit.NOT_VALID
     if outcome.plan is not None:
         return Exit.DONE
-    return Exit.NO_PLAN if outcome.infeasible_because is None else Exit.INFEASIBLE
+    if outcome.infeasible_because is not None:
+        return Exit.INFEASIBLE
+    failed = outcome.stop.value in ("error", "killed")
+    return Exit.SOLVER_FAILURE if failed else Exit.NO_PLAN
 
 
 class _Silent:
@@ -141,6 +150,7 @@ def _show(outcome: ShardingOutcome, files: dict[str, str]) -> None:
         ["check", str(record["verdict"])],
         ["planner", str(record["planner"] or DASH)],
         ["stop", f"{outcome.stop} after {seconds_text(outcome.seconds)}"],
+        *([["disputed", why]] if (why := record["disputed_because"]) else []),
         ["operators", f"{record['operators']:,}, {_amount(left)} after reductions"],
         ["strategies", f"{record['strategies']:,}, {_amount(record['strategies_left'])}"],
         *([key.removesuffix("_file"), text] for key, text in files.items()),

@@ -138,27 +138,34 @@ def _handle_sharding(  # noqa: PLR0917 (what a file needs)
     spent_s: float,
 ) -> tuple[Exit, bool]:
     """Do all there is to do for a sharding problem; ``spent_s`` went into reading it."""
+    from milp_plan.io.iopddl import read_solution
     from milp_plan.run.sharding import ShardingSettings
 
     def given(name: str) -> Any:
         known = ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         return ctx.params[name] if known else None
 
+    asked = request.settings
+    modelled = asked["formulation"] != "auto"
+    refused = ["plot", "rounds", *([] if modelled else ["start", "node_limit"])]
     try:
-        refuse(
-            {
-                f"--{name.replace('_', '-')}": given(name)
-                for name in ("start", "plot", "formulation", "switches", "node_limit", "rounds")
-            },
-            path,
-        )
+        refuse({f"--{name.replace('_', '-')}": given(name) for name in refused}, path)
         settings = ShardingSettings(
-            time_limit_s=request.settings["time_limit_s"],
+            time_limit_s=asked["time_limit_s"],
             gap=1e-6 if given("gap") is None else given("gap"),
-            seed=request.settings["seed"],
+            seed=asked["seed"],
             workers=given("threads"),
             spent_s=spent_s,
         )
+        if modelled:
+            from milp_plan.run.sharding_model import ModelSettings
+
+            start = request.start_file
+            settings = ModelSettings(
+                **vars(settings),
+                **{key: asked[key] for key in ("formulation", "options", "node_limit", "solver")},
+                start=None if start is None else read_solution(start, problem),
+            )
         return solve_sharding_file(
             path,
             problem,

@@ -59,4 +59,4 @@ def _entry(rng: Random, stretch: int, spared: bool) -> int | None:
     """Draw a cost, or a mask where it does not hit the plan."""
     if not spared and rng.random() < 0.2:
         return None
-    return rng.choice([0, 1, 1, 1, -1]) * rng.randint(1, 9) ** rng.randint(1, stretch)
+    return rng.choice([0, 1, 1, 1, -1]) * int(rng.randint(1, 9) ** rng.randint(1, stretch))

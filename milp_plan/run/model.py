@@ -85,7 +85,7 @@ class Solver:
         with clock.phase("build"), _uncollected():
             source = formulation.build(problem, options, guide)
         with clock.phase("compile"), _uncollected():
-            model = _compile(source)
+            model = compile_source(source)
             vector = None
             if start is not None:
                 values = formulation.encode(problem, options, source, start)
@@ -101,7 +101,7 @@ class Solver:
             grace_s=limits.grace_s,
         )
         with clock.phase("solve"):
-            report = _backend(self.name)(model, exact, vector, on_progress=on_progress)
+            report = backend(self.name)(model, exact, vector, on_progress=on_progress)
         clock.add("solve", -report.handover_s)
         clock.add("hand over", report.handover_s)
         return self._read(problem, guide, model, report, scale=scale, clock=clock)
@@ -155,7 +155,8 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(source: Any) -> CompiledModel:
+def compile_source(source: Any) -> CompiledModel:
+    """Return what a formulation has built as a matrix."""
     if isinstance(source, CompiledModel):
         return source
     from milp_plan.lp.from_pyomo import compile_pyomo
@@ -163,15 +164,22 @@ def _compile(source: Any) -> CompiledModel:
     return compile_pyomo(source)
 
 
-def _backend(name: str) -> Callable[..., SolverReport]:
+def backend(name: str) -> Callable[..., SolverReport]:
+    """Return the solver of a name.
+
+    Raises
+    ------
+    BackendUnavailableError
+        It is not installed.
+    """
     if name == "highs":
         from milp_plan.backends import highs
 
         return highs.solve
     from milp_plan.backends.pyomo_solver import solve_with
 
-    backend: Callable[..., SolverReport] = solve_with(name)
-    return backend
+    solve: Callable[..., SolverReport] = solve_with(name)
+    return solve
 
 
 def _dispute(verdict: Verdict, report: SolverReport, scale: Scale) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -95,26 +95,37 @@ def solve_sharding(
         Sums of its numbers may exceed 64 bits.
     """
     settings = settings or ShardingSettings()
-    run = _Run(problem, settings, on_progress or (lambda _: None))
-    return run.outcome()
+    return ShardingRun(problem, settings, on_progress or (lambda _: None)).outcome()
 
 
 @dataclass
-class _Run:
+class ShardingRun:
+    """One run; other ways of planning replace :meth:`search`.
+
+    ``planner``, ``bound_name``, ``disputed_because`` and ``infeasible_because`` are what a search
+    says about its result.
+    """
+
     problem: ShardingProblem
     settings: ShardingSettings
     on_progress: Callable[[Progress], None]
     began: float = field(default_factory=time.perf_counter)
     phases: dict[str, float] = field(default_factory=dict)
     trace: list[dict[str, Any]] = field(default_factory=list)
+    planner: str = PLANNER
+    bound_name: str = BOUND
+    disputed_because: str = ""
+    infeasible_because: str | None = None
 
     @property
     def elapsed_s(self) -> float:
+        """Seconds of the limit that are gone."""
         return self.settings.spent_s + time.perf_counter() - self.began
 
     def outcome(self) -> ShardingOutcome:
+        """Reduce, search, undo, check."""
         limit = self.settings.time_limit_s
-        self._tell(Sighting(None, None, 0.0, "reducing"))
+        self.tell(Sighting(None, None, 0.0, "reducing"))
         try:
             reduction = self._timed(
                 "reducing", lambda: reduce_sharding(self.problem, 0.3 * (limit - self.elapsed_s))
@@ -124,10 +135,11 @@ class _Run:
         if reduction.infeasible_because is not None:
             return self._answer(reduction, None, Stop.INFEASIBLE)
         left = max(0.05, limit - self.elapsed_s - _CHECK_S - _CHECK_SHARE * limit)
-        board, stop = self._timed("search", lambda: self._search(reduction, left))
+        board, stop = self._timed("search", lambda: self.search(reduction, left))
         return self._answer(reduction, board, stop)
 
-    def _search(self, reduction: Reduction, left_s: float) -> tuple[Board, Stop]:
+    def search(self, reduction: Reduction, left_s: float) -> tuple[Board, Stop]:
+        """Look for plans and bounds of what reductions have left."""
         settings = self.settings
         workers = settings.workers or min(2, os.cpu_count() or 1)
         board = search(
@@ -136,13 +148,14 @@ class _Run:
             gap=settings.gap,
             workers=workers,
             seed=settings.seed,
-            on_sighting=self._tell,
+            on_sighting=self.tell,
         )
         if board.interrupted:
             return board, Stop.INTERRUPTED
         return board, Stop.PROVED if board.proved else Stop.TIME_LIMIT
 
-    def _tell(self, seen: Sighting) -> None:
+    def tell(self, seen: Sighting) -> None:
+        """Pass on what is known now."""
         gap = relative_gap(seen.value, seen.bound)
         said = Progress(seen.phase, seen.value, seen.bound, gap, self.elapsed_s)
         self.trace.append(
@@ -163,8 +176,10 @@ class _Run:
         value = None if verdict is None or not verdict.ok else verdict.value
         bound = None if board is None else board.bound
         gap = relative_gap(value, bound)
-        disputed = verdict is not None and not verdict.ok
-        why = None if reduction is None else reduction.infeasible_because
+        disputed = bool(self.disputed_because) or (verdict is not None and not verdict.ok)
+        why = self.infeasible_because
+        if why is None and reduction is not None:
+            why = reduction.infeasible_because
         proved = value is not None and gap is not None and gap <= self.settings.gap
         outcome = ShardingOutcome(
             self.problem,
@@ -191,7 +206,7 @@ class _Run:
             return None
         chosen = tuple(int(label) for label in reduction.lift(labels))
         return ShardingPlan(
-            self.problem.name, chosen, self.problem.fingerprint, board.value, PLANNER
+            self.problem.name, chosen, self.problem.fingerprint, board.value, self.planner
         )
 
     def _timed(self, name: str, work: Callable[[], Any]) -> Any:
@@ -220,14 +235,15 @@ class _Run:
             "rows_left": None if left is None else len(left.capacity),
             "value": outcome.value,
             "bound": outcome.bound,
-            "bound_name": None if outcome.bound is None else BOUND,
+            "bound_name": None if outcome.bound is None else self.bound_name,
             "gap": outcome.gap,
             "gap_asked": settings.gap,
             "proved": outcome.proved,
             "stop": str(outcome.stop),
             "verdict": "DISPUTED" if outcome.disputed else verdict,
+            "disputed_because": self.disputed_because or None,
             "infeasible_because": outcome.infeasible_because,
-            "planner": None if outcome.plan is None else PLANNER,
+            "planner": None if outcome.plan is None else self.planner,
             "seconds": round(outcome.seconds, 3),
             "phases": {name: round(taken, 4) for name, taken in self.phases.items()},
             "settings": {
@@ -260,14 +276,9 @@ def bound_sharding(
 
 
 def _key(problem: ShardingProblem, settings: ShardingSettings) -> str:
-    content = [
-        problem.fingerprint,
-        settings.time_limit_s,
-        settings.gap,
-        settings.seed,
-        settings.workers,
-        versions(),
-    ]
+    asked = {entry.name: getattr(settings, entry.name) for entry in fields(settings)}
+    del asked["spent_s"]
+    content = [problem.fingerprint, *asked.values(), versions()]
     digest = hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
     name = re.sub(r"[^\w.+-]", "_", problem.name)  # it becomes the name of a file
     return f"{name[:LONGEST_NAME]}-{digest[:12]}"

@@ -64,6 +64,36 @@ def test_infeasible_is_proved(tmp_path: Path) -> None:
     assert run("bound", path)[0] == 4
 
 
+def test_solve_by_the_formulation(file: Path, tmp_path: Path) -> None:
+    records, start = ("--record-folder", tmp_path / "records"), tmp_path / "start.json"
+    start.write_text("[0, 1]")
+    words = ("solve", file, "--formulation", "sharding", "--option", "builder=columns", "--quiet")
+    code, said = run(*words, *records, "--json", "--start", start, "--node-limit", "100")
+    told = json.loads(said)
+    assert (code, told["value"], told["proved"], told["formulation"]) == (0, 13, True, "sharding")
+    start.write_text("[1, 1]")
+    code, said = run(*words, *records, "--start", start)
+    assert code == 3
+    assert "10 bytes are in use" in said
+    code, said = run("solve", file, "--start", start, *records)
+    assert code == 3
+    assert "--start" in said
+    code, said = run("solve", file, "--formulation", "max_load", *records)
+    assert code == 3
+    assert "is not for sharding problems" in said
+
+
+def test_the_formulation_is_listed_and_refuses_other_problems(tmp_path: Path) -> None:
+    code, said = run("list", "formulations", "--json")
+    rows = {row["name"]: row for row in json.loads(said)["formulations"]}
+    assert code == 0
+    assert rows["sharding"]["objectives"] == ["total_cost"]
+    other = Path(__file__).parents[2] / "instances" / "gpt-tiny-training-2xA100.json"
+    code, said = run("solve", other, "--formulation", "sharding", "--record-folder", tmp_path)
+    assert code == 3
+    assert "not a sharding problem" in said
+
+
 def test_bound_and_info(file: Path) -> None:
     code, said = run("bound", file, "--time-limit", "1", "--json")
     assert (code, json.loads(said)["bound"]) == (0, 13)

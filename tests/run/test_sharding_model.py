@@ -1,0 +1,238 @@
+"""Sharding problems by a formulation: starts, limits, proofs, and answers that are disputed."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from milp_plan.api import Guide, ShardingPlan, ShardingProblem
+from milp_plan.backends import Limits, SolverReport, Stop
+from milp_plan.check.sharding import verify_sharding
+from milp_plan.coarsen.sharding import reduce_sharding
+from milp_plan.coarsen.sharding.projection import projected
+from milp_plan.core import InputError, UnsupportedProblemError
+from milp_plan.core.sharding import sharding_problem
+from milp_plan.formulation.registry import get, shipped_folders
+from milp_plan.run import sharding_model
+from milp_plan.run.sharding_model import ModelSettings, solve_labelling, solve_sharding_model
+from tests.formulation.solving import solve_here
+from tests.support.sharding import layered, optimum, random_problem
+
+FORM = get("sharding").formulation
+ALONE = ModelSettings(time_limit_s=600.0, node_limit=10**6)
+"""Without the search that looks for a start."""
+
+
+def in_this_process(_name):
+    def solve(model, limits, start=None, *, on_progress=None):
+        answer = solve_here(model, limits, start)
+        return SolverReport(
+            answer.stop,
+            answer.vector,
+            answer.objective,
+            answer.bound,
+            start_accepted=answer.start_accepted,
+        )
+
+    return solve
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding_model, "backend", in_this_process)
+
+
+def some_plan(problem: ShardingProblem, worse_than: int) -> ShardingPlan:
+    """Find a valid plan that costs more than this."""
+    rng = np.random.default_rng(0)
+    for _ in range(10_000):
+        chosen = tuple(int(rng.integers(count)) for count in problem.strategies.counts)
+        plan = ShardingPlan(problem.name, chosen)
+        verdict = verify_sharding(problem, plan)
+        if verdict.ok and verdict.value > worse_than:
+            return plan
+    raise AssertionError("no such plan")
+
+
+def test_the_model_alone_proves_the_optimum_of_the_whole_problem():
+    for seed in range(3):
+        problem = layered(seed, 3, 2, 3)
+        outcome = solve_sharding_model(problem, ALONE)
+        best = optimum(problem)
+        assert (outcome.value, outcome.bound, outcome.stop) == (best, best, Stop.PROVED)
+        assert outcome.proved
+        assert outcome.record["formulation"] == outcome.record["bound_name"] == "sharding"
+        assert outcome.record["model"]["columns"] > 0
+
+
+def test_a_search_finds_a_start_that_the_solver_takes():
+    problem = layered(1, 6, 3, 3)
+    outcome = solve_sharding_model(problem, ModelSettings(time_limit_s=8.0))
+    assert outcome.verdict.ok
+    model = outcome.record["model"]
+    assert outcome.proved
+    assert model is None or model["start_accepted"]
+
+
+def test_it_starts_from_a_plan():
+    problem = layered(0, 4, 3, 3)
+    start = some_plan(problem, 0)
+    outcome = solve_sharding_model(problem, replace(ALONE, start=start))
+    assert outcome.proved
+    assert outcome.value < verify_sharding(problem, start).value
+    assert outcome.record["model"]["start_accepted"]
+    again = solve_sharding_model(problem, replace(ALONE, start=outcome.plan))
+    assert (again.value, again.proved, again.disputed) == (outcome.value, True, False)
+
+
+def test_a_start_that_reductions_have_lost_is_not_lost(monkeypatch):
+    """Nothing comes down to the reduced problem, the solver finds nothing, and the start stays."""
+
+    def nothing(_name):
+        return lambda *_, **__: SolverReport(Stop.TIME_LIMIT)
+
+    def forbidden(reduction, _labels):
+        return np.zeros(len(reduction.labelling), dtype=np.int64)
+
+    monkeypatch.setattr(sharding_model, "projected", forbidden)
+    monkeypatch.setattr(sharding_model, "backend", nothing)
+    problem = four_colours(4)
+    start = some_plan(problem, 0)
+    outcome = solve_sharding_model(problem, replace(ALONE, start=start))
+    assert outcome.plan.chosen == start.chosen
+    assert outcome.value == verify_sharding(problem, start).value
+    assert (outcome.verdict.ok, outcome.stop) == (True, Stop.TIME_LIMIT)
+    assert outcome.record["planner"] == "start"
+
+
+def test_a_start_must_be_a_plan():
+    problem = layered(0, 4, 3, 3)
+    broken = ShardingPlan(problem.name, (9,) * len(problem.operators))
+    with pytest.raises(InputError, match="start plan, assignment"):
+        solve_sharding_model(problem, replace(ALONE, start=broken))
+
+
+@pytest.mark.parametrize("draw", [lambda seed: layered(seed, 3, 3, 3), random_problem])
+def test_choices_come_down_the_way_they_went_up(draw):
+    compared = 0
+    for seed in range(12):
+        problem = draw(seed)
+        reduction = reduce_sharding(problem)
+        if reduction.infeasible_because is not None:
+            continue
+        left, rng = reduction.labelling, np.random.default_rng(seed)
+        for _ in range(4):
+            labels = np.array([rng.integers(count) for count in left.counts], dtype=np.int64)
+            lifted = reduction.lift(labels)
+            lower = projected(reduction, lifted)
+            assert left.value(lower) == left.value(labels)
+            assert (left.load(lower) == left.load(labels)).all()
+            compared += len(left) > 0
+        strange = np.array([rng.integers(count) for count in problem.strategies.counts])
+        lower = projected(reduction, strange)
+        assert ((lower >= 0) & (lower < left.counts)).all()
+    assert compared or draw is random_problem
+
+
+def four_colours(count: int) -> ShardingProblem:
+    """Four operators, no two of which may take the same of three strategies, or of four."""
+    different = [[None if s == t else s + t for t in range(count)] for s in range(count)]
+    return sharding_problem(
+        "colours",
+        [list(range(count))] * 4,
+        usages=[list(np.roll(range(count), place)) for place in range(4)],
+        edges=dict.fromkeys(itertools.combinations(range(4), 2), different),
+        limit=9 if count == 4 else 5,
+    )
+
+
+def test_what_cannot_be_is_proved_by_the_model():
+    three, four = four_colours(3), four_colours(4)
+    assert reduce_sharding(three).infeasible_because is None, "reductions do not see it"
+    outcome = solve_sharding_model(three, ALONE)
+    assert (outcome.stop, outcome.plan) == (Stop.INFEASIBLE, None)
+    assert outcome.infeasible_because == "the model 'sharding' has no solution"
+    assert solve_sharding_model(four, ALONE).value == optimum(four)
+
+
+def test_a_limit_that_is_reached_is_not_infeasible():
+    problem = layered(0, 12)
+    left = reduce_sharding(problem).labelling
+    answer = solve_labelling(left, FORM, FORM.Options(), Guide(), Limits(time_s=0.0))
+    assert answer.report.stop is Stop.TIME_LIMIT
+    assert (answer.labels, answer.bound, answer.disputed) == (None, None, "")
+    outcome = solve_sharding_model(problem, ModelSettings(time_limit_s=600.0, node_limit=0))
+    assert outcome.stop is Stop.NODE_LIMIT
+    assert outcome.infeasible_because is None
+    assert not outcome.disputed
+
+
+# -- answers that are disputed -----------------------------------------------------------------
+
+
+def altered(folder: Path, old: str, new: str) -> str:
+    """Write a formulation that differs from the shipped one in a line, and return its path."""
+    text = (shipped_folders()[0] / "sharding.py").read_text()
+    assert text.count(old) == 1
+    path = folder / "altered.py"
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+def crowded() -> ShardingProblem:
+    """Five operators, all of which resist reductions; what is cheap needs much memory."""
+    rng = np.random.default_rng(0)
+    tables = rng.integers(0, 30, (10, 3, 3))
+    return sharding_problem(
+        "crowded",
+        [[0, 20, 40]] * 5,
+        usages=[[9, 4, 1]] * 5,
+        edges=dict(zip(itertools.combinations(range(5), 2), tables.tolist(), strict=True)),
+        limit=20,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "because"),
+    [
+        ("        self.memory()\n", "        m = self.m\n", "more memory than there is"),
+        ("        self.edges()\n", "        m = self.m\n", "the solver claims"),
+        (
+            "        return Scale(self._builder(problem, options, guide).polytope.unit)",
+            "        return Scale(self._builder(problem, options, guide).polytope.unit * 1.01)",
+            "below the solver's bound",
+        ),
+    ],
+)
+def test_what_checker_and_solver_do_not_agree_on_is_disputed(tmp_path, old, new, because):
+    wrong = altered(tmp_path, old, new)
+    outcome = solve_sharding_model(crowded(), replace(ALONE, formulation=wrong))
+    assert outcome.disputed
+    assert outcome.record["verdict"] == "DISPUTED"
+    assert because in outcome.record["disputed_because"]
+    assert not outcome.proved
+
+
+def test_no_plan_as_good_as_a_known_one_is_disputed(tmp_path):
+    problem = layered(0, 4, 3, 3)
+    best = solve_sharding_model(problem, ALONE)
+    wrong = altered(
+        tmp_path,
+        "self.polytope = Polytope(labelling, guide.cutoff)",
+        "self.polytope = Polytope(labelling, guide.cutoff and guide.cutoff // 2)",
+    )
+    outcome = solve_sharding_model(problem, replace(ALONE, formulation=wrong, start=best.plan))
+    assert outcome.disputed
+    assert "no plan as good" in outcome.record["disputed_because"]
+
+
+def test_formulations_of_other_problems_are_refused():
+    problem = layered(0, 3, 2, 2)
+    with pytest.raises(UnsupportedProblemError, match="'resource_load' is not for sharding"):
+        solve_sharding_model(problem, replace(ALONE, formulation="resource_load"))
+    with pytest.raises(InputError, match="no such switch"):
+        solve_sharding_model(problem, replace(ALONE, options={"speed": 3}))
