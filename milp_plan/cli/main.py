@@ -13,6 +13,7 @@ from . import (
     bench,
     bound,
     check,
+    data,
     draw,
     hybrid,
     info,
@@ -76,6 +77,7 @@ for command in (
     new.new,
     table.table,
     bench.bench,
+    data.data,
     versions.show_versions,
 ):
     main.add_command(command)
