@@ -47,6 +47,7 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed.rstrip()) is not None
 
 
+@pytest.mark.untraced
 def test_the_tour_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the tour draws: pip install 'milp_plan[plot]'")
     (tmp_path / "instances").symlink_to(ROOT / "instances")

@@ -170,6 +170,7 @@ def test_kill_before_the_job_arrives(num_columns: int) -> None:
     assert report.solution is None
 
 
+@pytest.mark.untraced
 def test_a_solver_that_hangs_is_ended_from_outside() -> None:
     hard, start = market_split()
     freezer = Process(signal.SIGSTOP)

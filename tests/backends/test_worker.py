@@ -86,6 +86,7 @@ def test_a_worker_without_a_job_leaves_quietly() -> None:
     assert ended.stdout == b""
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize(("seed", "gap_abs"), [(1, 1e-9), (5, 0.999)])
 def test_symmetry_does_not_cost_the_optimum(seed: int, gap_abs: float) -> None:
     """With its symmetry detection HiGHS 1.15.1 proves 21 where enumeration finds 19."""

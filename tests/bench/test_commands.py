@@ -25,6 +25,7 @@ def done(tmp_path_factory):
     return suite, folder / "store"
 
 
+@pytest.mark.untraced
 def test_again_does_nothing(done):
     suite, store = done
     result = call("bench", "run", suite, "--store", store)

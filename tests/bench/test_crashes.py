@@ -35,6 +35,7 @@ def killed(folder, suite, store, reached):
     return workers
 
 
+@pytest.mark.untraced
 def test_a_killed_driver_loses_only_the_runs_in_flight(tmp_path):
     suite, store = suite_file(tmp_path, ONE, files=TINY[:1], head=SEEDS), tmp_path / "store"
     workers = killed(tmp_path, suite, store, 1)

@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 
 
+@pytest.mark.untraced
 def test_page_and_numbers(script, tmp_path):
     model_building = script("model_building")
     file = INSTANCES / "memory-forces-delay.json"

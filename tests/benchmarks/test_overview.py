@@ -47,6 +47,7 @@ def record(**changes):
     return base | changes
 
 
+@pytest.mark.untraced
 def test_run_resume_and_collect(script, tmp_path, capsys):
     overview = script("overview")
     bad = tmp_path / "bad.json"
@@ -167,6 +168,7 @@ def test_amounts(script):
     assert pages.seconds(12.34) == "12.3"
 
 
+@pytest.mark.untraced
 def test_runs_as_a_command():
     script = INSTANCES.parent / "benchmarks" / "overview.py"
     answer = subprocess.run(

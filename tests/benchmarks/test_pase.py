@@ -46,6 +46,7 @@ def test_a_limit_of_no_time_leaves_no_value(script):
     assert solved.chosen is None
 
 
+@pytest.mark.untraced
 def test_the_page_of_pase(script, tmp_path, monkeypatch):
     pase = script("pase")
     rows = [pase.measure(name, 4, 5000, 20.0) for name in ("alexnet", "inception3")]
@@ -63,6 +64,7 @@ def test_the_page_of_pase(script, tmp_path, monkeypatch):
     assert "0.226" in page, "the paper's seconds, from published.csv"
 
 
+@pytest.mark.untraced
 def test_the_page_of_folding(script, tmp_path):
     tap = script("tap")
     rows = [tap.searches(layers, 4, 1) for layers in (2, 4)]

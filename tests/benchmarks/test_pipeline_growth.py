@@ -3,6 +3,7 @@ import json
 import pytest
 
 
+@pytest.mark.untraced
 def test_page_and_numbers(script, tmp_path):
     growth = script("pipeline_growth")
     asked = ["--sizes", "2x6", "2x12", "--time-limit", "4", "--out", str(tmp_path)]

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from milp_plan.bounds import all_bounds, infeasibility
 from milp_plan.core import CommunicationModel, Operator, Option, PlanningProblem
 from tests.support.brute import brute_force
@@ -61,6 +63,7 @@ def test_option_that_holds_several_devices_ends_on_all_of_them():
     assert max(named(p).values()) <= 6
 
 
+@pytest.mark.untraced
 def test_no_bound_exceeds_the_optimum_of_unrolled_problems():
     tight = checked = 0
     for seed in range(24):

@@ -31,6 +31,7 @@ def test_no_bound_exceeds_the_optimum(objective):
     assert tight > len(results) // 3
 
 
+@pytest.mark.untraced
 def test_no_bound_exceeds_the_span_of_any_plan():
     compared = 0
     for seed in range(10):

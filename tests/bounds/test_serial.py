@@ -30,6 +30,7 @@ def subset_loads(graph):
     return found
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(60))
 def test_never_above_the_optimum(seed):
     problem, _ = planted_serial(seed)
@@ -62,6 +63,7 @@ def test_minimum_cuts_are_cheapest_sets(seed):
         assert exact == cuts.ticks(value) or exact == pytest.approx(cuts.ticks(value), rel=1e-9)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(20))
 def test_conflicts_hold_for_every_set(seed):
     graph = read_serial(planted_serial(seed, contiguous=False)[0])

@@ -1,3 +1,5 @@
+import pytest
+
 from milp_plan.bounds import all_bounds
 from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_latency import latency_bounds
@@ -6,6 +8,7 @@ from milp_plan.serial import SerialGraph, read_serial
 from tests.support.serial_brute import brute_serial
 
 
+@pytest.mark.untraced
 def test_no_bound_is_above_the_optimum():
     met = 0
     for seed in range(60):

@@ -56,6 +56,7 @@ def layers(count, work, cost, payers):
     )
 
 
+@pytest.mark.untraced
 def test_layers_outnumber_devices():
     """Seven layers of 10 on three payers: one holds three, 30 and what its end costs."""
     problem = layers(7, 10, 2, 3)

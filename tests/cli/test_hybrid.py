@@ -36,6 +36,7 @@ def instance(tmp_path: Path) -> Path:
     return store(tmp_path, document | {"nodes": nodes, "edges": edges}, "three.json")
 
 
+@pytest.mark.untraced
 def test_plan_is_made_checked_and_written(instance: Path, tmp_path: Path) -> None:
     runs, plan = tmp_path / "runs", tmp_path / "plan.json"
     result = call("hybrid", instance, "--record-folder", runs, "--plan-output", plan)

@@ -57,6 +57,7 @@ def test_span_and_makespan_are_kept_apart(tmp_path: Path) -> None:
     assert found["time"] == found["span"] <= found["makespan"]
 
 
+@pytest.mark.untraced
 def test_all_placements_and_memories_give_a_front(tmp_path: Path) -> None:
     picture = tmp_path / "front.png"
     arguments = ("--placement", "all", "--memory", "2,none", "--plot", picture)
@@ -85,6 +86,7 @@ def test_more_memory_is_never_worse(tmp_path: Path) -> None:
     assert rows[0]["time"] >= rows[1]["time"] >= rows[2]["time"]
 
 
+@pytest.mark.untraced
 def test_activations_may_leave_to_the_host(tmp_path: Path) -> None:
     stay = answer(tmp_path, "--memory", "1")
     leave = answer(tmp_path, "--memory", "1", "--lane", "1/2")

@@ -42,6 +42,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.untraced
 def test_plan_of_a_tiny_instance_is_proved_and_passes_the_check(tmp_path: Path) -> None:
     instance = INSTANCES / "gang-beats-single.json"
     code, out, err = finish(start(tmp_path, "solve", instance, "--json", "--time-limit", "20"))
@@ -55,6 +56,7 @@ def test_plan_of_a_tiny_instance_is_proved_and_passes_the_check(tmp_path: Path) 
     assert (tmp_path / told["record_file"]).is_file()
 
 
+@pytest.mark.untraced
 def test_a_bad_file_among_good_ones(tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
@@ -66,6 +68,7 @@ def test_a_bad_file_among_good_ones(tmp_path: Path) -> None:
     assert f"error: {bad}: " in err
 
 
+@pytest.mark.untraced
 def test_proved_infeasible(tmp_path: Path) -> None:
     instance = instance_file(tmp_path)
     code, out, _ = finish(start(tmp_path, "solve", instance, "--memory-scale", "1/4", "--quiet"))
@@ -73,6 +76,7 @@ def test_proved_infeasible(tmp_path: Path) -> None:
     assert out.startswith("two-devices: no plan exists: ")
 
 
+@pytest.mark.untraced
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
 def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
     instance = INSTANCES / "unet-inference-2xH100.json"
@@ -94,6 +98,7 @@ def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
     assert call("check", instance, tmp_path / told["plan_file"]).exit_code == Exit.DONE
 
 
+@pytest.mark.untraced
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
     process = start(tmp_path, "list", "--json")
     assert process.stdout is not None

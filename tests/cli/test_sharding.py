@@ -32,6 +32,7 @@ def run(*words: str | Path) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.untraced
 def test_solve_proves_and_writes_what_check_accepts(file: Path, tmp_path: Path) -> None:
     answer = tmp_path / "answer.json"
     records = tmp_path / "records"

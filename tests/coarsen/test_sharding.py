@@ -9,6 +9,8 @@ import pytest
 
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import reduce_sharding
+from milp_plan.coarsen.sharding.instants import with_fewer_rows
+from milp_plan.coarsen.sharding.reading import labelling_of
 from milp_plan.core import UnsupportedProblemError
 from milp_plan.core.labelling import Labelling
 from milp_plan.core.sharding import ShardingPlan, sharding_problem
@@ -42,6 +44,7 @@ def keeps_the_optimum(seed: int) -> None:
         assert verdict.ok, verdict.violations
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("first", few(range(0, 80, 20), 2))
 def test_optimum_is_kept(first: int) -> None:
     for seed in range(first, first + 20):
@@ -81,6 +84,37 @@ def test_rows_that_others_imply_go() -> None:
         limit=6,
     )
     assert len(reduce_sharding(problem).labelling.capacity) == 1
+
+
+def test_rows_implied_through_a_difference_of_capacities_go() -> None:
+    """At instant 1 one operator stops and another starts: at most 4 more than at instant 0."""
+    problem = sharding_problem(
+        "rows",
+        [[9, 0], [9, 0], [9, 0], [0]],
+        usages=[[0, 8], [0, 3], [0, 4], [7]],
+        intervals=[(0, 2), (0, 1), (1, 2), (0, 1)],
+        edges={(0, 1): [[0, 5], [1, 0]], (0, 2): [[0, 3], [4, 0]]},
+        limit=16,
+    )
+    rows = with_fewer_rows(labelling_of(problem))
+    assert rows.capacity.tolist() == [9]
+    for chosen in itertools.product((0, 1), (0, 1), (0, 1), (0,)):
+        plan = ShardingPlan(problem.name, chosen)
+        fits = not any(v.rule == "memory" for v in verify_sharding(problem, plan).violations)
+        assert fits == bool((rows.load(np.array(chosen)) <= rows.capacity).all())
+
+
+@pytest.mark.untraced
+@pytest.mark.parametrize("seed", few(range(600, 640), 6))
+def test_left_out_rows_forbid_nothing_more_and_nothing_less(seed: int) -> None:
+    problem = random_problem(seed)
+    if problem.limit is None:
+        pytest.skip("drawn without a limit: no rows")
+    rows = with_fewer_rows(labelling_of(problem))
+    for chosen in itertools.product(*(range(int(n)) for n in problem.strategies.counts)):
+        plan = ShardingPlan(problem.name, chosen)
+        fits = not any(v.rule == "memory" for v in verify_sharding(problem, plan).violations)
+        assert fits == bool((rows.load(np.array(chosen)) <= rows.capacity).all())
 
 
 def test_infeasible_by_smallest_usages_is_proved() -> None:

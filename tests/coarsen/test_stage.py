@@ -94,6 +94,7 @@ def test_same_problem_same_result():
     assert first.problem.fingerprint == second.problem.fingerprint
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(60))
 def test_optimum_of_the_coarse_problem_comes_back(seed):
     problem = random_problem(seed, max_operators=6)

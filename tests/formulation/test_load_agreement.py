@@ -16,6 +16,7 @@ from .solving import formulation, optimise
 SEEDS, CHUNK = 80, 20
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("first", few(range(0, SEEDS, CHUNK), 1))
 def test_the_model_proves_the_optimum(first: int) -> None:
     for seed in range(first, first + CHUNK):
@@ -32,6 +33,7 @@ def test_the_model_proves_the_optimum(first: int) -> None:
         assert found.answer.bound * found.scale.unit > best[0] - found.scale.grain
 
 
+@pytest.mark.untraced
 def test_the_sample_is_rich() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):

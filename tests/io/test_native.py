@@ -24,6 +24,7 @@ def test_every_field_survives():
     assert again.fingerprint == problem.fingerprint
 
 
+@pytest.mark.untraced
 @given(problems())
 @settings(deadline=None)
 def test_round_trip(problem):

@@ -25,6 +25,7 @@ _plans = st.builds(
 )
 
 
+@pytest.mark.untraced
 @given(_plans)
 def test_round_trip(plan):
     text = io.plan_to_json(plan)

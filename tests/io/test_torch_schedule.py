@@ -196,6 +196,7 @@ def test_no_time_at_all_still_gives_an_order_that_runs() -> None:
 # -- numbers of micro-batches ------------------------------------------------------------------
 
 
+@pytest.mark.untraced
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_micro_batches_are_numbered_by_the_last_stage(data: st.DataObject) -> None:

@@ -20,6 +20,7 @@ def cases():
     return tuple(random_problem_with_plan(seed, objective=Objective.MAKESPAN) for seed in range(60))
 
 
+@pytest.mark.untraced
 def test_the_cases_have_memory_gangs_and_groups():
     found = [a_problem for a_problem, _ in cases()]
     assert any(d.memory_bytes is not None for p in found for d in p.cluster.devices)
@@ -27,6 +28,7 @@ def test_the_cases_have_memory_gangs_and_groups():
     assert any(p.graph.groups for p in found)
 
 
+@pytest.mark.untraced
 def test_plans_are_valid_and_never_worse():
     better = 0
     for seed, (a_problem, start) in enumerate(cases()):
@@ -43,6 +45,7 @@ def test_plans_are_valid_and_never_worse():
     assert better >= 20
 
 
+@pytest.mark.untraced
 def test_tiny_problems_come_near_their_optimum():
     gaps = []
     for seed, (a_problem, start) in enumerate(cases()[:10]):
@@ -53,6 +56,7 @@ def test_tiny_problems_come_near_their_optimum():
     assert sum(gaps) / len(gaps) < 1.1
 
 
+@pytest.mark.untraced
 def test_a_seed_and_a_number_of_moves_repeat_a_run():
     for seed, (a_problem, start) in enumerate(cases()[:20]):
         one, two = (Annealing(a_problem, start, seed) for _ in range(2))

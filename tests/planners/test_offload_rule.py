@@ -37,6 +37,7 @@ def shop(stages: int, batches: int, cap: int, lane: int, kind: str = "line") -> 
     return found
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("kind", ["line", "v", "dualpipe"])
 def test_journeys_cost_no_time_and_fit(kind: str) -> None:
     travelled = 0

@@ -47,6 +47,7 @@ def test_loads_follow_every_move(seed, separate):
         assert verdict.value == pytest.approx(search.load(state.places.tolist()) * scale)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("seed", few(range(24), 8))
 def test_finds_what_enumeration_finds(seed):
     problem, _ = planted_serial(seed, contiguous=False)

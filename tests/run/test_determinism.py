@@ -21,6 +21,7 @@ def planned(name):
     return outcome.record, plan_to_json(outcome.plan)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("name", [COARSE, EXACT])
 def test_same_model_and_same_plan_within_one_process(monkeypatch, name):
     weaken(monkeypatch)
@@ -38,6 +39,7 @@ def test_same_model_and_same_plan_within_one_process(monkeypatch, name):
     assert first["model"]["stop"] == ("node_limit" if name == EXACT else "proved")
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("heuristics", ["one", pytest.param("all", marks=pytest.mark.slow)])
 def test_the_order_of_sets_does_not_leak_into_models_and_plans(tmp_path, heuristics):
     names = (COARSE, EXACT) if heuristics == "one" else (COARSE,)

@@ -57,6 +57,7 @@ def kill(monkeypatch):
     return of
 
 
+@pytest.mark.untraced
 def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
     weaken(monkeypatch)
     pids = kill(1, at_birth=False)
@@ -75,6 +76,7 @@ def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
     assert any("ended without an answer" in point.note for point in heard)
 
 
+@pytest.mark.untraced
 def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch, kill):
     weaken(monkeypatch)
     pids = kill(2, at_birth=True)
@@ -87,6 +89,7 @@ def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch, kill):
     assert verify(outcome.problem, outcome.plan).value == outcome.value
 
 
+@pytest.mark.untraced
 def test_a_command_whose_run_goes_on_without_the_model_says_so(monkeypatch, kill, tmp_path):
     weaken(monkeypatch)
     kill(1, at_birth=True)
@@ -124,6 +127,7 @@ def kill_the_busy_worker(process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.untraced
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the solver in /proc")
 def test_kill_of_the_solver_of_a_command(tmp_path):
     path = INSTANCES / f"{HARD}.json"
@@ -140,6 +144,7 @@ def test_kill_of_the_solver_of_a_command(tmp_path):
     assert verify(instance(HARD), plan).value == told["value"]
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("phase", ["anneal", "model", "polish"])
 def test_ctrl_c_keeps_the_best_plan_and_writes_the_record(tmp_path, phase):
     path = INSTANCES / f"{SLOW}.json"

@@ -22,6 +22,7 @@ def views():
     return tuple((seed, PlanView(*pair)) for seed, pair in zip(SEEDS, made, strict=True))
 
 
+@pytest.mark.untraced
 def test_sizes(chooser):
     """As many as asked for, and beyond that only the rest of groups."""
     for seed, view in views():

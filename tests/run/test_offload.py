@@ -61,6 +61,7 @@ def answer(cap: int, seconds: float = 12.0) -> tuple[OffloadRun, Outcome]:
     return run, outcome
 
 
+@pytest.mark.untraced
 def test_offload_shortens_the_step() -> None:
     run, outcome = answer(1)
     assert run.stay.value == 40
@@ -81,6 +82,7 @@ def test_without_pressure_nothing_travels() -> None:
     assert run.found_by == "stay"
 
 
+@pytest.mark.untraced
 def test_known_plans_are_taken_where_they_fit() -> None:
     problem = small(1, 2)
     _, first = plan_offload(problem, Settings(time_limit_s=4))
@@ -92,6 +94,7 @@ def test_known_plans_are_taken_where_they_fit() -> None:
     assert again.value <= first.value
 
 
+@pytest.mark.untraced
 def test_the_run_starts_from_the_plan_given(best: Outcome) -> None:
     problem = best.problem
     seen: list[Progress] = []

@@ -65,6 +65,7 @@ def test_traps_that_bounds_prove_are_proved_by_the_model_alone(weak, name):
     assert not outcome.disputed
 
 
+@pytest.mark.untraced
 def test_random_problems_are_solved_to_the_optimum():
     """With peak memory, gangs, groups, tight memory and every communication model."""
     for seed in (3, 5, 8, 13, 21, 34):
@@ -182,6 +183,7 @@ def test_every_unknown_option_is_named():
     assert "'symmetry'" in caught.value.findings[0].expected
 
 
+@pytest.mark.untraced
 def test_options_reach_the_formulation(weak):
     entry = trap("gang-beats-single")
     plain, other = (
@@ -248,6 +250,7 @@ def test_resource_load_on_static_bottleneck_problems(weak, seed):
     assert outcome.record["polish"] is None
 
 
+@pytest.mark.untraced
 def test_peak_memory_through_every_stage(weak):
     tiny = replace(instance("two-tower-tiny-inference-2xH100"), objective=Objective.PEAK_MEMORY)
     outcome = quick(tiny, target=5, node_limit=3, rounds=2)
@@ -339,6 +342,7 @@ def test_almost_no_time_still_gives_an_answer():
     assert outcome.bound is None or outcome.bound <= 110
 
 
+@pytest.mark.untraced
 def test_levels_between_the_problem_and_the_model(weak):
     """Enough operators for a lightly coarsened level, whose plans count on the original."""
     big = instance("unet-inference-2xH100")

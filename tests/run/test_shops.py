@@ -68,6 +68,7 @@ def test_half_of_dualpipes_bubble_is_proved(devices: int, batches: int, makespan
     assert outcome.stop is Stop.PROVED
 
 
+@pytest.mark.untraced
 def test_real_times_need_the_search() -> None:
     problem = case("dualpipe", 4, 8, 5, (10, 12, 7), 1)
     outcome = solve(problem, Settings(time_limit_s=60))
@@ -83,6 +84,7 @@ def test_the_span_is_shorter_than_the_makespan() -> None:
     assert outcome.verdict.components["makespan"] > 24
 
 
+@pytest.mark.untraced
 def test_memory_for_less_than_one_micro_batch_is_proved_infeasible() -> None:
     problem = case("v", 2, 2, Fraction(1, 2))  # type: ignore[arg-type]
     outcome = solve(problem, Settings(time_limit_s=30))
@@ -90,6 +92,7 @@ def test_memory_for_less_than_one_micro_batch_is_proved_infeasible() -> None:
     assert outcome.stop is Stop.INFEASIBLE
 
 
+@pytest.mark.untraced
 def test_nothing_depends_on_the_clock_with_a_node_limit() -> None:
     problem = case("line", 3, 4, 2, (3, 5, 2), 1)
     one, two = (solve(problem, Settings(node_limit=50)) for _ in range(2))
@@ -105,6 +108,7 @@ def test_channels_that_transfers_hold_are_planned_too() -> None:
     assert outcome.verdict.ok
 
 
+@pytest.mark.untraced
 def test_a_formulation_named_by_the_user_is_used() -> None:
     problem = case("line", 2, 2)
     outcome = solve(problem, Settings(time_limit_s=30, formulation="operator_schedule"))
@@ -182,6 +186,7 @@ def test_a_run_of_two_threads_leaves_none_behind() -> None:
     assert threading.active_count() == threads
 
 
+@pytest.mark.untraced
 def test_experts_that_search_end_when_they_are_told_to() -> None:
     problem = case("v", 4, 12, 3, (10, 12, 7), 1)
     shop = shop_of(problem)

@@ -131,6 +131,7 @@ def test_without_time_the_combinatorial_bound_remains(session: highs.Session) ->
     assert found.probes == ()
 
 
+@pytest.mark.untraced
 def test_coarse_points_need_no_common_grid(session: highs.Session) -> None:
     """Times without a common divisor: points 700 times coarser than a tick still tell much."""
     case = shop("v", 4, 8, 2, (1009, 1201, 701), 103)

@@ -47,6 +47,7 @@ def test_points_speak_the_models_units() -> None:
     assert point.bound == point.time
 
 
+@pytest.mark.untraced
 def test_the_front_holds_what_nothing_beats() -> None:
     points = planned([1, 2, 3], ("line", "v"))
     best = front(points)

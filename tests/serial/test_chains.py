@@ -1,5 +1,7 @@
 from random import Random
 
+import pytest
+
 from milp_plan.core import PlanningProblem
 from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.planners.serial.latency import ways
@@ -38,6 +40,7 @@ def test_joined_chains_take_what_their_operators_take() -> None:
     assert timed > 50
 
 
+@pytest.mark.untraced
 def test_ways_meet_or_bound_the_optimum() -> None:
     met = 0
     for seed in range(40):

@@ -13,6 +13,7 @@ from tests.support.serial_brute import brute_serial, serial_plans
 SEEDS = range(150)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("separate", [False, True])
 def test_a_best_plan_is_left(separate):
     joined = 0

@@ -44,6 +44,7 @@ def random_places(tables: OperatorTables, rng: Random) -> list[int]:
     return found
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("calls", [1, 2])
 def test_times_are_those_of_the_checker(calls: int) -> None:
     rng, valid, circles = Random(1), 0, 0
@@ -106,6 +107,7 @@ def _enumerated(tables: OperatorTables) -> int:
     return best
 
 
+@pytest.mark.untraced
 def test_ways_through_the_ideals_are_optimal() -> None:
     alone = 0
     for seed in range(60):

@@ -8,7 +8,7 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, PlanningProblem
 from milp_plan.io import read
-from milp_plan.zoo import ARCHITECTURES, SHIPPED, TRAPS
+from milp_plan.zoo import ARCHITECTURES, MESHED, SHIPPED, TRAPS
 
 from .serial import in_stages, on_one_device, serial_plan
 
@@ -21,6 +21,7 @@ def built(name: str) -> PlanningProblem:
     return BY_NAME[name].build()
 
 
+@pytest.mark.untraced
 def test_spread():
     sizes = sorted(len(built(name).graph.operators) for name in BY_NAME)
     assert len(sizes) >= 20
@@ -52,10 +53,18 @@ def file_of(name: str) -> Path:
     return path
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("name", list(BY_NAME))
 def test_files_equal_their_recipes(name):
     """Otherwise run: python benchmarks/ship_instances.py."""
     problem, shipped = built(name), read(file_of(name))
+    assert shipped.fingerprint == problem.fingerprint
+    assert shipped.provenance == problem.provenance
+
+
+@pytest.mark.parametrize("recipe", MESHED, ids=lambda recipe: recipe.name)
+def test_meshed_files_equal_their_recipes(recipe):
+    problem, shipped = recipe.build(), read(file_of(recipe.name))
     assert shipped.fingerprint == problem.fingerprint
     assert shipped.provenance == problem.provenance
 
@@ -67,4 +76,5 @@ def test_trap_files_equal_their_recipes(trap):
 
 def test_nothing_else_is_shipped():
     stems = {path.name.split(".json")[0] for path in FOLDER.glob("*.json*")}
-    assert stems == {*BY_NAME, *(trap.name for trap in TRAPS)}
+    made = {*(recipe.name for recipe in MESHED), *(trap.name for trap in TRAPS)}
+    assert stems == {*BY_NAME, *made}

@@ -98,6 +98,7 @@ def test_dualpipe_on_eight_devices(
     assert max(idle) <= formula
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("family", "fbw", "c", "whole", "overlapped", "opened"),
     [

@@ -36,6 +36,7 @@ def test_there_are_sixty_published_rates() -> None:
     assert all(set(setting["rates"]) == names for setting in SETTINGS)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("setting", [slow_if_large(s) for s in SETTINGS])
 def test_published_rates(setting: dict[str, Any]) -> None:
     """To 1e-4: they are printed with four digits."""

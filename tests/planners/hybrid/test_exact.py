@@ -36,6 +36,7 @@ def check_answer(problem, answer, best):
     assert answer.bound >= answer.seconds * (1 - 2 * MARGIN)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("seeds", "layers", "least"),
     [

@@ -141,6 +141,7 @@ def test_float_proofs_keep_a_margin():
     assert proved_bound(0, exact=False) == 0
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("name", [name for name in BASELINES if name != "Scotch"])
 def test_baselines_give_plans(name):
     plans = 0
