@@ -357,15 +357,16 @@ def _ascend(
         for r in range(rows):
             bound -= prices[r] * capacity[r]
         if bound > best:
-            if bound > best + 1e-6 * abs(best):
+            if bound > best + 1e-5 * abs(target - best):
                 stale = 0
+                scale = min(2.0, 1.05 * scale)
             best = bound
             best_prices[:] = prices
         stale += 1
         if stale > 20:
-            scale, stale = scale * 0.7, 0
+            scale, stale = max(0.7 * scale, 1e-9), 0
             prices[:] = best_prices
-        keep = 0.9
+        keep = 0.8
         for i in range(len(offsets) - 1):
             pick = offsets[i] + np.argmin(beliefs[offsets[i] : offsets[i + 1]])
             for x in range(offsets[i], offsets[i + 1]):

@@ -13,15 +13,20 @@ from milp_plan.core.labelling import Flags, Integers, Labelling
 
 from .rebuild import offsets_of
 
+REACH = 128
+"""How many rows away the row is looked for that implies another."""
+_ROUNDS = 4
+
 
 def with_fewer_rows(labelling: Labelling) -> Labelling:
     """Take what every label uses off the capacities, and leave out the rows that follow.
 
-    A row follows from its neighbour if everything in use there is in use at the neighbour too and
-    the neighbour has no more left; a row follows from nothing if all that could be used fits.
+    A row follows from another one, however labels are chosen, if what could be in use there beyond
+    what is in use at the other is no more than the difference of their capacities; a row follows
+    from nothing if all that could be used fits.
     """
     b = _tidy(labelling)
-    while len(b.capacity):
+    for _ in range(_ROUNDS):
         keep = _needed(b)
         if keep.all():
             break
@@ -34,23 +39,111 @@ def with_fewer_rows(labelling: Labelling) -> Labelling:
 def _needed(labelling: Labelling) -> Flags:
     b = labelling
     count = len(b.capacity)
-    starts = np.bincount(b.parts[:, 0], minlength=count + 1)
-    stops = np.bincount(b.parts[:, 1], minlength=count + 1)
-    live = np.cumsum(starts - stops)[:count]
     most = np.zeros(count + 1, dtype=np.int64)
     largest = _largest(b.offsets, b.part_offsets, b.use_offsets, b.usage)
     np.add.at(most, b.parts[:, 0], largest)
     np.add.at(most, b.parts[:, 1], -largest)
     keep: Flags = (most.cumsum()[:count] > b.capacity) | (b.capacity < 0)
-    c = b.capacity
-    with_next = (stops[1:count] == 0) & (c[:-1] >= c[1:])
-    with_last = (starts[1:count] == 0) & (c[1:] >= c[:-1])
-    # Alike rows imply each other: the later one stays.
-    with_last &= ~((stops[1:count] == 0) & (starts[1:count] == 0) & (c[1:] == c[:-1]))
-    keep[:-1] &= ~with_next
-    keep[1:] &= ~with_last
-    keep[(live == 0) & (c >= 0)] = False
+    starts, changing = _changes(b)
+    for ahead in (1, -1):
+        _leave_implied(
+            b.offsets, b.part_offsets, b.parts, b.use_offsets, b.usage, b.capacity, starts,
+            changing, ahead, REACH, keep,
+        )  # fmt: skip
     return keep
+
+
+def _changes(labelling: Labelling) -> tuple[Integers, Integers]:
+    """List the operators with a part that starts or stops at each boundary between rows."""
+    b = labelling
+    owner = np.repeat(np.arange(len(b)), np.diff(b.part_offsets))
+    keys = np.unique((b.parts * max(1, len(b)) + owner[:, None]).ravel())
+    boundary, operator = np.divmod(keys, max(1, len(b)))
+    return offsets_of(np.bincount(boundary, minlength=len(b.capacity) + 1)), operator
+
+
+@compiled
+def _part_at(parts: Integers, row: int) -> int:
+    """Return the number of the part that holds a row, -1 for none."""
+    low, high = 0, len(parts)
+    while low < high:
+        middle = (low + high) // 2
+        if parts[middle, 1] <= row:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(parts) and parts[low, 0] <= row else -1
+
+
+@compiled
+def _most_beyond(usage: Integers, labels: int, width: int, here: int, there: int) -> int:
+    """Return the largest difference that a label makes between two parts (-1: none)."""
+    most = -(2**62)
+    for x in range(labels):
+        used = 0
+        if here >= 0:
+            used += usage[x * width + here]
+        if there >= 0:
+            used -= usage[x * width + there]
+        most = max(most, used)
+    return most
+
+
+@compiled
+def _leave_implied(
+    offsets: Integers,
+    part_offsets: Integers,
+    parts: Integers,
+    use_offsets: Integers,
+    usage: Integers,
+    capacity: Integers,
+    starts: Integers,
+    changing: Integers,
+    ahead: int,
+    reach: int,
+    keep: Flags,
+) -> None:
+    """Leave out rows implied by a row that stays, at most ``reach`` rows ahead (1) or back (-1).
+
+    "Implies" is transitive, so a row may go later by which another one went before.
+    """
+    rows, count = len(capacity), len(offsets) - 1
+    seen = np.full(count, -1, dtype=np.int64)
+    live = np.full(count, -1, dtype=np.int64)
+    now = np.zeros(count, dtype=np.int64)
+    beyond = np.zeros(count, dtype=np.int64)
+    for step in range(rows):
+        r = step if ahead > 0 else rows - 1 - step
+        boundary = r if ahead > 0 else r + 1
+        for q in range(starts[boundary], starts[boundary + 1]):
+            i = changing[q]
+            live[i] = _part_at(parts[part_offsets[i] : part_offsets[i + 1]], r)
+        if not keep[r]:
+            continue
+        total, passed, s = 0, 0, r + ahead
+        while passed < reach and 0 <= s < rows:
+            boundary = s if ahead > 0 else s + 1
+            for q in range(starts[boundary], starts[boundary + 1]):
+                i = changing[q]
+                if seen[i] != r:
+                    seen[i], now[i], beyond[i] = r, live[i], 0
+                there = _part_at(parts[part_offsets[i] : part_offsets[i + 1]], s)
+                if there == now[i]:
+                    continue
+                total -= beyond[i]
+                now[i], beyond[i] = there, 0
+                if there != live[i]:
+                    width = part_offsets[i + 1] - part_offsets[i]
+                    own = usage[use_offsets[i] : use_offsets[i + 1]]
+                    labels = offsets[i + 1] - offsets[i]
+                    beyond[i] = _most_beyond(own, labels, width, live[i], there)
+                total += beyond[i]
+            if keep[s]:
+                passed += 1
+                if total <= capacity[r] - capacity[s]:
+                    keep[r] = False
+                    break
+            s += ahead
 
 
 @compiled

@@ -108,14 +108,19 @@ def _grow(
 
 @compiled
 def _own_costs(
-    g: Graph, i: int, labels: Integers, seen: Integers, chosen: int, sums: Floats, out: Floats
-) -> None:
-    """Cost of each label given the neighbours outside of the tree, memory at its price."""
+    g: Graph, i: int, labels: Integers, seen: Integers, chosen: int, sums: Floats, factor: float,
+    more: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Cost of each label given the neighbours outside of the tree, memory at its price.
+
+    ``sums`` and ``more`` are running sums of prices; the former count ``factor`` times.
+    """
     first, count = g.offsets[i], g.offsets[i + 1] - g.offsets[i]
     width = g.part_offsets[i + 1] - g.part_offsets[i]
     out[first : first + count] = g.cost[first : first + count]
     for p in range(width):
-        price = sums[g.parts[g.part_offsets[i] + p, 1]] - sums[g.parts[g.part_offsets[i] + p, 0]]
+        lo, hi = g.parts[g.part_offsets[i] + p]
+        price = factor * (sums[hi] - sums[lo]) + more[hi] - more[lo]
         if price != 0.0:
             for x in range(count):
                 out[first + x] += price * g.usage[g.use_offsets[i] + x * width + p]
@@ -244,7 +249,10 @@ def tree_search(
     frontier = np.empty(count + 1, dtype=np.int64)
     found = labels.copy()
     values = np.empty(len(g.cost))
-    change, sums, extra = np.zeros(rows + 1), np.zeros(rows + 1), np.zeros(rows)
+    change, extra = np.zeros(rows + 1), np.zeros(rows)
+    sums, more = np.zeros(rows + 1), np.zeros(rows + 1)
+    for r in range(rows):
+        sums[r + 1] = sums[r] + prices[r]
     load = load_of(g, labels)
     cost, excess = total_cost(g, labels), excess_of(load, g.capacity)
     best = total_cost(g, best_labels)
@@ -259,32 +267,34 @@ def tree_search(
         root = np.random.randint(count)
         size = _grow(g, root, limit, seen, stamp, order, up, via, frontier)
         factor = 0.0 if np.random.random() < 0.25 else np.exp(0.6 * np.random.randn())
-        extra[:] = 0.0
-        push = 1.0
+        push, raised = 1.0, False
         loud = noise * np.random.random() ** 2 if np.random.random() < 0.5 else 0.0
         for _retry in range(RETRIES):
-            for r in range(rows):
-                sums[r + 1] = sums[r] + factor * prices[r] + extra[r]
             for k in range(size):
                 i = order[k]
-                _own_costs(g, i, labels, seen, stamp + 1000, sums, values)
+                _own_costs(g, i, labels, seen, stamp + 1000, sums, factor, more, values)
                 if loud > 0.0:
                     for x in range(g.offsets[i], g.offsets[i + 1]):
                         values[x] -= loud * np.log(1.0 - np.random.random())
             _tree_labels(g, order, size, up, via, values, found)
-            change[:] = 0.0
             moved = False
+            # Rows outside of these do not change; where some overflow, all of them matter.
+            first, last = (rows, 0) if excess == 0.0 else (0, rows)
             for k in range(size):
                 i = order[k]
                 if found[i] != labels[i]:
                     moved = True
                     add_usage(g, i, labels[i], -1.0, change)
                     add_usage(g, i, found[i], 1.0, change)
+                    if g.part_offsets[i] < g.part_offsets[i + 1]:
+                        first = min(first, g.parts[g.part_offsets[i], 0])
+                        last = max(last, g.parts[g.part_offsets[i + 1] - 1, 1])
             if not moved and excess == 0.0:
                 break
             held, spill, worst, full = 0.0, 0.0, 0.0, 0
-            for r in range(rows):
+            for r in range(first, last):
                 held += change[r]
+                change[r] = held
                 over = load[r] + held - g.capacity[r]
                 if over > 0.0:
                     spill += over
@@ -293,10 +303,10 @@ def tree_search(
             step = _difference(g, order, size, seen, stamp + 1000, labels, found)
             better = spill < excess or (spill == excess and cost + step <= best + slack)
             if moved and better:
-                held = 0.0
-                for r in range(rows):
-                    held += change[r]
-                    load[r] += held
+                for r in range(first, last):
+                    load[r] += change[r]
+                    change[r] = 0.0
+                change[last] = 0.0
                 for k in range(size):
                     labels[order[k]] = found[order[k]]
                 cost, excess = cost + step, spill
@@ -305,17 +315,24 @@ def tree_search(
                     best, best_excess = cost, excess
                     best_labels[:] = labels
                 break
-            if excess == 0.0 and (spill == 0.0 or cost + step >= best + slack):
-                break
+            hopeless = excess == 0.0 and (spill == 0.0 or cost + step >= best + slack)
             # Rows that overflow together mostly hold the same operators: they share the rise.
-            rise = push / (worst * np.sqrt(full))
-            held = 0.0
-            for r in range(rows):
-                held += change[r]
-                over = load[r] + held - g.capacity[r]
+            rise = 0.0 if hopeless else push / (worst * np.sqrt(full))
+            for r in range(first, last):
+                over = load[r] + change[r] - g.capacity[r]
                 if over > 0.0:
                     extra[r] += rise * over * max(unit, factor * prices[r])
+                change[r] = 0.0
+            change[last] = 0.0
+            if hopeless:
+                break
+            raised = True
+            for r in range(rows):
+                more[r + 1] = more[r] + extra[r]
             push *= 2.0
+        if raised:
+            extra[:] = 0.0
+            more[:] = 0.0
         for k in range(size):
             found[order[k]] = labels[order[k]]
     return best, best_excess, cost, accepted
