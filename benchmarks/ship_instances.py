@@ -10,7 +10,7 @@ from pathlib import Path
 
 from milp_plan.core import PlanningProblem
 from milp_plan.io import write
-from milp_plan.zoo import SHIPPED, TRAPS
+from milp_plan.zoo import MESHED, SHIPPED, TRAPS
 
 FOLDER = Path(__file__).resolve().parent.parent / "instances"
 LARGEST_PLAIN_BYTES = 100_000
@@ -18,7 +18,7 @@ LARGEST_PLAIN_BYTES = 100_000
 
 def problems() -> list[PlanningProblem]:
     """Every problem that is shipped."""
-    return [recipe.build() for recipe in SHIPPED] + [trap.problem for trap in TRAPS]
+    return [recipe.build() for recipe in (*SHIPPED, *MESHED)] + [trap.problem for trap in TRAPS]
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, Objective
 
 from .inputs import PATH, Variation, positive_fraction, problem, varied
 from .output import say
+
+if TYPE_CHECKING:
+    from milp_plan.core.sharding import ShardingProblem
 
 
 @click.command()
@@ -45,6 +49,26 @@ from .output import say
     multiple=True,
     metavar="WAY",
     help="A way to split layers over devices, such as column2 or all4. Repeatable.",
+)
+@click.option(
+    "--mesh",
+    "meshes",
+    multiple=True,
+    metavar="SHAPE",
+    help="A device mesh, such as 2 or 2x2, whose strategies to offer; inference. Repeatable.",
+)
+@click.option(
+    "--sharding",
+    "shape",
+    metavar="SHAPE",
+    help="Choose strategies alone, on one mesh of all devices: write a sharding problem (IOPDDL).",
+)
+@click.option(
+    "--zero",
+    "zero_levels",
+    type=click.IntRange(1, 3),
+    multiple=True,
+    help="With --sharding: a level of ZeRO to offer besides 0. Repeatable.",
 )
 @click.option("--optimizer", default="adam", show_default=True, help="'adam' or 'sgd'.")
 @click.option(
@@ -81,6 +105,9 @@ def generate(
     micro_batches: int,
     granularity: str,
     splits: tuple[str, ...],
+    meshes: tuple[str, ...],
+    shape: str | None,
+    zero_levels: tuple[int, ...],
     optimizer: str,
     memory_scale: Fraction,
     communication: str,
@@ -96,6 +123,25 @@ def generate(
     from milp_plan import zoo
     from milp_plan.io import write
 
+    if shape is not None:
+        unused = {"--mesh": meshes, "--split": splits, "--micro-batches": micro_batches > 1}
+        if given := [name for name, there in unused.items() if there]:
+            raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
+        grid = zoo.shard(
+            *(architecture, cluster, shape),
+            mode=mode,
+            batch=batch,
+            granularity=granularity,
+            memory_scale=memory_scale,
+            zero_levels=zero_levels,
+            optimizer=optimizer,
+            link=link,
+            name=name,
+        )
+        _write_sharding(grid, output)
+        return
+    if zero_levels:
+        raise click.UsageError("--zero goes with --sharding")
     made = zoo.generate(
         architecture,
         cluster,
@@ -105,6 +151,7 @@ def generate(
         granularity=granularity,
         memory_scale=memory_scale,
         options=splits,
+        meshes=meshes,
         optimizer=optimizer,
         communication=communication,
         link=link,
@@ -114,6 +161,15 @@ def generate(
     path = output or Path(f"{made.name}.json")
     write(made, path)
     say(f"{path}: {made.name}, {len(made.graph.operators):,} operators")
+
+
+def _write_sharding(made: ShardingProblem, output: Path | None) -> None:
+    from milp_plan.io.iopddl import write_iopddl
+
+    path = output or Path(f"{made.name}.json")
+    write_iopddl(made, path)
+    count = len(made.strategies.cost)
+    say(f"{path}: {made.name}, {len(made.operators):,} operators, {count:,} strategies")
 
 
 @click.command()

@@ -8,6 +8,7 @@ from .collectives import (
     reduce_scatter_ns,
 )
 from .devices import DEVICES, LINKS, DeviceSpec, LinkSpec, cluster, device_spec, link_spec
+from .first import strategies_first, with_options
 from .roofline import roofline_ns
 from .routes import Route, route_between, routes, send_choices
 from .strategies import (
@@ -50,5 +51,7 @@ __all__ = [
     "route_between",
     "routes",
     "send_choices",
+    "strategies_first",
     "ways",
+    "with_options",
 ]

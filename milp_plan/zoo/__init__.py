@@ -2,13 +2,15 @@
 
 from .architecture import KINDS, SPLITS, Architecture, Layer
 from .build import OPTIMIZERS, inference, training_step
-from .catalogue import ARCHITECTURES, MODES, architecture, generate
-from .shipped import SHIPPED, Recipe
+from .catalogue import ARCHITECTURES, MODES, architecture, generate, shard
+from .meshed import mesh_graph, mesh_on, meshed, sharding
+from .shipped import MESHED, SHIPPED, Recipe
 from .traps import TRAPS, Trap
 
 __all__ = [
     "ARCHITECTURES",
     "KINDS",
+    "MESHED",
     "MODES",
     "OPTIMIZERS",
     "SHIPPED",
@@ -21,5 +23,10 @@ __all__ = [
     "architecture",
     "generate",
     "inference",
+    "mesh_graph",
+    "mesh_on",
+    "meshed",
+    "shard",
+    "sharding",
     "training_step",
 ]

@@ -8,13 +8,16 @@ from fractions import Fraction
 from functools import partial
 
 from milp_plan.core import PLAIN_OBJECTIVES, Finding, InputError, Objective, PlanningProblem
+from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost import cluster as build_cluster
+from milp_plan.cost.mesh import Training
 
 from . import moe, transformer, two_tower
 from .architecture import Architecture
 from .blocks import GRANULARITIES
-from .build import inference, training_step
+from .build import OPTIMIZERS, inference, training_step
 from .inception import inception_v3
+from .meshed import meshed, sharding
 from .resnet import resnet50
 from .unet import unet
 
@@ -102,6 +105,7 @@ def generate(
     granularity: str = "fine",
     memory_scale: str | int | Fraction = 1,
     options: Iterable[str] = (),
+    meshes: Iterable[str] = (),
     optimizer: str = "adam",
     communication: str = "channel",
     link: str | None = None,
@@ -126,6 +130,9 @@ def generate(
         Factor on every device's memory, exact, such as ``"1/8"``.
     options
         Ways to split layers, such as ``"column2"`` or ``"all2"``.
+    meshes
+        Device meshes whose strategies to offer instead, such as ``"2"`` or ``"2x2"``; for
+        inference in one piece (:func:`milp_plan.zoo.meshed.meshed`).
     optimizer
         ``"adam"`` or ``"sgd"``; counts for training only.
     communication, link
@@ -151,21 +158,88 @@ def generate(
     network = architecture(architecture_name, granularity)
     machines = build_cluster(cluster, communication=communication, link=link)
     title = name or f"{architecture_name}-{mode}-{cluster}-b{batch}"
-    build = partial(training_step, optimizer=optimizer) if mode == "training" else inference
-    problem = build(
-        network,
-        machines,
-        batch=batch,
-        micro_batches=micro_batches,
-        options=options,
-        objective=Objective(objective),
-        name=title,
-    )
+    if shapes := tuple(meshes):
+        _check_meshed(mode, micro_batches, tuple(options))
+        goal = Objective(objective)
+        problem = meshed(network, machines, shapes, batch=batch, objective=goal, name=title)
+    else:
+        build = partial(training_step, optimizer=optimizer) if mode == "training" else inference
+        problem = build(
+            network,
+            machines,
+            batch=batch,
+            micro_batches=micro_batches,
+            options=options,
+            objective=Objective(objective),
+            name=title,
+        )
     told = {**problem.provenance, "granularity": granularity, "cluster": cluster}
     if scale != 1:
         problem = problem.with_memory_scale(scale.numerator, scale.denominator)
         told["memory_scale"] = str(scale)
     return replace(problem, provenance=told)
+
+
+def shard(
+    architecture_name: str,
+    cluster: str,
+    shape: str,
+    *,
+    mode: str = "training",
+    batch: int = 8,
+    granularity: str = "fine",
+    memory_scale: str | int | Fraction = 1,
+    zero_levels: Iterable[int] = (),
+    optimizer: str = "adam",
+    link: str | None = None,
+    name: str | None = None,
+) -> ShardingProblem:
+    """Build a sharding problem from names: a strategy per layer, on one mesh.
+
+    Parameters
+    ----------
+    architecture_name, cluster, mode, batch, granularity, memory_scale, optimizer, link, name
+        As for :func:`generate`; a device's memory limits what it keeps.
+    shape
+        Mesh such as ``"8"`` or ``"2x4"``, of the cluster's first devices.
+    zero_levels
+        Levels of ZeRO to offer besides 0.
+
+    Raises
+    ------
+    InputError
+        Anything unknown or that does not fit; the finding lists what there is.
+    """
+    if mode not in MODES:
+        raise _unknown("mode", mode, MODES)
+    if optimizer not in OPTIMIZERS:
+        raise _unknown("optimizer", optimizer, sorted(OPTIMIZERS))
+    scale = _scale(memory_scale)
+    machines = build_cluster(cluster, link=link)
+    kept = Training(state=OPTIMIZERS[optimizer].state_bytes) if mode == "training" else None
+    found = sharding(
+        architecture(architecture_name, granularity),
+        machines,
+        shape,
+        batch=batch,
+        training=kept,
+        zero_levels=(0, *zero_levels),
+        name=name,
+    )
+    assert found.limit is not None
+    limit = found.limit * scale.numerator // scale.denominator
+    return replace(found, limit=limit)
+
+
+def _check_meshed(mode: str, micro_batches: int, options: tuple[str, ...]) -> None:
+    for where, found, expected in (
+        ("mode", mode, "inference"),
+        ("micro_batches", str(micro_batches), "1"),
+        ("options", " ".join(options), ""),
+    ):
+        if found != expected:
+            wanted = f"{expected or 'none'} with meshes"
+            raise InputError([Finding(where, found, wanted, "correct it, or leave out meshes")])
 
 
 def _scale(text: str | int | Fraction) -> Fraction:

@@ -66,8 +66,10 @@ CONFIGS = {
     "moe-tiny": MoEConfig(1, 512, 8, 2, 1792, 4, 2, vocabulary=8192, tokens=512),
     "moe-mini": MoEConfig(4, 1024, 16, 4, 3584, 8, 2, vocabulary=32000, tokens=1024),
     "mixtral-8x7b": MoEConfig(32, 4096, 32, 8, 14336, 8, 2, vocabulary=32000, tokens=4096),
+    "mixtral-block": MoEConfig(1, 4096, 32, 8, 14336, 8, 2, vocabulary=32000, tokens=512),
 }
-"""Name -> sizes. The tiny and the mini one are ours, for small instances."""
+"""Name -> sizes. The tiny and the mini one are ours, for small instances; ``mixtral-block`` is one
+block of Mixtral between embedding and head, on a short sequence."""
 
 
 def moe(name: str, *, granularity: str = "fine", tokens: int | None = None) -> Architecture:

@@ -23,7 +23,7 @@ class Recipe:
         Name of the instance, and stem of its file.
     architecture, cluster, mode, batch, micro_batches, granularity, memory_scale, options
         As for :func:`milp_plan.zoo.generate`.
-    communication, link
+    meshes, communication, link
         Likewise.
     binds
         Whether one device cannot run all of it, one task at a time, within its memory.
@@ -38,6 +38,7 @@ class Recipe:
     granularity: str = "fine"
     memory_scale: str = "1"
     options: tuple[str, ...] = ()
+    meshes: tuple[str, ...] = ()
     communication: str = "channel"
     link: str | None = None
     binds: bool = False
@@ -53,6 +54,7 @@ class Recipe:
             granularity=self.granularity,
             memory_scale=self.memory_scale,
             options=self.options,
+            meshes=self.meshes,
             communication=self.communication,
             link=self.link,
             name=self.name,
@@ -237,3 +239,8 @@ SHIPPED: tuple[Recipe, ...] = (
     ),
 )
 """Every shipped instance, by rising number of operators within each group."""
+
+MESHED: tuple[Recipe, ...] = (
+    Recipe("moe-tiny-meshed-2xH100", "moe-tiny", "2xH100", "inference", 1, meshes=("2",)),
+)
+"""Shipped instances with strategies of device meshes: sharding, place and time in one problem."""

@@ -9,6 +9,7 @@ import pytest
 from milp_plan.cli.exits import Exit
 from milp_plan.core import CommunicationModel, Objective
 from milp_plan.io import read
+from milp_plan.io.iopddl import read_iopddl
 
 from .cases import INSTANCES, call, instance_file
 
@@ -39,9 +40,30 @@ def test_generate_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert path.name == f"{read(path).name}.json"
 
 
+def test_generate_with_a_mesh(tmp_path: Path) -> None:
+    path = tmp_path / "made.json"
+    result = call(*TINY, "--mode", "inference", "--batch", "2", "--mesh", "2", "-o", path)
+    assert result.exit_code == Exit.DONE
+    (option, *_) = [o for o in read(path).graph.operators[0].options if o.gang == 2]
+    assert option.name.startswith("2 ")
+
+
+def test_generate_a_sharding_problem(tmp_path: Path) -> None:
+    path = tmp_path / "made.json"
+    result = call(*TINY, "--batch", "2", "--sharding", "2", "--zero", "3", "-o", path)
+    assert result.exit_code == Exit.DONE
+    problem = read_iopddl(path)
+    assert problem.limit == 80 * 10**9
+    strategies = f"{len(problem.strategies.cost):,} strategies"
+    assert result.stdout == f"{path}: gpt-tiny-training-2xA100-b2, 5 operators, {strategies}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
+        ((*TINY, "--zero", "2"), Exit.USAGE, "--zero goes with --sharding"),
+        ((*TINY, "--sharding", "2", "--split", "all2"), Exit.USAGE, "--split"),
+        ((*TINY, "--mesh", "2"), Exit.BAD_INPUT, "inference with meshes"),
         (("generate", "gpt-huge", "2xA100"), Exit.BAD_INPUT, "gpt2-small"),
         (("generate", "gpt-tiny", "two A100"), Exit.BAD_INPUT, "<count>x<class>"),
         (("generate", "gpt-tiny", "2xB100"), Exit.BAD_INPUT, "one of A100"),

@@ -1,0 +1,362 @@
+"""Architectures on device meshes: which strategy for each layer, and with it where and when.
+
+:func:`sharding` asks for strategies alone, on one mesh. :func:`meshed` makes a planning problem:
+each layer may run on one device or on a group of devices that forms one of the meshes asked for,
+with any strategy of that mesh as an option. Collectives inside a layer are part of its duration;
+pending sums and changes of layout are resharding, which holds channels, not devices, and overlaps
+with other work. On one mesh it costs what :mod:`milp_plan.cost.mesh.layouts` says; from one mesh to
+another, the cheapest path to the whole tensor, of which each device of the other mesh keeps its
+part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from milp_plan.core import (
+    FULL,
+    Cluster,
+    ComputationGraph,
+    Finding,
+    InputError,
+    Objective,
+    Operator,
+    Option,
+    PlanningProblem,
+    Value,
+)
+from milp_plan.core.sharding import ShardingProblem
+from milp_plan.cost import LinkSpec, device_spec
+from milp_plan.cost.mesh import (
+    Layout,
+    Mesh,
+    MeshGraph,
+    MeshOperator,
+    Setting,
+    Strategy,
+    Tensor,
+    Tiling,
+    Training,
+    mesh,
+    mesh_problem,
+)
+
+from .architecture import Architecture, Layer
+
+SINGLE = "single"
+"""Option on one device."""
+
+
+def mesh_graph(architecture: Architecture, batch: int, *, training: bool = False) -> MeshGraph:
+    """Loops and tensors of all layers for a batch; the loss counts in training alone.
+
+    Raises
+    ------
+    InputError
+        A layer without a description of its loops, or a batch below 1.
+    """
+    layers = [entry for entry in architecture.layers if training or entry.kind != "loss"]
+    findings = [
+        Finding(f"layer {entry.name!r} space", "none", "loops and tensors", "describe the layer")
+        for entry in layers
+        if entry.space is None
+    ]
+    if batch < 1:
+        findings.append(Finding("batch", str(batch), "at least 1", "ask for more"))
+    if findings:
+        raise InputError(findings).in_file(f"architecture {architecture.name}")
+    place = {entry.name: number for number, entry in enumerate(layers)}
+    return MeshGraph(
+        architecture.name,
+        tuple(place),
+        tuple(_batched(entry, batch) for entry in layers),
+        tuple(tuple(place[name] for name in entry.inputs) or (None,) for entry in layers),
+    )
+
+
+def _batched(layer: Layer, batch: int) -> MeshOperator:
+    assert layer.space is not None
+    return layer.space.batched(batch)
+
+
+def sharding(
+    architecture: Architecture,
+    cluster: Cluster,
+    shape: str,
+    *,
+    batch: int,
+    training: Training | None = None,
+    zero_levels: tuple[int, ...] = (0,),
+    limited: bool = True,
+    name: str | None = None,
+) -> ShardingProblem:
+    """Choose a strategy for each layer on one mesh: least time in all, one after the other.
+
+    Parameters
+    ----------
+    architecture, batch
+        What runs, on how many samples.
+    cluster, shape
+        Devices of one class, and how they are arranged, such as ``"2x4"`` (:func:`mesh_on`).
+    training, zero_levels
+        Bytes per parameter (``None``: inference), and what replicas may share.
+    limited
+        Whether the memory of a device limits what it keeps.
+    name
+        Of the problem; made from the arguments unless given.
+    """
+    graph = mesh_graph(architecture, batch, training=training is not None)
+    grid = mesh_on(cluster, shape)
+    setting = Setting(grid, training, zero_levels)
+    limit = cluster.device_classes[0].memory_bytes if limited else None
+    mode = "inference" if training is None else "training"
+    title = name or f"{architecture.name}-{mode}-{shape}x{grid.device.name}-b{batch}"
+    found = mesh_problem(graph, setting, limit=limit, name=title)
+    told = {"architecture": architecture.name, "source": architecture.source, "batch": str(batch)}
+    return replace(found, provenance={**found.provenance, **told})
+
+
+def meshed(
+    architecture: Architecture,
+    cluster: Cluster,
+    shapes: Iterable[str],
+    *,
+    batch: int,
+    objective: Objective = Objective.MAKESPAN,
+    name: str | None = None,
+) -> PlanningProblem:
+    """Choose strategies, devices and times of one forward pass together.
+
+    Parameters
+    ----------
+    architecture, batch
+        What runs, on how many samples; the loss is left out.
+    cluster
+        Devices of one class, with groups of the sizes of the meshes.
+    shapes
+        Meshes such as ``"2"`` or ``"2x2"``, each of another number of devices.
+    objective, name
+        Of the problem.
+
+    Raises
+    ------
+    InputError
+        Several device classes, a mesh for which there is no group, or two of the same size.
+    """
+    graph = mesh_graph(architecture, batch)
+    meshes = _meshes(cluster, tuple(shapes))
+    rows = [
+        [
+            _Way(one, strategy)
+            for one, found in zip(meshes, listed, strict=True)
+            for strategy in found
+        ]
+        for listed in zip(*(graph.strategies(Setting(one)) for one in meshes), strict=True)
+    ]
+    named = [architecture.layer(title) for title in graph.names]
+    draft = _Draft(graph, named, rows, cluster.device_classes[0].name)
+    told = {
+        "generator": "milp_plan.zoo.meshed",
+        "architecture": architecture.name,
+        "source": architecture.source,
+        "mode": "inference",
+        "batch": str(batch),
+        "meshes": " ".join(one.text for one in meshes),
+    }
+    title = name or f"{architecture.name}-inference-b{batch}-meshed"
+    return PlanningProblem(title, draft.graph_made(), cluster, objective, provenance=told)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A strategy on a mesh."""
+
+    mesh: Mesh
+    strategy: Strategy
+
+    @property
+    def name(self) -> str:
+        if not self.mesh.axes:
+            return SINGLE
+        return f"{self.mesh.text} {self.strategy.name} > {self.strategy.writes.text}"
+
+    def layout(self, layout: Layout) -> str:
+        return FULL if layout.text == FULL else f"{self.mesh.text} {layout.text}"
+
+
+@dataclass
+class _Draft:
+    graph: MeshGraph
+    layers: list[Layer]
+    rows: list[list[_Way]]
+    device: str
+
+    def graph_made(self) -> ComputationGraph:
+        operators = [self._operator(number) for number in range(len(self.layers))]
+        values = [value for number in range(len(self.layers)) for value in self._values(number)]
+        return ComputationGraph(tuple(operators), tuple(values))
+
+    def _operator(self, number: int) -> Operator:
+        layer = self.layers[number]
+        options = []
+        for way in self.rows[number]:
+            strategy = way.strategy
+            reads = {
+                self._output(source, number): way.layout(layout)
+                for source, layout in self._inputs(number, strategy)
+            }
+            if self.graph.operators[number].parameters:
+                reads[f"{layer.name}.weights"] = way.name
+            writes = dict.fromkeys(self._outputs(number), way.layout(strategy.writes))
+            ticks = {self.device: strategy.cost_ns}
+            options.append(Option(way.name, ticks, way.mesh.devices, 0, reads, writes))
+        return Operator(layer.name, tuple(options), "forward", None, None, layer.block)
+
+    def _inputs(self, number: int, strategy: Strategy) -> Iterator[tuple[int, Layout]]:
+        for source, layout in zip(self.graph.sources[number], strategy.reads, strict=True):
+            if source is not None:
+                yield source, layout
+
+    def _readers(self, number: int) -> list[int]:
+        return [reader for reader, given in enumerate(self.graph.sources) if number in given]
+
+    def _output(self, number: int, reader: int) -> str:
+        layer = self.layers[number]
+        return f"{layer.name}.y" + (f".{self.layers[reader].name}" if layer.scattered else "")
+
+    def _outputs(self, number: int) -> list[str]:
+        return list(dict.fromkeys(self._output(number, r) for r in self._readers(number))) or [
+            f"{self.layers[number].name}.y"
+        ]
+
+    def _values(self, number: int) -> Iterator[Value]:
+        layer, ways = self.layers[number], self.rows[number]
+        if self.graph.operators[number].parameters:
+            kept = {way.name: way.strategy.memory.weights for way in ways}
+            yield Value(f"{layer.name}.weights", None, (layer.name,), kept)
+        readers = self._readers(number)
+        for name in self._outputs(number):
+            mine = [reader for reader in readers if self._output(number, reader) == name]
+            yield self._value(name, number, mine)
+
+    def _value(self, name: str, number: int, readers: list[int]) -> Value:
+        """Bytes of every layout in use, and the ticks from each one written to each one read."""
+        tensor = self.graph.operators[number].output
+        if self.layers[number].scattered:
+            tensor = self._tensor(number, readers[0])
+        written = {(way.mesh, way.strategy.writes): way for way in self.rows[number]}
+        read = {
+            (way.mesh, layout): way
+            for reader in readers
+            for way in self.rows[reader]
+            for source, layout in self._inputs(reader, way.strategy)
+            if source == number
+        }
+        tilings = {
+            grid: Tiling(grid, tensor.extents, tensor.element_bytes)
+            for grid, _ in (*written, *read)
+        }
+        sizes = {
+            way.layout(layout): tilings[grid].local_bytes(layout)
+            for (grid, layout), way in (*written.items(), *read.items())
+        }
+        table: dict[tuple[str, str], int] = {}
+        for (grid, before), maker in written.items():
+            for (other, after), reader_way in read.items():
+                pair = (maker.layout(before), reader_way.layout(after))
+                ticks = _change_ns(tilings[grid], before, other, after)
+                if pair[0] != pair[1] and ticks is not None:
+                    table[pair] = min(ticks, table.get(pair, ticks))
+        consumers = tuple(self.layers[reader].name for reader in readers)
+        return Value(name, self.layers[number].name, consumers, sizes, reshard_ns=table)
+
+    def _tensor(self, number: int, reader: int) -> Tensor:
+        port = self.graph.sources[reader].index(number)
+        return self.graph.operators[reader].inputs[port]
+
+
+def _change_ns(tiling: Tiling, before: Layout, other: Mesh, after: Layout) -> int | None:
+    """Ticks from a layout on one mesh to one on another, or on the same."""
+    if not before.fits(tiling.mesh, tiling.extents) or not after.fits(other, tiling.extents):
+        return None
+    if other == tiling.mesh:
+        return tiling.change_ns(before, after)
+    if after.partial:
+        return None
+    return tiling.change_ns(before, Layout(tuple(() for _ in before.dims)))
+
+
+def _meshes(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
+    """One device, and the meshes asked for."""
+    classes = [entry.name for entry in cluster.device_classes]
+    if len(classes) > 1:
+        remedy = "choose a cluster of equal devices"
+        raise InputError([Finding("cluster", " and ".join(classes), "one device class", remedy)])
+    found = [Mesh(device_spec(classes[0])), *(mesh_on(cluster, shape) for shape in shapes)]
+    findings = [
+        Finding(
+            "meshes",
+            f"{one.text}: {one.devices} devices",
+            f"a size of one of the cluster's groups, {sorted({len(g) for g in cluster.groups})}",
+            "choose another mesh or a larger cluster",
+        )
+        for one in found
+        if not cluster.sites(one.devices)
+    ]
+    if len({one.devices for one in found}) < len(found):
+        expected = "meshes of different numbers of devices, more than one each"
+        findings.append(Finding("meshes", " ".join(shapes), expected, "leave one out"))
+    if findings:
+        raise InputError(findings)
+    return found
+
+
+def mesh_on(cluster: Cluster, shape: str) -> Mesh:
+    """Arrange the first devices of a cluster, or of its first group of that size, as a mesh.
+
+    Each axis gets the slowest link between devices that are neighbours along it.
+
+    Parameters
+    ----------
+    cluster
+        Devices of one class.
+    shape
+        Such as ``"4"`` or ``"2x4"``: consecutive devices along the last axis.
+
+    Raises
+    ------
+    InputError
+        A shape that does not parse, more devices than there are, or devices that are not joined.
+    """
+    spec = device_spec(cluster.device_classes[0].name)
+    plain = mesh(shape, spec)
+    sites = [*cluster.sites(plain.devices), cluster.device_names[: plain.devices]]
+    devices = sites[0]
+    if len(devices) < plain.devices:
+        expected = f"at most {len(devices)} devices"
+        raise InputError([Finding("mesh", f"{shape}: {plain.devices}", expected, "ask for fewer")])
+    links, stride = list[LinkSpec](), plain.devices
+    for axis in plain.axes:
+        block, stride = stride, stride // axis.size
+        links.append(_slowest(cluster, devices, block, stride))
+    return mesh(shape, spec, links)
+
+
+def _slowest(cluster: Cluster, devices: tuple[str, ...], block: int, stride: int) -> LinkSpec:
+    """Link between neighbours ``stride`` apart, within blocks of ``block`` devices."""
+    pairs = [
+        (devices[place], devices[place + stride])
+        for place in range(len(devices))
+        if place % block + stride < block
+    ]
+    found = []
+    for source, target in pairs:
+        channel = cluster.channel(source, target)
+        if channel is None:
+            expected = "a channel between neighbours of the mesh"
+            finding = Finding("mesh", f"none from {source} to {target}", expected, "add it")
+            raise InputError([finding])
+        found.append(channel)
+    slowest = min(found, key=lambda one: (one.bandwidth_bytes_per_s, -one.latency_ns))
+    return LinkSpec("channel", slowest.bandwidth_bytes_per_s, slowest.latency_ns, 1000)
