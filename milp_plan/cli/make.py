@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     "meshes",
     multiple=True,
     metavar="SHAPE",
-    help="A device mesh, such as 2 or 2x2, whose strategies to offer; inference. Repeatable.",
+    help="A device mesh, such as 2 or 2x2, whose strategies to offer. Repeatable.",
 )
 @click.option(
     "--sharding",
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     "zero_levels",
     type=click.IntRange(1, 3),
     multiple=True,
-    help="With --sharding: a level of ZeRO to offer besides 0. Repeatable.",
+    help="With --mesh or --sharding: a level of ZeRO to offer besides 0. Repeatable.",
 )
 @click.option("--optimizer", default="adam", show_default=True, help="'adam' or 'sgd'.")
 @click.option(
@@ -140,8 +140,8 @@ def generate(
         )
         _write_sharding(grid, output)
         return
-    if zero_levels:
-        raise click.UsageError("--zero goes with --sharding")
+    if zero_levels and not meshes:
+        raise click.UsageError("--zero goes with --mesh or --sharding")
     made = zoo.generate(
         architecture,
         cluster,
@@ -152,6 +152,7 @@ def generate(
         memory_scale=memory_scale,
         options=splits,
         meshes=meshes,
+        zero_levels=zero_levels,
         optimizer=optimizer,
         communication=communication,
         link=link,

@@ -22,17 +22,19 @@ def strategies_first(problem: PlanningProblem) -> ShardingProblem:
 
     Durations are those of the fastest device class. A change of layout costs what it costs where
     the readers' devices are the producer's or some of them; journeys to other devices are not
-    counted, since nothing has a place yet. Every reader pays for its own change. Memory is not
-    counted either.
+    counted, since nothing has a place yet. Every reader pays for its own change, but of a
+    colocation group only the first one, whose copy serves them all. Memory is not counted either.
     """
     graph = problem.graph
     number = {operator.name: place for place, operator in enumerate(graph.operators)}
     costs = [[min(o.duration_ns.values()) for o in op.options] for op in graph.operators]
     edges: dict[tuple[int, int], np.ndarray] = {}
-    for value, consumer in _journeys(problem):
+    for value, consumer, pays in _journeys(problem):
         assert value.producer is not None
         made, read = graph.operator(value.producer).options, graph.operator(consumer).options
         table = np.array([[_change(value, one, other) for other in read] for one in made])
+        if not pays:
+            table = np.where(np.isinf(table), table, 0.0)
         key = (number[value.producer], number[consumer])
         edges[key] = edges[key] + table if key in edges else table
     found = sharding_problem(
@@ -47,11 +49,16 @@ def strategies_first(problem: PlanningProblem) -> ShardingProblem:
     return replace(found, operators=tuple(number), labels=labels)
 
 
-def _journeys(problem: PlanningProblem) -> Iterator[tuple[Value, str]]:
+def _journeys(problem: PlanningProblem) -> Iterator[tuple[Value, str, bool]]:
+    """Value, reader, and whether it is the first of its colocation group."""
     for value in problem.graph.values:
-        if value.producer is not None:
-            for consumer in value.consumers:
-                yield value, consumer
+        if value.producer is None:
+            continue
+        served: set[str] = set()
+        for consumer in value.consumers:
+            group = problem.graph.operator(consumer).group or consumer
+            yield value, consumer, group not in served
+            served.add(group)
 
 
 def _change(value: Value, made: Option, read: Option) -> float:

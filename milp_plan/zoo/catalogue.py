@@ -106,6 +106,7 @@ def generate(
     memory_scale: str | int | Fraction = 1,
     options: Iterable[str] = (),
     meshes: Iterable[str] = (),
+    zero_levels: Iterable[int] = (),
     optimizer: str = "adam",
     communication: str = "channel",
     link: str | None = None,
@@ -131,8 +132,10 @@ def generate(
     options
         Ways to split layers, such as ``"column2"`` or ``"all2"``.
     meshes
-        Device meshes whose strategies to offer instead, such as ``"2"`` or ``"2x2"``; for
-        inference in one piece (:func:`milp_plan.zoo.meshed.meshed`).
+        Device meshes whose strategies to offer instead, such as ``"2"`` or ``"2x2"``; for one
+        micro-batch (:func:`milp_plan.zoo.meshed.meshed`).
+    zero_levels
+        With meshes: levels of ZeRO to offer besides 0.
     optimizer
         ``"adam"`` or ``"sgd"``; counts for training only.
     communication, link
@@ -151,6 +154,7 @@ def generate(
         ("mode", mode, MODES),
         ("objective", objective, PLAIN_OBJECTIVES),
         ("communication", communication, ("channel", "endpoint", "delay")),
+        ("optimizer", optimizer, sorted(OPTIMIZERS)),
     ):
         if word not in known:
             raise _unknown(where, word, known)
@@ -159,9 +163,18 @@ def generate(
     machines = build_cluster(cluster, communication=communication, link=link)
     title = name or f"{architecture_name}-{mode}-{cluster}-b{batch}"
     if shapes := tuple(meshes):
-        _check_meshed(mode, micro_batches, tuple(options))
-        goal = Objective(objective)
-        problem = meshed(network, machines, shapes, batch=batch, objective=goal, name=title)
+        _check_meshed(micro_batches, tuple(options))
+        problem = meshed(
+            network,
+            machines,
+            shapes,
+            batch=batch,
+            training=_training(optimizer) if mode == "training" else None,
+            moved_bytes=OPTIMIZERS[optimizer].moved_bytes,
+            zero_levels=(0, *zero_levels),
+            objective=Objective(objective),
+            name=title,
+        )
     else:
         build = partial(training_step, optimizer=optimizer) if mode == "training" else inference
         problem = build(
@@ -214,9 +227,9 @@ def shard(
         raise _unknown("mode", mode, MODES)
     if optimizer not in OPTIMIZERS:
         raise _unknown("optimizer", optimizer, sorted(OPTIMIZERS))
+    kept = _training(optimizer) if mode == "training" else None
     scale = _scale(memory_scale)
     machines = build_cluster(cluster, link=link)
-    kept = Training(state=OPTIMIZERS[optimizer].state_bytes) if mode == "training" else None
     found = sharding(
         architecture(architecture_name, granularity),
         machines,
@@ -231,9 +244,12 @@ def shard(
     return replace(found, limit=limit)
 
 
-def _check_meshed(mode: str, micro_batches: int, options: tuple[str, ...]) -> None:
+def _training(optimizer: str) -> Training:
+    return Training(state=OPTIMIZERS[optimizer].state_bytes)
+
+
+def _check_meshed(micro_batches: int, options: tuple[str, ...]) -> None:
     for where, found, expected in (
-        ("mode", mode, "inference"),
         ("micro_batches", str(micro_batches), "1"),
         ("options", " ".join(options), ""),
     ):

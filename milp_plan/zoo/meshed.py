@@ -11,41 +11,30 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from milp_plan.core import (
-    FULL,
     Cluster,
-    ComputationGraph,
     Finding,
     InputError,
     Objective,
-    Operator,
-    Option,
     PlanningProblem,
-    Value,
 )
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost import LinkSpec, device_spec
 from milp_plan.cost.mesh import (
-    Layout,
     Mesh,
     MeshGraph,
     MeshOperator,
     Setting,
-    Strategy,
-    Tensor,
-    Tiling,
     Training,
     mesh,
     mesh_problem,
 )
 
 from .architecture import Architecture, Layer
-
-SINGLE = "single"
-"""Option on one device."""
+from .mesh_draft import MeshedDraft
 
 
 def mesh_graph(architecture: Architecture, batch: int, *, training: bool = False) -> MeshGraph:
@@ -123,19 +112,25 @@ def meshed(
     shapes: Iterable[str],
     *,
     batch: int,
+    training: Training | None = None,
+    moved_bytes: int = 0,
+    zero_levels: tuple[int, ...] = (0,),
     objective: Objective = Objective.MAKESPAN,
     name: str | None = None,
 ) -> PlanningProblem:
-    """Choose strategies, devices and times of one forward pass together.
+    """Choose strategies, devices and times of a forward pass, or of a training step, together.
 
     Parameters
     ----------
     architecture, batch
-        What runs, on how many samples; the loss is left out.
+        What runs, on how many samples; the loss is left out of inference.
     cluster
         Devices of one class, with groups of the sizes of the meshes.
     shapes
         Meshes such as ``"2"`` or ``"2x2"``, each of another number of devices.
+    training, moved_bytes, zero_levels
+        Bytes per parameter that are kept (``None``: inference) and that an update moves, and what
+        replicas may share.
     objective, name
         Of the problem.
 
@@ -144,147 +139,28 @@ def meshed(
     InputError
         Several device classes, a mesh for which there is no group, or two of the same size.
     """
-    graph = mesh_graph(architecture, batch)
+    graph = mesh_graph(architecture, batch, training=training is not None)
     meshes = _meshes(cluster, tuple(shapes))
-    rows = [
-        [
-            _Way(one, strategy)
-            for one, found in zip(meshes, listed, strict=True)
-            for strategy in found
-        ]
-        for listed in zip(*(graph.strategies(Setting(one)) for one in meshes), strict=True)
-    ]
-    named = [architecture.layer(title) for title in graph.names]
-    draft = _Draft(graph, named, rows, cluster.device_classes[0].name)
+    draft = MeshedDraft(
+        graph,
+        [architecture.layer(title) for title in graph.names],
+        [Setting(grid, training, zero_levels) for grid in meshes],
+        cluster.device_classes[0].name,
+        moved_bytes,
+    )
+    mode = "inference" if training is None else "training"
     told = {
         "generator": "milp_plan.zoo.meshed",
         "architecture": architecture.name,
         "source": architecture.source,
-        "mode": "inference",
+        "mode": mode,
         "batch": str(batch),
-        "meshes": " ".join(one.text for one in meshes),
+        "meshes": " ".join(grid.text for grid in meshes),
     }
-    title = name or f"{architecture.name}-inference-b{batch}-meshed"
-    return PlanningProblem(title, draft.graph_made(), cluster, objective, provenance=told)
-
-
-@dataclass(frozen=True)
-class _Way:
-    """A strategy on a mesh."""
-
-    mesh: Mesh
-    strategy: Strategy
-
-    @property
-    def name(self) -> str:
-        if not self.mesh.axes:
-            return SINGLE
-        return f"{self.mesh.text} {self.strategy.name} > {self.strategy.writes.text}"
-
-    def layout(self, layout: Layout) -> str:
-        return FULL if layout.text == FULL else f"{self.mesh.text} {layout.text}"
-
-
-@dataclass
-class _Draft:
-    graph: MeshGraph
-    layers: list[Layer]
-    rows: list[list[_Way]]
-    device: str
-
-    def graph_made(self) -> ComputationGraph:
-        operators = [self._operator(number) for number in range(len(self.layers))]
-        values = [value for number in range(len(self.layers)) for value in self._values(number)]
-        return ComputationGraph(tuple(operators), tuple(values))
-
-    def _operator(self, number: int) -> Operator:
-        layer = self.layers[number]
-        options = []
-        for way in self.rows[number]:
-            strategy = way.strategy
-            reads = {
-                self._output(source, number): way.layout(layout)
-                for source, layout in self._inputs(number, strategy)
-            }
-            if self.graph.operators[number].parameters:
-                reads[f"{layer.name}.weights"] = way.name
-            writes = dict.fromkeys(self._outputs(number), way.layout(strategy.writes))
-            ticks = {self.device: strategy.cost_ns}
-            options.append(Option(way.name, ticks, way.mesh.devices, 0, reads, writes))
-        return Operator(layer.name, tuple(options), "forward", None, None, layer.block)
-
-    def _inputs(self, number: int, strategy: Strategy) -> Iterator[tuple[int, Layout]]:
-        for source, layout in zip(self.graph.sources[number], strategy.reads, strict=True):
-            if source is not None:
-                yield source, layout
-
-    def _readers(self, number: int) -> list[int]:
-        return [reader for reader, given in enumerate(self.graph.sources) if number in given]
-
-    def _output(self, number: int, reader: int) -> str:
-        layer = self.layers[number]
-        return f"{layer.name}.y" + (f".{self.layers[reader].name}" if layer.scattered else "")
-
-    def _outputs(self, number: int) -> list[str]:
-        return list(dict.fromkeys(self._output(number, r) for r in self._readers(number))) or [
-            f"{self.layers[number].name}.y"
-        ]
-
-    def _values(self, number: int) -> Iterator[Value]:
-        layer, ways = self.layers[number], self.rows[number]
-        if self.graph.operators[number].parameters:
-            kept = {way.name: way.strategy.memory.weights for way in ways}
-            yield Value(f"{layer.name}.weights", None, (layer.name,), kept)
-        readers = self._readers(number)
-        for name in self._outputs(number):
-            mine = [reader for reader in readers if self._output(number, reader) == name]
-            yield self._value(name, number, mine)
-
-    def _value(self, name: str, number: int, readers: list[int]) -> Value:
-        """Bytes of every layout in use, and the ticks from each one written to each one read."""
-        tensor = self.graph.operators[number].output
-        if self.layers[number].scattered:
-            tensor = self._tensor(number, readers[0])
-        written = {(way.mesh, way.strategy.writes): way for way in self.rows[number]}
-        read = {
-            (way.mesh, layout): way
-            for reader in readers
-            for way in self.rows[reader]
-            for source, layout in self._inputs(reader, way.strategy)
-            if source == number
-        }
-        tilings = {
-            grid: Tiling(grid, tensor.extents, tensor.element_bytes)
-            for grid, _ in (*written, *read)
-        }
-        sizes = {
-            way.layout(layout): tilings[grid].local_bytes(layout)
-            for (grid, layout), way in (*written.items(), *read.items())
-        }
-        table: dict[tuple[str, str], int] = {}
-        for (grid, before), maker in written.items():
-            for (other, after), reader_way in read.items():
-                pair = (maker.layout(before), reader_way.layout(after))
-                ticks = _change_ns(tilings[grid], before, other, after)
-                if pair[0] != pair[1] and ticks is not None:
-                    table[pair] = min(ticks, table.get(pair, ticks))
-        consumers = tuple(self.layers[reader].name for reader in readers)
-        return Value(name, self.layers[number].name, consumers, sizes, reshard_ns=table)
-
-    def _tensor(self, number: int, reader: int) -> Tensor:
-        port = self.graph.sources[reader].index(number)
-        return self.graph.operators[reader].inputs[port]
-
-
-def _change_ns(tiling: Tiling, before: Layout, other: Mesh, after: Layout) -> int | None:
-    """Ticks from a layout on one mesh to one on another, or on the same."""
-    if not before.fits(tiling.mesh, tiling.extents) or not after.fits(other, tiling.extents):
-        return None
-    if other == tiling.mesh:
-        return tiling.change_ns(before, after)
-    if after.partial:
-        return None
-    return tiling.change_ns(before, Layout(tuple(() for _ in before.dims)))
+    if training is not None:
+        told["zero levels"] = " ".join(map(str, zero_levels))
+    title = name or f"{architecture.name}-{mode}-b{batch}-meshed"
+    return PlanningProblem(title, draft.made(), cluster, objective, provenance=told)
 
 
 def _meshes(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:

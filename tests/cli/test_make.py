@@ -61,9 +61,9 @@ def test_generate_a_sharding_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ((*TINY, "--zero", "2"), Exit.USAGE, "--zero goes with --sharding"),
+        ((*TINY, "--zero", "2"), Exit.USAGE, "--zero goes with --mesh or --sharding"),
         ((*TINY, "--sharding", "2", "--split", "all2"), Exit.USAGE, "--split"),
-        ((*TINY, "--mesh", "2"), Exit.BAD_INPUT, "inference with meshes"),
+        ((*TINY, "--mesh", "2", "--micro-batches", "2"), Exit.BAD_INPUT, "1 with meshes"),
         (("generate", "gpt-huge", "2xA100"), Exit.BAD_INPUT, "gpt2-small"),
         (("generate", "gpt-tiny", "two A100"), Exit.BAD_INPUT, "<count>x<class>"),
         (("generate", "gpt-tiny", "2xB100"), Exit.BAD_INPUT, "one of A100"),

@@ -3,13 +3,17 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from milp_plan.check import verify
+from milp_plan.check.sharding import verify_sharding
 from milp_plan.core import FULL, InputError, Objective
 from milp_plan.core.repeated import repeated
+from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost import LinkSpec, cluster, device_spec, strategies_first, with_options
 from milp_plan.cost.mesh import ADAM, Layout, Tiling, kinds, mesh
+from milp_plan.planners.lists import list_critical_path, list_widest, single_device
 from milp_plan.planners.sharding.elimination import eliminate
 from milp_plan.zoo import (
     Architecture,
@@ -142,6 +146,96 @@ def test_experts_get_tokens_of_their_own():
     assert summed.layout_read("h0.router.y") == FULL
 
 
+@pytest.fixture(scope="module")
+def step():
+    """One training step of two branches under a loss, with all levels of ZeRO."""
+    loss = kinds.elementwise((1, 1, WIDTH))
+    layers = (*BRANCHES.layers, Layer("loss", "loss", ("sum",), WIDTH, 0, WIDTH, space=loss))
+    network = replace(BRANCHES, layers=layers)
+    pair = {"training": ADAM, "zero_levels": (0, 1, 2, 3), "batch": 2}
+    return network, meshed(network, PAIR, ("2",), moved_bytes=28, **pair)
+
+
+def test_a_training_step(step):
+    graph = step[1].graph
+    assert [operator.name for operator in graph.operators] == [
+        *("left.F", "right.F", "sum.F", "loss.F"),
+        *("loss.B", "sum.B", "right.B", "left.B", "left.U", "right.U"),
+    ]
+    assert graph.groups["left"] == ("left.F", "left.B", "left.U")
+    assert graph.value("left.y").consumers == ("sum.F",)  # a sum's gradient needs no inputs
+    assert graph.value("sum.y").consumers == ("loss.F", "loss.B")
+    assert graph.value("left.dy.sum").producer == "sum.B"
+    assert not graph.value("left.saved").reshard_ns
+    state = graph.value("left.state").bytes
+    assert state["single"] == 12 * WIDTH**2
+    assert state["2 x:b zero2 > 0:x"] * 2 == state["single"]
+    summed = {option.name: option for option in graph.operator("sum.B").options}
+    assert summed["2 copy > full"].duration_ns == {"A100": 0}
+
+
+def test_passes_of_a_layer_use_one_strategy(step):
+    """Forward, backward and update with other strategies are not allowed together."""
+    found = strategies_first(step[1])
+    number = {name: place for place, name in enumerate(found.operators)}
+    counts = found.strategies.counts
+    (edge,) = [
+        edge
+        for edge, ends in enumerate(found.transitions.ends.tolist())
+        if ends == [number["left.F"], number["left.B"]]
+    ]
+    _, allowed = found.table(edge)
+    assert allowed.shape == (counts[number["left.F"]],) * 2
+    assert (allowed == np.eye(len(allowed), dtype=bool)).all()
+
+
+def test_strategies_cost_the_same_in_both_problems(step):
+    """Forward, backward and edges of a planning problem are those of the sharding problem."""
+    network, problem = step
+    apart = strategies_first(problem)
+    whole = sharding(network, PAIR, "2", batch=2, training=ADAM, zero_levels=(0, 1, 2, 3))
+    rng = np.random.default_rng(7)
+    offsets = whole.strategies.offsets
+    compared = 0
+    for _ in range(300):
+        chosen = [int(rng.integers(n)) for n in whole.strategies.counts]
+        names = {
+            operator: f"2 {whole.labels[offsets[n] + chosen[n]].replace(' -> ', ' > ')}"
+            for n, operator in enumerate(whole.operators)
+        }
+        total = cost(whole, chosen)
+        places = []
+        for n, operator in enumerate(apart.operators):
+            labels = apart.labels[apart.strategies.offsets[n] : apart.strategies.offsets[n + 1]]
+            places.append(labels.index(names[operator.partition(".")[0]]))
+        updates = sum(
+            int(apart.strategies.cost[apart.strategies.offsets[n] + places[n]])
+            for n, operator in enumerate(apart.operators)
+            if operator.endswith(".U")
+        )
+        both = cost(apart, places)
+        assert (total is None) == (both is None)
+        compared += total is not None
+        assert total is None or both == total + updates
+    assert compared > 20
+
+
+def cost(problem, chosen):
+    plan = ShardingPlan(problem.name, tuple(chosen))
+    return verify_sharding(replace(problem, limit=None), plan).value
+
+
+def test_a_training_step_has_plans(step):
+    problem = step[1]
+    for planner in (single_device, list_widest, list_critical_path):
+        plan = planner(problem)
+        assert plan is not None
+        verdict = verify(problem, plan)
+        assert verdict.ok, (planner.__name__, verdict.violations)
+        used = {run.operator: run.placement.option for run in plan.runs}
+        assert used["left.F"] == used["left.B"] == used["left.U"]
+
+
 def test_axes_get_the_links_of_the_cluster():
     nodes = cluster("16xA100")
     grid = mesh_on(nodes, "2x8")
@@ -208,12 +302,12 @@ def test_layers_need_loops():
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"mode": "training"}, "inference with meshes"),
+        ({"mode": "training", "optimizer": "guess"}, "adam, sgd"),
         ({"micro_batches": 2}, "1 with meshes"),
         ({"options": ("all2",)}, "none with meshes"),
     ],
 )
-def test_meshes_go_with_plain_inference(more, said):
+def test_meshes_go_with_whole_batches(more, said):
     with pytest.raises(InputError, match=said):
         generate("moe-tiny", "2xA100", **{"mode": "inference", "meshes": ("2",), **more})
 

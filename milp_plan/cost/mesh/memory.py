@@ -45,19 +45,22 @@ class Memory:
     ----------
     weights, gradients, state
         Kept all the time.
-    activations
-        The output, and what else the backward pass needs.
+    output
+        The output, in training until the backward pass.
+    saved
+        What else the backward pass needs, inputs apart.
     """
 
     weights: int
     gradients: int
     state: int
-    activations: int
+    output: int
+    saved: int
 
     @property
     def total(self) -> int:
         """Sum of all."""
-        return self.weights + self.gradients + self.state + self.activations
+        return self.weights + self.gradients + self.state + self.output + self.saved
 
 
 def kept_bytes(

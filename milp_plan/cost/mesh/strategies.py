@@ -40,13 +40,26 @@ Mapping = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A collective inside an operator: what, along which axes, how many bytes, how long."""
+    """A collective inside an operator.
+
+    Parameters
+    ----------
+    kind, axes
+        What, and along which axes.
+    num_bytes, ticks
+        Bytes of one, and ticks of all of them.
+    why
+        What it is for.
+    backward
+        Whether it belongs to the backward pass.
+    """
 
     kind: str
     axes: tuple[str, ...]
     num_bytes: int
     ticks: int
     why: str
+    backward: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,8 +102,12 @@ class Strategy:
     @property
     def cost_ns(self) -> int:
         """Time to compute and to communicate, one after the other."""
-        sent = sum(collective.ticks for collective in self.collectives)
-        return self.forward_ns + self.backward_ns + sent
+        return self.pass_ns(backward=False) + self.pass_ns(backward=True)
+
+    def pass_ns(self, *, backward: bool) -> int:
+        """Time of one pass, collectives included."""
+        sent = sum(one.ticks for one in self.collectives if one.backward == backward)
+        return sent + (self.backward_ns if backward else self.forward_ns)
 
     @property
     def name(self) -> str:
@@ -294,12 +311,14 @@ def _local_bytes(tensor: Tensor, mesh: Mesh, mapping: Mapping) -> int:
 def _exchanges(operator: MeshOperator, setting: Setting, mapping: Mapping) -> Iterator[Collective]:
     for one in operator.exchanges:
         axes = tuple(axis for axis, loop in mapping if loop == one.loop)
-        times = one.forward + (one.backward if setting.training else 0)
-        if axes and times:
-            parts = _parts(setting.mesh, mapping, one.loops)
-            size = ceil_div(one.elements * one.element_bytes, parts)
-            ticks = times * exchange_ns(setting.mesh, one, axes, size)
-            yield Collective(one.kind, axes, size, ticks, f"{times} x {one.loop}")
+        if not axes:
+            continue
+        size = ceil_div(one.elements * one.element_bytes, _parts(setting.mesh, mapping, one.loops))
+        once = exchange_ns(setting.mesh, one, axes, size)
+        for times, backward in ((one.forward, False), (one.backward, True)):
+            if times and (setting.training or not backward):
+                why = f"{times} x {one.loop}"
+                yield Collective(one.kind, axes, size, times * once, why, backward)
 
 
 def exchange_ns(mesh: Mesh, one: Exchange, axes: tuple[str, ...], size: int) -> int:
@@ -322,12 +341,12 @@ def _resolving(
     moves = [(raw, writes, "output")]
     if setting.training:
         moves.append((writes, raw.summed, "output gradient"))
-    for before, after, why in moves:
+    for number, (before, after, why) in enumerate(moves):
         ticks = tiling.change_ns(before, after)
         assert ticks is not None
         kinds = "+".join(step.kind for step in tiling.path(before, after) or ())
         if ticks:
-            yield Collective(kinds, raw.partial, size, ticks, why)
+            yield Collective(kinds, raw.partial, size, ticks, why, number > 0)
 
 
 # -- weights -------------------------------------------------------------------------------------
@@ -361,17 +380,16 @@ def _weights(
     for (summed, replicas), elements in bundles.items():
         weights = elements * (training.weight if training else operator.output.element_bytes)
         if training and summed:
+            kind = "reduce_scatter" if level else "all_reduce"
+            reduce = mesh.reduce_scatter_ns if level else mesh.all_reduce_ns
             size = elements * training.gradient
-            if level == 0:
-                ticks = mesh.all_reduce_ns(summed, size)
-                yield Collective("all_reduce", summed, size, ticks, "weight gradient")
-            else:
-                ticks = mesh.reduce_scatter_ns(summed, size)
-                yield Collective("reduce_scatter", summed, size, ticks, "weight gradient")
+            yield Collective(kind, summed, size, reduce(summed, size), "weight gradient", True)
         if level and replicas:
-            times = (2 if training else 1) if level == 3 else 1
-            ticks = times * mesh.all_gather_ns(replicas, weights)
-            yield Collective("all_gather", replicas, weights, ticks, f"{times} x weights")
+            ticks = mesh.all_gather_ns(replicas, weights)
+            if level == 3:
+                yield Collective("all_gather", replicas, weights, ticks, "weights")
+            if training:
+                yield Collective("all_gather", replicas, weights, ticks, "weights", True)
 
 
 def _memory(
@@ -384,8 +402,7 @@ def _memory(
         replicas = mesh.parts(_replicas(tensor, mesh, mapping))
         kept = kept_bytes(elements, replicas, level, training)
         weights, gradients, state = weights + kept[0], gradients + kept[1], state + kept[2]
-    activations = output.elements * output.element_bytes // writes.parts(mesh)
-    if training:
-        splits = mesh.parts(axis for axis, loop in mapping if loop != SUM)
-        activations += ceil_div(operator.saved_elements * output.element_bytes, splits)
-    return Memory(weights, gradients, state, activations)
+    made = output.elements * output.element_bytes // writes.parts(mesh)
+    splits = mesh.parts(axis for axis, loop in mapping if loop != SUM)
+    saved = ceil_div(operator.saved_elements * output.element_bytes, splits) if training else 0
+    return Memory(weights, gradients, state, made, saved)
