@@ -33,7 +33,7 @@ def test_the_model_proves_the_optimum(first: int) -> None:
         assert found.answer.bound * found.scale.unit > best[0] - found.scale.grain
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 def test_the_sample_is_rich() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):

@@ -216,9 +216,9 @@ def test_bottleneck_of_random_problems(of: PlanningProblem) -> None:
 
 @pytest.mark.untraced
 def test_equal_seeds_give_equal_problems() -> None:
-    for seed in range(40):
+    for seed in range(20):
         assert random_problem(seed).fingerprint == random_problem(seed).fingerprint
-    assert len({random_problem(seed).fingerprint for seed in range(40)}) > 35
+    assert len({random_problem(seed).fingerprint for seed in range(20)}) > 17
 
 
 @pytest.mark.untraced
