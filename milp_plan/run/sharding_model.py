@@ -32,6 +32,10 @@ MARGIN = 1e-7
 """Part of the range of costs by which a solver's bound is lowered: it was found in floats."""
 
 
+GRACE_S = 2.0
+"""Seconds that a solver may overrun before it is ended."""
+
+
 @dataclass(frozen=True)
 class ModelSettings(ShardingSettings):
     """How to solve with a formulation.
@@ -159,7 +163,10 @@ class _ModelRun(ShardingRun):
         if stop is Stop.INTERRUPTED or board.proved:
             return board, stop
         began = time.perf_counter()
-        answer = self._solve(left, board, max(0.05, end - self.elapsed_s))
+        try:
+            answer = self._solve(left, board, max(0.05, end - self.elapsed_s))
+        except KeyboardInterrupt:  # while the model was built; the solver's own is a report
+            return board, Stop.INTERRUPTED
         building = time.perf_counter() - began - answer.report.seconds
         self.model = _described(answer) | {"build_s": round(building, 3)}
         return board, self._take(answer, board)
@@ -194,6 +201,7 @@ class _ModelRun(ShardingRun):
             gap=0.5 * settings.gap,
             seed=settings.seed,
             threads=settings.workers or 1,
+            grace_s=GRACE_S,
         )
 
         def tell(point: TracePoint) -> None:
@@ -252,9 +260,12 @@ def solve_labelling(
     ----------
     problem
         What reductions have left, or a whole problem.
+    limits
+        Building counts towards the time.
     start
         Labels to start from.
     """
+    began = time.perf_counter()
     subject: Any = problem
     source = formulation.build(subject, options, guide)
     model: CompiledModel = compile_source(source)
@@ -265,7 +276,8 @@ def solve_labelling(
         values = formulation.encode(subject, options, source, plan)
         vector = None if values is None else model.vector(values)
     absolute = 0.5 if scale.unit <= 1.0 else 1e-9  # whole costs: half of one is no gap
-    limits = replace(limits, gap_abs=absolute)
+    left = max(0.0, limits.time_s - (time.perf_counter() - began))
+    limits = replace(limits, gap_abs=absolute, time_s=left)
     report = backend(solver)(model, limits, vector, on_progress=on_progress)
     labels, value, disputed = None, None, ""
     if report.solution is not None:

@@ -109,6 +109,18 @@ def test_a_start_that_reductions_have_lost_is_not_lost(monkeypatch):
     assert outcome.record["planner"] == "start"
 
 
+def test_ctrl_c_keeps_the_best_plan(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sharding_model, "compile_source", interrupt)
+    problem = layered(0, 4, 3, 3)
+    start = some_plan(problem, 0)
+    outcome = solve_sharding_model(problem, replace(ALONE, start=start))
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.value <= verify_sharding(problem, start).value
+
+
 def test_a_start_must_be_a_plan():
     problem = layered(0, 4, 3, 3)
     broken = ShardingPlan(problem.name, (9,) * len(problem.operators))
