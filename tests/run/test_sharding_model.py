@@ -128,6 +128,7 @@ def test_a_start_must_be_a_plan():
         solve_sharding_model(problem, replace(ALONE, start=broken))
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("draw", [lambda seed: layered(seed, 3, 3, 3), random_problem])
 def test_choices_come_down_the_way_they_went_up(draw):
     compared = 0
