@@ -9,6 +9,8 @@ from milp_plan.planners import PLANNERS
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 
+pytestmark = pytest.mark.untraced
+
 ENUMERATED = [entry for entry in PLAIN_OBJECTIVES if entry is not Objective.SPAN]
 """Objectives the oracle enumerates: the least span may need schedules that are not active."""
 
@@ -31,7 +33,6 @@ def test_no_bound_exceeds_the_optimum(objective):
     assert tight > len(results) // 3
 
 
-@pytest.mark.untraced
 def test_no_bound_exceeds_the_span_of_any_plan():
     compared = 0
     for seed in range(10):

@@ -65,6 +65,7 @@ def test_infeasible_is_proved(tmp_path: Path) -> None:
     assert run("bound", path)[0] == 4
 
 
+@pytest.mark.untraced
 def test_solve_by_the_formulation(file: Path, tmp_path: Path) -> None:
     records, start = ("--record-folder", tmp_path / "records"), tmp_path / "start.json"
     start.write_text("[0, 1]")
@@ -95,6 +96,7 @@ def test_the_formulation_is_listed_and_refuses_other_problems(tmp_path: Path) ->
     assert "not a sharding problem" in said
 
 
+@pytest.mark.untraced
 def test_bound_and_info(file: Path) -> None:
     code, said = run("bound", file, "--time-limit", "1", "--json")
     assert (code, json.loads(said)["bound"]) == (0, 13)

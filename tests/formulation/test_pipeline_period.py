@@ -15,6 +15,8 @@ from milp_plan.formulation.protocol import Guide
 from milp_plan.pipeline import Shop, fits, pipeline_problem, place, shop_of, uniform
 from tests.formulation.solving import formulation, optimise
 
+pytestmark = pytest.mark.untraced
+
 PERIOD: Any = formulation("pipeline_period")
 
 
@@ -160,7 +162,6 @@ def test_shortest_period_is_that_of_enumeration(
     assert period == shortest_period(shop(problem), per_period)
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("family", ["line", "v", "dualpipe"])
 @pytest.mark.parametrize(
     "options",
@@ -197,7 +198,6 @@ def test_two_micro_batches_per_period_can_be_needed() -> None:
     assert (one, two) == (4, 6)
 
 
-@pytest.mark.untraced
 def test_even_patterns_change_places_to_use_less_memory() -> None:
     """Every third device alike, two micro-batches that change places: no bubble in 6 of 8."""
     problem = pipeline("line", 8, 16, 6)

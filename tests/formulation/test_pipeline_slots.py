@@ -15,6 +15,8 @@ from tests.support.words import least_value
 
 from .solving import optimise
 
+pytestmark = pytest.mark.untraced
+
 
 class TestPipelineSlots(FormulationContract):
     """The inherited contract, on tiny pipelines; enumeration of words is the oracle."""

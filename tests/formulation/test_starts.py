@@ -13,8 +13,9 @@ from tests.support.seeds import few
 from .hand import equal_memory, op, problem, value
 from .solving import formulation, optimise
 
+pytestmark = pytest.mark.untraced
 
-@pytest.mark.untraced
+
 @pytest.mark.parametrize("first", few(range(0, 100, 20), 1))
 def test_random_plans_satisfy_the_model(first: int) -> None:
     form = formulation("operator_schedule")
@@ -37,7 +38,6 @@ def test_random_plans_satisfy_the_model(first: int) -> None:
             assert known / scale.unit - 1e-6 <= claim <= known / scale.unit + scale.slack + 1e-6
 
 
-@pytest.mark.untraced
 def test_loads_of_random_plans_are_exact() -> None:
     form = formulation("resource_load")
     options = form.Options()
@@ -59,7 +59,6 @@ def test_loads_of_random_plans_are_exact() -> None:
         assert free or {(t.value, t.source, t.target, t.layout) for t in again.transfers} == sent
 
 
-@pytest.mark.untraced
 def test_plans_beyond_the_cutoff_are_no_starts() -> None:
     for name, goal in (
         ("operator_schedule", Objective.MAKESPAN),
@@ -74,7 +73,6 @@ def test_plans_beyond_the_cutoff_are_no_starts() -> None:
         assert form.encode(case, options, source, plan) is None
 
 
-@pytest.mark.untraced
 def test_equal_devices_are_renamed_in_order_of_use() -> None:
     renamed = 0
     for seed in range(80):

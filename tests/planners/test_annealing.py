@@ -11,6 +11,8 @@ from tests.check.cases import cluster, op, option, plan, problem, run, send, val
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
 
+pytestmark = pytest.mark.untraced
+
 MOVES = 60
 
 
@@ -20,7 +22,6 @@ def cases():
     return tuple(random_problem_with_plan(seed, objective=Objective.MAKESPAN) for seed in range(60))
 
 
-@pytest.mark.untraced
 def test_the_cases_have_memory_gangs_and_groups():
     found = [a_problem for a_problem, _ in cases()]
     assert any(d.memory_bytes is not None for p in found for d in p.cluster.devices)
@@ -28,7 +29,6 @@ def test_the_cases_have_memory_gangs_and_groups():
     assert any(p.graph.groups for p in found)
 
 
-@pytest.mark.untraced
 def test_plans_are_valid_and_never_worse():
     better = 0
     for seed, (a_problem, start) in enumerate(cases()):
@@ -45,7 +45,6 @@ def test_plans_are_valid_and_never_worse():
     assert better >= 20
 
 
-@pytest.mark.untraced
 def test_tiny_problems_come_near_their_optimum():
     gaps = []
     for seed, (a_problem, start) in enumerate(cases()[:10]):
@@ -56,7 +55,6 @@ def test_tiny_problems_come_near_their_optimum():
     assert sum(gaps) / len(gaps) < 1.1
 
 
-@pytest.mark.untraced
 def test_a_seed_and_a_number_of_moves_repeat_a_run():
     for seed, (a_problem, start) in enumerate(cases()[:20]):
         one, two = (Annealing(a_problem, start, seed) for _ in range(2))

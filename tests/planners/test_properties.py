@@ -13,10 +13,11 @@ from milp_plan.planners import PLANNERS, Rule, best_plan, dispatch, dispatch_ord
 from tests.support.brute import brute_force
 from tests.support.problems import problems, random_problem, random_problem_with_plan
 
+pytestmark = pytest.mark.untraced
+
 OBJECTIVES = [None, Objective.MAKESPAN, Objective.PEAK_MEMORY, Objective.BOTTLENECK]
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("first", [0, 40, 80])
 def test_dispatched_plans_are_valid(first, objective):
@@ -54,7 +55,6 @@ def test_any_placement_in_any_order_is_valid_or_refused(problem, rng, insertion)
         assert verify(problem, plan).violations == ()
 
 
-@pytest.mark.untraced
 def test_plans_are_replayed_in_their_own_order():
     """A valid plan's placements and order give a plan again, valid and rarely later."""
     replayed = 0
@@ -71,7 +71,6 @@ def test_plans_are_replayed_in_their_own_order():
     assert replayed >= 140
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_portfolio_finds_checked_plans(objective):
     missing = 0
@@ -91,7 +90,6 @@ def test_portfolio_finds_checked_plans(objective):
     assert missing <= 1
 
 
-@pytest.mark.untraced
 def test_portfolio_is_near_the_optimum_of_tiny_problems():
     optimal = 0
     for seed in range(20):
@@ -104,7 +102,6 @@ def test_portfolio_is_near_the_optimum_of_tiny_problems():
     assert optimal >= 16
 
 
-@pytest.mark.untraced
 def test_same_seed_same_plan():
     for seed in (3, 4, 5):
         problem = random_problem(seed)

@@ -18,6 +18,8 @@ from milp_plan.planners.sharding.anytime import Sighting, search
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 
+pytestmark = pytest.mark.untraced
+
 SEEDS = range(1000, 1025)
 
 

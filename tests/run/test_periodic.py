@@ -31,6 +31,8 @@ from milp_plan.run.pattern import Pattern, Shortener, route_counts, shortened, s
 from milp_plan.run.periodic import Ends, lower_bound, patterns, plan_periodic
 from milp_plan.run.settings import Clock
 
+pytestmark = pytest.mark.untraced
+
 PERIOD: Any = get("pipeline_period").formulation
 
 
@@ -118,7 +120,6 @@ def test_each_period_adds_its_ticks_to_improved_ends(
         assert found[1] - found[0] == pattern.period
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("name", "family", "cap"),
     [("1f1b", "line", 4), ("zb_h1", "line", 4), ("dualpipe", "dualpipe", 5), ("zb_v", "v", 4)],
@@ -181,7 +182,6 @@ def test_shortened_shops_have_the_same_kinds() -> None:
     assert short.arcs == case.arcs
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("family", "devices", "count", "cap", "costs", "transfer", "optimum"),
     [
@@ -212,7 +212,6 @@ def test_plans_reach_optima_that_are_known(
     assert seen[-1] == optimum
 
 
-@pytest.mark.untraced
 def test_spans() -> None:
     case = pipeline("line", 2, 12, 2, (1, 1, 1), 0, objective=Objective.SPAN)
     plan = plan_periodic(case, 8.0)
@@ -241,7 +240,6 @@ def test_no_memory_no_plan() -> None:
     assert plan_periodic(pipeline("line", 2, 6, 0), 10.0) is None
 
 
-@pytest.mark.untraced
 def test_patterns_are_the_shortest_per_micro_batch() -> None:
     found = patterns(pipeline("line", 4, 20, 3, (1, 1, 1), 0), Clock(20.0))
     rates = {pattern.period / pattern.per_period for pattern in found}

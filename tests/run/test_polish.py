@@ -20,6 +20,8 @@ from tests.support.problems import random_problem_with_plan
 
 from .cases import trap
 
+pytestmark = pytest.mark.untraced
+
 SETTINGS = Settings(node_limit=50, rounds=3)
 
 

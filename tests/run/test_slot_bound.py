@@ -20,6 +20,8 @@ from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
 
+pytestmark = pytest.mark.untraced
+
 LONG = 120.0
 IPM: dict[str, bool | int | float | str] = {"solver": "ipm", "run_crossover": "off"}
 
@@ -131,7 +133,6 @@ def test_without_time_the_combinatorial_bound_remains(session: highs.Session) ->
     assert found.probes == ()
 
 
-@pytest.mark.untraced
 def test_coarse_points_need_no_common_grid(session: highs.Session) -> None:
     """Times without a common divisor: points 700 times coarser than a tick still tell much."""
     case = shop("v", 4, 8, 2, (1009, 1201, 701), 103)

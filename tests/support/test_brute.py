@@ -32,6 +32,8 @@ from .brute import brute_force, quietest_order, startable, workloads
 from .problems import problems, random_problem, random_problem_with_plan
 from .workload import Workload
 
+pytestmark = pytest.mark.untraced
+
 MODELS = tuple(CommunicationModel)
 
 
@@ -196,7 +198,6 @@ def test_missing_channel_leaves_no_plan() -> None:
     assert optimum(replace(of, cluster=replace(of.cluster, channels=()))) is None
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(0, 400, 8))
 def test_planted_plan_proves_that_there_is_one(seed: int) -> None:
     of, plan = random_problem_with_plan(seed)
@@ -214,14 +215,12 @@ def test_bottleneck_of_random_problems(of: PlanningProblem) -> None:
     assert optimum(of) is not None
 
 
-@pytest.mark.untraced
 def test_equal_seeds_give_equal_problems() -> None:
     for seed in range(20):
         assert random_problem(seed).fingerprint == random_problem(seed).fingerprint
     assert len({random_problem(seed).fingerprint for seed in range(20)}) > 17
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(2000, 2040))
 def test_peak_is_the_least_memory_with_a_schedule(seed: int) -> None:
     """Two searches that share no code: serial orders for the peak, time-ordered for makespan."""
@@ -264,7 +263,6 @@ def test_quietest_order_is_the_best_of_all(seed: int) -> None:
         assert (None if found is None else found[0]) == every_order(load)
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(3000, 3030))
 def test_no_start_times_beat_the_optimum(seed: int) -> None:
     """Every choice of integer start times below the optimum is refused by the checker."""

@@ -15,6 +15,8 @@ from milp_plan.planners.experts.bidirectional import dualpipe_pairs
 
 from .figures import Figures, Times
 
+pytestmark = pytest.mark.untraced
+
 CHUNKS = {"dualpipe": 1, "v": 2, "line": 1}
 
 
@@ -98,7 +100,6 @@ def test_dualpipe_on_eight_devices(
     assert max(idle) <= formula
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("family", "fbw", "c", "whole", "overlapped", "opened"),
     [

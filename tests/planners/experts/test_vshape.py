@@ -16,6 +16,8 @@ from milp_plan.planners.experts.building_blocks import PERIOD, repeated, v_half,
 
 from .figures import Figures, Times
 
+pytestmark = pytest.mark.untraced
+
 NAMES = ("zb_v", "v_half", "v_min")
 
 
@@ -148,7 +150,6 @@ def uneven(rng: random.Random, p: int, m: int, model: CommunicationModel) -> Pla
     return pipeline_problem("uneven", template, place("v", p))
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("model", [CommunicationModel.DELAY, CommunicationModel.CHANNEL])
 def test_any_stages_micro_batches_and_times(model: CommunicationModel) -> None:
     rng = random.Random(3)
@@ -197,7 +198,6 @@ def capped(name: str, p: int, m: int, cap: int, fbw: Times, c: int) -> Fraction 
     return Fraction(verdict.components["makespan"], template.units.time_scale)
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(("cap", "makespan"), [(2, "29.5"), (3, "26.5"), (4, "25.5"), (1, None)])
 def test_search_over_blocks_at_unit_times(cap: int, makespan: str | None) -> None:
     """Four devices, eight micro-batches: as sail-sg's search over building blocks.
@@ -208,7 +208,6 @@ def test_search_over_blocks_at_unit_times(cap: int, makespan: str | None) -> Non
     assert found == (None if makespan is None else Fraction(makespan))
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(("fbw", "c"), [((1, 1, 1), 0), ((10, 12, 7), 1)])
 def test_search_over_blocks_uses_what_memory_there_is(fbw: Times, c: int) -> None:
     makespans = []

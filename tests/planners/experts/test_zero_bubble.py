@@ -16,6 +16,8 @@ from milp_plan.planners.experts import EXPERTS, WORDS
 
 from .figures import Figures, Times, uniform_shop
 
+pytestmark = pytest.mark.untraced
+
 SETTINGS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("zero_bubble_rates.toml").read_text(encoding="utf-8")
 )["setting"]
@@ -36,7 +38,6 @@ def test_there_are_sixty_published_rates() -> None:
     assert all(set(setting["rates"]) == names for setting in SETTINGS)
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("setting", [slow_if_large(s) for s in SETTINGS])
 def test_published_rates(setting: dict[str, Any]) -> None:
     """To 1e-4: they are printed with four digits."""
