@@ -25,6 +25,7 @@ from . import (
     table,
     versions,
 )
+from .clock import started
 from .exits import Exit, code_of
 from .output import complain, note
 
@@ -37,6 +38,11 @@ Results go to standard output, everything else to standard error."""
 
 class Commands(click.Group):
     """A group whose errors are one clear message and the exit code that belongs to them."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as a program: time limits count from the start of the process."""
+        kwargs.setdefault("obj", started())
+        return super().__call__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; expected errors end it with a message instead of a traceback."""

@@ -112,7 +112,8 @@ def solve(
         asked["options"] = chosen_switches(asked["formulation"], switches)
     asked["time_limit_s"] = asked.pop("time_limit")
     request = Request(asked, start, plan_output, plot, record_folder, as_json, quiet)
-    codes, begun = [], time.perf_counter()
+    began = ctx.find_root().obj  # nothing where the command is called from Python
+    codes, begun = [], time.perf_counter() if began is None else began
     item: Any
     for number, (path, item) in enumerate(instances(files, variation), 1):
         if is_sharding(item):
