@@ -1,7 +1,7 @@
 """Sharding and schedule chosen together, against sharding first and schedule after.
 
 Reads ``cases.toml`` of the folder ``results/paper/joint`` and writes ``table.json`` and
-``table.md`` there. ``--resume`` keeps the rows that are stored already; ``--render`` writes the
+``table.md`` there. ``--resume`` keeps stored rows of the same problems; ``--render`` writes the
 page from the stored rows.
 """
 
@@ -11,18 +11,20 @@ import argparse
 import json
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pages import DASH, amount, seconds, share, table, text
 from suites import REPOSITORY
 
 from milp_plan.check import verify
-from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core import Operator, Option, Plan, PlanningProblem
 from milp_plan.core.repeated import repeated
-from milp_plan.cost import strategies_first, with_options
+from milp_plan.core.sharding import ShardingProblem
+from milp_plan.cost import strategies_first
 from milp_plan.io import write_atomic
 from milp_plan.planners.sharding.elimination import eliminate
 from milp_plan.run import Outcome, Settings, solve, versions
@@ -30,8 +32,9 @@ from milp_plan.zoo import generate
 
 FOLDER = REPOSITORY / "results" / "paper" / "joint"
 CASES, STORED, PAGE = "cases.toml", "table.json", "table.md"
-WAYS = ("whole mesh", "any mesh")
-"""Which strategies the sharding that comes first may use."""
+WAYS = ("whole mesh", "any mesh", "ties open")
+"""Sharding first: with strategies of the largest mesh, with all, and with every strategy that is in
+some cheapest sharding, of which the schedule may choose (more than sharding first allows)."""
 
 Row = dict[str, Any]
 
@@ -48,8 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
         content = {"versions": versions(), "rows": []}
         known = [row for row in old["rows"] if asked.resume and old["versions"] == versions()]
         for case in recipe["cases"]:
-            row = next((row for row in known if row["case"] == case), None)
-            content["rows"].append(row or row_of(case, recipe["time_limit"]))
+            problem = problem_of(case)
+            same = [row for row in known if _answers(row, problem)]
+            fresh = same[0] if same else row_of(problem, recipe["time_limit"])
+            content["rows"].append({**fresh, "case": dict(case)})
             write_atomic(stored, json.dumps(content, indent=1).encode() + b"\n")
             _tell(content["rows"][-1])
     write_atomic(asked.folder / PAGE, page(recipe, content).encode())
@@ -66,6 +71,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _answers(row: Row, problem: PlanningProblem) -> bool:
+    return bool(row["fingerprint"] == problem.fingerprint and set(row["first"]) == set(WAYS))
+
+
 def _tell(row: Row) -> None:
     firsts = ", ".join(f"{name} {answer['value']}" for name, answer in row["first"].items())
     said = f"{row['name']}: {firsts}; together {row['joint']['value']}"
@@ -75,18 +84,22 @@ def _tell(row: Row) -> None:
 # -- one case ------------------------------------------------------------------------------------
 
 
-def row_of(case: Mapping[str, Any], limit_s: float) -> Row:
-    """Plan a case both ways."""
-    problem = generate(
+def problem_of(case: Mapping[str, Any]) -> PlanningProblem:
+    """Generate the problem of a case."""
+    return generate(
         case["architecture"],
         case["cluster"],
-        mode="inference",
+        mode=case.get("mode", "inference"),
         batch=case.get("batch", 1),
         granularity=case.get("granularity", "fine"),
         meshes=case["meshes"],
         link=case.get("link"),
         name=case.get("instance"),
     )
+
+
+def row_of(problem: PlanningProblem, limit_s: float) -> Row:
+    """Plan a problem both ways."""
     first = {}
     best: Outcome | None = None
     for name in WAYS:
@@ -97,7 +110,6 @@ def row_of(case: Mapping[str, Any], limit_s: float) -> Row:
     start = None if best is None or best.plan is None else replace(best.plan, fingerprint=None)
     joint = solve(problem, Settings(time_limit_s=limit_s, start=start))
     return {
-        "case": dict(case),
         "name": problem.name,
         "operators": len(problem.graph.operators),
         "options": sum(len(operator.options) for operator in problem.graph.operators),
@@ -114,19 +126,40 @@ def sharding_first(problem: PlanningProblem, way: str, limit_s: float) -> tuple[
     largest = max(o.gang for operator in problem.graph.operators for o in operator.options)
     offered = problem
     if way == WAYS[0]:
-        operators = tuple(
-            replace(operator, options=tuple(o for o in operator.options if o.gang == largest))
-            for operator in problem.graph.operators
-        )
-        offered = replace(problem, graph=replace(problem.graph, operators=operators))
+        offered = _only(problem, lambda _, option: option.gang == largest)
     sharding = strategies_first(offered)
     found = eliminate(repeated(sharding))
     if found.chosen is None or found.value is None or not found.exact:
         raise ValueError(f"{problem.name}: {found.reason or 'no sharding'}")
     starts = sharding.strategies.offsets[:-1].tolist()
-    pairs = zip(sharding.operators, starts, found.chosen, strict=True)
-    chosen = {name: sharding.labels[start + pick] for name, start, pick in pairs}
-    return found.value, solve(with_options(problem, chosen), Settings(time_limit_s=limit_s))
+    rows = [start + pick for start, pick in zip(starts, found.chosen, strict=True)]
+    if way == WAYS[2]:
+        rows = [row for row in range(len(sharding.labels)) if _least(sharding, row) == found.value]
+    kept = {(sharding.operators[_owner(sharding, row)], sharding.labels[row]) for row in rows}
+    left = _only(problem, lambda operator, option: (operator.name, option.name) in kept)
+    return found.value, solve(left, Settings(time_limit_s=limit_s))
+
+
+def _only(problem: PlanningProblem, wanted: Callable[[Operator, Option], bool]) -> PlanningProblem:
+    """Return the problem with some of its options."""
+    operators = tuple(
+        replace(operator, options=tuple(o for o in operator.options if wanted(operator, o)))
+        for operator in problem.graph.operators
+    )
+    return replace(problem, graph=replace(problem.graph, operators=operators))
+
+
+def _owner(sharding: ShardingProblem, row: int) -> int:
+    return int(np.searchsorted(sharding.strategies.offsets, row, side="right")) - 1
+
+
+def _least(sharding: ShardingProblem, row: int) -> int | None:
+    """Least cost of all with one strategy given."""
+    owner, table = _owner(sharding, row), sharding.strategies
+    allowed = table.allowed.copy()
+    allowed[table.offsets[owner] : table.offsets[owner + 1]] = False
+    allowed[row] = table.allowed[row]
+    return eliminate(repeated(replace(sharding, strategies=replace(table, allowed=allowed)))).value
 
 
 def answer(problem: PlanningProblem, outcome: Outcome) -> Row:
@@ -187,14 +220,14 @@ def page(recipe: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     lines += ["```", "python benchmarks/joint.py", "```", "", recipe["about"].strip(), ""]
     lines += [
         f"{len(rows)} cases: together better in {better}, equal in {len(rows) - better}. In "
-        f"{sure} of them no schedule of either sharding is as good, by its bound. Times are of one "
-        "forward pass; `better by` compares with the better of the two before; bound and gap are "
-        "of the problem of the case; seconds are wall clock of planning together, at most "
+        f"{sure} of them no schedule after sharding is as good, by its bound. Times are of one "
+        "pass; `better by` compares with the best of those before; bound and gap are of the "
+        "problem of the case; seconds are wall clock of planning together, at most "
         f"{recipe['time_limit']} s, one thread.",
     ]
     for section in dict.fromkeys(row["case"]["section"] for row in rows):
         chosen = [row for row in rows if row["case"]["section"] == section]
-        lines += ["", f"## {section}", "", table(*_cells(chosen), left=3)]
+        lines += ["", f"## {section}", "", table(*_cells(chosen), left=4)]
     for row in rows:
         if row["case"].get("instance"):
             lines += ["", *_plans(row)]
@@ -203,8 +236,8 @@ def page(recipe: Mapping[str, Any], content: Mapping[str, Any]) -> str:
 
 
 def _cells(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    heads = ["architecture", "cluster", "meshes", "operators", "options"]
-    heads += [f"{part}, {name}" for name in WAYS for part in ("sharding first: in all", "makespan")]
+    heads = ["architecture", "cluster", "meshes", "pass", "operators", "options"]
+    heads += ["sharding first: in all", *(f"makespan, {name}" for name in WAYS)]
     heads += ["**together**", "bound", "gap", "better by", "check", "s"]
     lines = []
     for row in rows:
@@ -213,15 +246,17 @@ def _cells(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
             case["architecture"] + (f", {case['granularity']}" if "granularity" in case else ""),
             case["cluster"] + (f", {case['link']}" if "link" in case else ""),
             " ".join(case["meshes"]),
+            f"{case.get('mode', 'inference')}, batch {case.get('batch', 1)}",
             text(row["operators"]),
             text(row["options"]),
         ]
+        cells.append(amount(min(answer["total"] for answer in row["first"].values()), scale))
         for name in WAYS:
             answer = row["first"][name]
             shown = amount(answer["value"], scale)
             if not answer["proved"]:
                 shown += f" (bound {amount(answer['bound'], scale)})"
-            cells += [amount(answer["total"], scale), shown]
+            cells.append(shown)
         checks = {answer["check"] for answer in (*row["first"].values(), joint)}
         lines.append(
             [
