@@ -194,6 +194,7 @@ class Passages:
         self.gate_of = inside.sum(axis=1).astype(np.int64)  # they are in order
         self.bounds = np.zeros((len(self.gates) + 1, devices + 1))
         self.rest = self._rest()
+        self.bounds[:-1] = self.rest[-1, self.gates][:, None]
         self.path = self._paths(self.values[0])
         self.widest = int(np.max(np.diff(ideals.live_ptr), initial=0)) + 1
         number_of = {now: number for number, now in enumerate(ideals.sets)}

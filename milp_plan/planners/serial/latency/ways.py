@@ -41,8 +41,14 @@ ideals would be too many otherwise."""
 ROOM = 2_000_000
 """Labels of one search."""
 
-WIDTHS = (1, 2, 8, 32, 128, 1 << 30)
-"""Labels per ideal and number of devices, from search to search."""
+LEARN, ALL = 0, 1 << 30
+
+EARLY = (1, ALL, LEARN, 8, 64, ALL)
+"""Labels per ideal and number of devices, from search to search, where there are few ideals; and
+when to find the ways from gates."""
+
+LATE = (1, LEARN, 2, 8, 32, 128, ALL)
+"""The same with many ideals."""
 
 LEARNED = 3
 """The same for the ways from gates."""
@@ -92,7 +98,11 @@ class Ways:
             if ideals is None or left() <= 0:
                 return
             search = self._level(level, ideals, before)
-            for width in WIDTHS:
+            for width in EARLY if len(ideals.sets) <= FEW_IDEALS else LATE:
+                if width == LEARN:
+                    learning = _Until(left, (1 - LEARNING_SHARE) * left())
+                    search.learn(value(), LEARNED, ROOM, learning, self._hints(search, before))
+                    continue
                 found = search.run(value() * (1 + 1e-9), width, ROOM, left)
                 if found.places is not None:
                     take(self.places(level, found.places))
@@ -100,9 +110,6 @@ class Ways:
                     tell(found.bound * (1 - 1e-9), len(ideals.sets))
                 if found.bound >= min(value(), found.value) * (1 - 1e-7) or left() <= 0:
                     break
-                if width == WIDTHS[0]:
-                    learning = _Until(left, (1 - LEARNING_SHARE) * left())
-                    search.learn(value(), LEARNED, ROOM, learning, self._hints(search, before))
             before = search
 
     def _level(self, level: OperatorTables, ideals: Lattice, before: Passages | None) -> Passages:
