@@ -299,6 +299,20 @@ def test_layers_need_loops():
         meshed(BRANCHES, PAIR, ("2",), batch=0)
 
 
+def test_every_trained_layer_leads_to_the_loss():
+    """A layer that only decides where others go gets no gradient."""
+    features = PRODUCT.output
+    routed = replace(
+        PRODUCT,
+        inputs=(replace(features, name="x"), replace(features, name="routes", gradient=False)),
+    )
+    last = Layer("two", "linear", ("one", "lost"), PRODUCT.flops, WIDTH**2, WIDTH, space=routed)
+    network = Architecture("lost", (product("one"), product("lost"), last), WIDTH, "none")
+    with pytest.raises(InputError, match="layer 'lost': found no gradient comes back to it"):
+        meshed(network, PAIR, ("2",), batch=1, training=ADAM)
+    assert meshed(network, PAIR, ("2",), batch=1).graph.operators[-1].name == "two"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
