@@ -25,8 +25,16 @@ from milp_plan.core.sharding import ShardingProblem
 from milp_plan.lp import CompiledModel
 
 MOST_UNITS = 1e6
-"""Units that the range of costs, or the capacity of a row, has at most: times a solver's tolerance
-(1e-9 for integers) that is a thousandth of a unit."""
+"""Units that the range of costs has at most: times a solver's tolerance (1e-9 for integers) that is
+a thousandth of a unit."""
+
+WHOLE_UNITS, SPLIT_UNITS = 1e7, 1e4
+"""Units of a capacity, at most: where all bytes are whole multiples of the unit, and elsewhere."""
+
+LEEWAY = 1e-6
+"""Part by which a capacity is raised where bytes are split units. A plan that just fits must not
+touch the row: with a tolerance of 1e-9, HiGHS 1.15.1 then proves wrong optima (the tests hold such
+a problem). What overflows within the leeway is cut off by covers."""
 
 MIDDLE_UNITS = 100.0
 """Units of a typical cost (geometric mean) where no plan's cost says what the range is."""
@@ -213,8 +221,8 @@ class Polytope:
             step = int(np.gcd.reduce(bytes_)) if len(bytes_) else 1
             size: float = capacity // step
             unit = float(step)
-            if size > MOST_UNITS:
-                size, unit = MOST_UNITS, capacity / MOST_UNITS
+            if size > WHOLE_UNITS:
+                size, unit = SPLIT_UNITS * (1.0 + LEEWAY), capacity / SPLIT_UNITS
             found.append(MemoryRow(instant, labels, bytes_ / unit, float(size)))
         return found
 

@@ -16,8 +16,10 @@ from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import Reduction
 from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core import Finding, FormulationError, InputError, UnsupportedProblemError
-from milp_plan.core.labelling import Labelling
+from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.formulation.covers import broken_covers, with_covers
+from milp_plan.formulation.polytope import read_labelling
 from milp_plan.formulation.registry import get
 from milp_plan.planners.sharding.anytime import Board, Sighting
 
@@ -31,6 +33,12 @@ SEARCH_SHARE, SEARCH_S = 0.15, 20.0
 MARGIN = 1e-7
 """Part of the range of costs by which a solver's bound is lowered: it was found in floats."""
 
+
+TOLERANCE = 1e-5
+"""Part of a capacity that a model may not notice: its leeway and a solver's tolerance."""
+
+MOST_ROUNDS = 50
+"""Times that a solver is asked again because of that."""
 
 GRACE_S = 2.0
 """Seconds that a solver may overrun before it is ended."""
@@ -256,6 +264,9 @@ def solve_labelling(
 ) -> LabellingAnswer:
     """Build, hand over, solve, decode, and recompute in exact integers.
 
+    Where the plan overflows by less than floats can tell, the solver gets rows that say so
+    (:mod:`milp_plan.formulation.covers`) and is asked again.
+
     Parameters
     ----------
     problem
@@ -265,7 +276,7 @@ def solve_labelling(
     start
         Labels to start from.
     """
-    began = time.perf_counter()
+    end = time.perf_counter() + limits.time_s
     subject: Any = problem
     source = formulation.build(subject, options, guide)
     model: CompiledModel = compile_source(source)
@@ -275,24 +286,35 @@ def solve_labelling(
         plan: Any = ShardingPlan("", tuple(int(label) for label in start))
         values = formulation.encode(subject, options, source, plan)
         vector = None if values is None else model.vector(values)
-    absolute = 0.5 if scale.unit <= 1.0 else 1e-9  # whole costs: half of one is no gap
-    left = max(0.0, limits.time_s - (time.perf_counter() - began))
-    limits = replace(limits, gap_abs=absolute, time_s=left)
-    report = backend(solver)(model, limits, vector, on_progress=on_progress)
-    labels, value, disputed = None, None, ""
-    if report.solution is not None:
+    labelling = read_labelling(problem, fewer_rows=False)
+    assert isinstance(labelling, Labelling), labelling
+    limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
+    seconds, labels, disputed = 0.0, None, ""
+    for _ in range(MOST_ROUNDS):
+        left = replace(limits, time_s=max(0.0, end - time.perf_counter()))
+        report = backend(solver)(model, left, vector, on_progress=on_progress)
+        seconds += report.seconds
+        labels, disputed = None, ""
+        if report.solution is None:
+            break
         try:
             decoded: Any = formulation.decode(
                 subject, options, guide, model.name_values(report.solution)
             )
         except FormulationError as error:
             disputed = str(error)
-        else:
-            value, disputed = _recomputed(problem, decoded, report, scale)
-            labels = None if value is None else np.array(decoded.chosen, dtype=np.int64)
+            break
+        labels = np.array(decoded.chosen, dtype=np.int64)
+        if not _overflows_a_little(labelling, labels):
+            break
+        model = with_covers(model, broken_covers(labelling, labels))
+        labels, disputed = None, ""  # until the next round says something
+    value = None
+    if labels is not None:
+        value, disputed = _recomputed(labelling, labels, report, scale)
     return LabellingAnswer(
-        report,
-        labels,
+        replace(report, seconds=seconds),
+        None if value is None else labels,
         value,
         _safe(report.bound, model.offset, scale),
         disputed,
@@ -302,22 +324,22 @@ def solve_labelling(
     )
 
 
+def _overflows_a_little(labelling: Labelling, labels: Integers) -> bool:
+    """Whether all that is wrong is that rows overflow by less than a solver's tolerance."""
+    over = labelling.load(labels) - labelling.capacity
+    within = over <= TOLERANCE * labelling.capacity
+    return bool((over > 0).any() and within.all() and labelling.value(labels) is not None)
+
+
 def _recomputed(
-    problem: ShardingProblem | Labelling, plan: ShardingPlan, report: SolverReport, scale: Scale
+    labelling: Labelling, labels: Integers, report: SolverReport, scale: Scale
 ) -> tuple[int | None, str]:
-    """Return the exact cost of a valid plan, and why it is disputed."""
-    if isinstance(problem, Labelling):
-        labels = np.array(plan.chosen, dtype=np.int64)
-        value = problem.value(labels)
-        over = (problem.load(labels) > problem.capacity).any()
-        broken = "a pair that is not allowed" if value is None else "more memory than there is"
-        if value is None or over:
-            return None, f"the solver's plan takes {broken}"
-    else:
-        verdict = verify_sharding(problem, plan)
-        if not verdict.ok or verdict.value is None:
-            return None, "; ".join(str(violation) for violation in verdict.violations[:3])
-        value = verdict.value
+    """Return the exact cost of a valid choice, and why it is disputed."""
+    value = labelling.value(labels)
+    if value is None:
+        return None, "the solver's plan takes a pair that is not allowed"
+    if (labelling.load(labels) > labelling.capacity).any():
+        return None, "the solver's plan takes more memory than there is"
     assert report.objective is not None
     exact, claim = value / scale.unit, report.objective
     tolerance = 0.5 if scale.unit <= 1.0 else RELATIVE_TOLERANCE * max(1.0, abs(claim))

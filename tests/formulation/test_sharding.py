@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,9 @@ from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import reduce_sharding
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.formulation.contract import FormulationContract
+from milp_plan.formulation.covers import broken_covers, with_covers
 from milp_plan.formulation.planted_sharding import planted_sharding
+from milp_plan.formulation.polytope import read_labelling
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.seeds import few
@@ -264,6 +267,29 @@ def test_bytes_are_counted_in_their_common_divisor():
     row = model.row_families.index("memory")
     assert model.matrix[[row]].data.tolist() == [1, 1], "both may take 2 * 10^9 more than least"
     assert model.row_upper[row] == 1, "that fits once: 6 - 1 - 2 are left"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_covers_cut_off_what_overflows_and_no_plan(seed):
+    problem = replace(layered(seed, 3, 2, 3), limit=layered(seed, 3, 2, 3, slack=0.2).limit)
+    labelling, model = read_labelling(problem), model_of(problem)
+    choices = [np.array(c) for c in itertools.product(*(range(n) for n in labelling.counts))]
+    over = [c for c in choices if (labelling.load(c) > labelling.capacity).any()]
+    plans = [c for c in choices if (labelling.load(c) <= labelling.capacity).all()]
+    assert over
+    assert plans
+    for labels in over[:: len(over) // 5]:
+        covers = broken_covers(labelling, labels)
+        more = with_covers(model, covers)
+        assert more.row_families[-1] == "cover"
+        rows = more.matrix[model.num_rows :]
+        most = more.row_upper[model.num_rows :]
+        shares = [
+            np.array([float(f == "x" and c[i[0]] == i[1]) for f, i in model.columns])
+            for c in [labels, *plans]
+        ]
+        assert (rows @ shares[0] > most).all()
+        assert all((rows @ share <= most).all() for share in shares[1:])
 
 
 # -- limits, guides, refusals ------------------------------------------------------------------
