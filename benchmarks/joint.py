@@ -53,7 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
         for case in recipe["cases"]:
             problem = problem_of(case)
             same = [row for row in known if _answers(row, problem)]
-            fresh = same[0] if same else row_of(problem, recipe["time_limit"])
+            limit = case.get("time_limit", recipe["time_limit"])
+            fresh = same[0] if same else row_of(problem, limit)
             content["rows"].append({**fresh, "case": dict(case)})
             write_atomic(stored, json.dumps(content, indent=1).encode() + b"\n")
             _tell(content["rows"][-1])
@@ -213,6 +214,7 @@ def page(recipe: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     """Write the page."""
     rows = content["rows"]
     better = sum(gain(row) > 0 for row in rows)
+    limits = {row["case"].get("time_limit", recipe["time_limit"]) for row in rows}
     sure = sum(
         row["joint"]["value"] < min(a["bound"] for a in row["first"].values()) for row in rows
     )
@@ -222,8 +224,8 @@ def page(recipe: Mapping[str, Any], content: Mapping[str, Any]) -> str:
         f"{len(rows)} cases: together better in {better}, equal in {len(rows) - better}. In "
         f"{sure} of them no schedule after sharding is as good, by its bound. Times are of one "
         "pass; `better by` compares with the best of those before; bound and gap are of the "
-        "problem of the case; seconds are wall clock of planning together, at most "
-        f"{recipe['time_limit']} s, one thread.",
+        "problem of the case; seconds are wall clock of planning together, one thread, with a "
+        f"limit of {' or '.join(map(str, sorted(limits, reverse=True)))} s for each search.",
     ]
     for section in dict.fromkeys(row["case"]["section"] for row in rows):
         chosen = [row for row in rows if row["case"]["section"] == section]
