@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,8 +12,9 @@ from milp_plan.core import InputError, Plan, PlanningProblem, UnsupportedProblem
 from .bench import stored
 from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
-from .inputs import PATH, Variation, drawable, plan_of, problem, varied
+from .inputs import PATH, Variation, drawable, instance, plan_of, problem, varied
 from .output import note, say
+from .sharding import is_sharding, sharding_value
 
 PICTURES = (".png", ".svg")
 
@@ -118,7 +120,10 @@ def _plan(instance: PlanningProblem, plan_file: Path, file: Path) -> Plan:
     help="Make the problem smaller first, to about this many operators, as solve does.",
 )
 @click.option(
-    "--formulation", default="operator_schedule", show_default=True, help="Name, or a .py file."
+    "--formulation",
+    default="operator_schedule",
+    show_default=True,
+    help="Name, or a .py file. Of sharding problems: sharding.",
 )
 @click.option("--option", "switches", multiple=True, metavar="KEY=VALUE", help="Switch of it.")
 @varied
@@ -139,15 +144,36 @@ def export(
             raise click.UsageError(f"--format {format_name} needs --plan")
         _PLAN_WRITERS[format_name](problem(file, variation), plan_file, output, file)
     else:
-        options = chosen_switches(formulation, switches)
-        instance = problem(file, variation)
-        cutoff = None if plan_file is None else _value(instance, plan_file, file)
+        source = click.get_current_context().get_parameter_source("formulation")
+        chosen = None if source is click.core.ParameterSource.DEFAULT else formulation
+        _export_model(file, variation, (chosen, switches), plan_file, target, (format_name, output))
+    say(str(output))
+
+
+def _export_model(  # noqa: PLR0917 (what the command is asked)
+    file: Path,
+    variation: Variation,
+    formulation: tuple[str | None, tuple[str, ...]],
+    plan_file: Path | None,
+    target: int | None,
+    where: tuple[str, Path],
+) -> None:
+    """Read an instance of either kind and write its model."""
+    name, switches = formulation
+    item: Any = instance(file, variation)
+    if is_sharding(item):
+        if target is not None:
+            raise click.UsageError("--target is for problems of placing and scheduling")
+        name = name or "sharding"
+        cutoff = None if plan_file is None else sharding_value(item, plan_file)
+    else:
+        name = name or "operator_schedule"
+        cutoff = None if plan_file is None else _value(item, plan_file, file)
         if target is not None:
             from milp_plan.coarsen import coarsen
 
-            instance = coarsen(instance, target).problem
-        _write_model(instance, (formulation, options), cutoff, format_name, output)
-    say(str(output))
+            item = coarsen(item, target).problem
+    _write_model(item, (name, chosen_switches(name, switches)), cutoff, *where)
 
 
 def _write_trace(instance: PlanningProblem, plan_file: Path, output: Path, file: Path) -> None:
@@ -208,7 +234,7 @@ def _valid(
 
 
 def _write_model(
-    instance: PlanningProblem,
+    instance: Any,
     formulation: tuple[str, dict[str, object]],
     cutoff: int | None,
     format_name: str,
@@ -222,6 +248,10 @@ def _write_model(
     name, switches = formulation
     chosen = registry.get(name).formulation
     assert chosen is not None
+    if is_sharding(instance):
+        from milp_plan.run.sharding_model import require_sharding
+
+        require_sharding(chosen, instance)
     options = chosen.Options(**switches)
     reason = chosen.unsupported(instance, options)
     if reason is not None:
@@ -233,5 +263,5 @@ def _write_model(
     unit = chosen.scale(instance, options, guide).unit
     note(
         f"{instance.name}: {model.num_columns:,} columns, {model.num_rows:,} rows; "
-        f"one unit of the objective is {unit:g} ticks or bytes"
+        f"one unit of the objective is {unit:g} ticks, bytes or costs"
     )

@@ -178,6 +178,26 @@ def check_sharding(problem: ShardingProblem, plan_file: Path, *, as_json: bool) 
     return Exit.DONE if verdict.ok else Exit.NOT_VALID
 
 
+def sharding_value(problem: ShardingProblem, plan_file: Path) -> int | None:
+    """Cost of a solution that is a plan.
+
+    Raises
+    ------
+    InputError
+        It is none.
+    """
+    from milp_plan.check.sharding import verify_sharding
+    from milp_plan.io.iopddl import read_solution
+
+    verdict = verify_sharding(problem, read_solution(plan_file, problem))
+    if not verdict.ok:
+        raise InputError(
+            Finding(v.rule, v.message, "a valid plan", "see milp-plan check", str(plan_file))
+            for v in verdict.violations
+        )
+    return verdict.value
+
+
 def _verdict(problem: ShardingProblem, verdict: Verdict) -> dict[str, Any]:
     from dataclasses import asdict
 

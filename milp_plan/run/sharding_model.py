@@ -127,6 +127,23 @@ def solve_sharding_model(
     return outcome
 
 
+def require_sharding(formulation: Formulation, problem: ShardingProblem) -> None:
+    """Refuse formulations of other problems: they would not know what to make of this one.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Its card does not have the objective of sharding problems.
+    """
+    card = formulation.card
+    if ShardingObjective.TOTAL_COST not in card.objectives:
+        goals = ", ".join(card.objectives)
+        raise UnsupportedProblemError(
+            f"{problem.name}: formulation {card.name!r} is not for sharding problems; its "
+            f"objectives are: {goals}; use 'sharding'"
+        )
+
+
 class _ModelRun(ShardingRun):
     settings: ModelSettings
     model: dict[str, Any] | None = None
@@ -140,13 +157,7 @@ class _ModelRun(ShardingRun):
             found.formulation,
             make_options(found, self.settings.options),
         )
-        card = found.formulation.card
-        if ShardingObjective.TOTAL_COST not in card.objectives:
-            goals = ", ".join(card.objectives)
-            raise UnsupportedProblemError(
-                f"{self.problem.name}: formulation {card.name!r} is not for sharding problems; its "
-                f"objectives are: {goals}; use 'sharding'"
-            )
+        require_sharding(found.formulation, self.problem)
         start = self.settings.start
         if start is None:
             return

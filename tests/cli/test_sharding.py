@@ -85,6 +85,26 @@ def test_solve_by_the_formulation(file: Path, tmp_path: Path) -> None:
     assert "is not for sharding problems" in said
 
 
+def test_export_writes_the_model(file: Path, tmp_path: Path) -> None:
+    output, plan = tmp_path / "model.lp", tmp_path / "plan.json"
+    code, said = run("export", file, "--format", "lp", "--output", output)
+    assert code == 0
+    assert "7 columns, 7 rows" in said
+    assert "choose(1)" in output.read_text()
+    plan.write_text("[0, 1]")
+    words = ("export", file, "--format", "mps", "--output", output)
+    assert run(*words, "--plan", plan, "--option", "builder=columns")[0] == 0
+    assert "z(0,0,1)" in output.read_text()
+    plan.write_text("[1, 1]")
+    code, said = run(*words, "--plan", plan)
+    assert code == 3
+    assert "10 bytes are in use" in said
+    assert run(*words, "--target", "3")[0] == 2
+    code, said = run(*words, "--formulation", "max_load")
+    assert code == 3
+    assert "is not for sharding problems" in said
+
+
 def test_the_formulation_is_listed_and_refuses_other_problems(tmp_path: Path) -> None:
     code, said = run("list", "formulations", "--json")
     rows = {row["name"]: row for row in json.loads(said)["formulations"]}
