@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 _FIRM = 2**61
 """Sums of integers in the exact bound stay below this."""
+_FIRST_STEP = 0.05
+"""Length of a first step of prices, as a share of the way to the target."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ class Dual:
         self.share = np.zeros(len(b.cost))
         self.bound = -np.inf
         self._now = self.prices.copy()
-        self._scale = 0.05
+        self._scale = _FIRST_STEP
         self._stale = 0
 
     def step(self, passes: int, target: float) -> float:
@@ -364,7 +366,8 @@ def _ascend(
             best_prices[:] = prices
         stale += 1
         if stale > 20:
-            scale, stale = max(0.7 * scale, 1e-9), 0
+            # Steps that have become too short to matter begin anew: messages have moved since.
+            scale, stale = 0.7 * scale if scale > 1e-6 else _FIRST_STEP, 0
             prices[:] = best_prices
         keep = 0.8
         for i in range(len(offsets) - 1):
