@@ -121,7 +121,8 @@ def page(rows: list[Row], published: Mapping[str, Mapping[str, str]], record: An
             "one strategy per operator, least total cost, memory limited at every instant. Each "
             "row is one run of `milp-plan solve` at the contest's time limit with two threads; "
             "seconds are those of the whole process, and every solution is checked again from "
-            "its file. The contest's machine had 8 cores.\n",
+            "its file. The contest's machine had 8 cores. Compiled loops lie on disk from an "
+            "earlier run; the first run after an installation compiles them for about 45 s.\n",
             "## Costs\n",
             _costs(rows, published),
             "`winner, two cores`: the winner's published program, run for comparison on two "

@@ -117,8 +117,7 @@ def solve(
     item: Any
     for number, (path, item) in enumerate(instances(files, variation), 1):
         if is_sharding(item):
-            spent = time.perf_counter() - begun
-            code, interrupted = _handle_sharding(ctx, path, item, request, solution, spent)
+            code, interrupted = _handle_sharding(ctx, path, item, request, solution, begun)
         else:
             code, interrupted = _handle(path, item, request)
         begun = time.perf_counter()
@@ -136,9 +135,9 @@ def _handle_sharding(  # noqa: PLR0917 (what a file needs)
     problem: Any,
     request: Request,
     solution: Path | None,
-    spent_s: float,
+    begun: float,
 ) -> tuple[Exit, bool]:
-    """Do all there is to do for a sharding problem; ``spent_s`` went into reading it."""
+    """Do all there is to do for a sharding problem; its time runs since ``begun``."""
     from milp_plan.io.iopddl import read_solution
     from milp_plan.run.sharding import ShardingSettings
 
@@ -156,7 +155,7 @@ def _handle_sharding(  # noqa: PLR0917 (what a file needs)
             gap=1e-6 if given("gap") is None else given("gap"),
             seed=asked["seed"],
             workers=given("threads"),
-            spent_s=spent_s,
+            spent_s=time.perf_counter() - begun,  # reading it, and loading what solves it
         )
         if modelled:
             from milp_plan.run.sharding_model import ModelSettings
