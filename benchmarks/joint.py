@@ -224,7 +224,8 @@ def page(recipe: Mapping[str, Any], content: Mapping[str, Any]) -> str:
         f"{len(rows)} cases: together better in {better}, equal in {len(rows) - better}. In "
         f"{sure} of them no schedule after sharding is as good, by its bound. Times are of one "
         "pass; `better by` compares with the best of those before; bound and gap are of the "
-        "problem of the case; seconds are wall clock of planning together, one thread, with a "
+        "problem of the case; seconds are wall clock of planning together, one thread, next to "
+        "other runs on the machine, with a "
         f"limit of {' or '.join(map(str, sorted(limits, reverse=True)))} s for each search.",
     ]
     for section in dict.fromkeys(row["case"]["section"] for row in rows):
