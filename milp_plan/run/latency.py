@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from queue import SimpleQueue
 from threading import Thread
 
@@ -20,7 +21,7 @@ from milp_plan.bounds import Bound
 from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_latency import latency_bounds, proved
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
-from milp_plan.serial import HOST, SerialGraph, operator_tables
+from milp_plan.serial import HOST, SerialGraph, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.operators import Ints
 
@@ -32,8 +33,11 @@ LINE_SHARE = 0.03
 SEARCH_SHARE = 0.6
 """Part of the time limit for the ideals, where nothing runs beside them."""
 
-ANNEALING_SHARE = 0.28
+ANNEALING_SHARE = 0.14
 """Part of the time limit for one annealing."""
+
+ONE_CALL_SHARE = 0.2
+"""Part of the time of a search for plans with fewer calls than there may be."""
 
 MODEL_SHARE = 0.3
 """Part of the time limit for the exact model of small problems."""
@@ -135,13 +139,18 @@ class LatencyRun:
         """Cut random lines."""
         host = self.host
         end = time.monotonic() + LINE_SHARE * host.settings.time_limit_s
-        number = 1000 * host.settings.seed
+        number = 0
         with host.clock.phase("search"):
             while time.monotonic() < end and host.clock.left_s > 0:
                 number += 1
-                places, value = self.line.cut(self.line.order(number))
-                if np.isfinite(value):
+                places = self.random_line(number)
+                if places is not None:
                     self.take(places, "cuts of a line", "search")
+
+    def random_line(self, number: int) -> Ints | None:
+        """Places of a random line's best cut; ``None`` where it cannot be cut to fit."""
+        places, value = self.line.cut(self.line.order(1000 * self.host.settings.seed + number))
+        return places if np.isfinite(value) else None
 
     def anneal(self, search: _Search) -> None:
         """Anneal from the best plan, again and again, and hear what the search has found."""
@@ -155,7 +164,9 @@ class LatencyRun:
                 if self.best is None and not np.isfinite(self.arrays.latency(start)):
                     return
             start = self.best if self.best is not None else start
-            self._anneal_once(start.copy(), number, search)
+            # Every other one begins elsewhere: a good plan can be hard to leave.
+            other = self.random_line(number) if number % 2 else None
+            self._anneal_once((start if other is None else other).copy(), number, search)
             number += 1
 
     def _anneal_once(self, start: Ints, number: int, search: _Search) -> None:
@@ -230,23 +241,43 @@ class _Search:
 
     def _work(self, end: float) -> None:
         run = self.run
+        if run.tables.calls > 1:
+            begun = time.monotonic()
+            self._use_one_call(begun + ONE_CALL_SHARE * (end - begun))
         found = ways(run.tables)
         if found is None:
             text = "too many ideals for a search through them"
             self.news.put(lambda: run.host.say("ideals", text))
             return
-
-        def left() -> float:
-            return 0.0 if self.stopped else max(0.0, end - time.monotonic())
+        left = self._until(end)
 
         def tell(value: float, ideals: int) -> None:
             detail = f"fastest ways through {ideals} ideals"
             bound: Bound = proved("ideals", value, run.tables, detail)
             self.news.put(lambda: run.host.raise_bound(bound))
 
-        def take(places: Ints) -> None:
-            plan = run.tables.plan(places, "ideals")
-            atoms = run.atoms.places(plan)
-            self.news.put(lambda: run.take(atoms, "ideals", "search"))
+        found.run(lambda: run.value, left, self._take, tell)
 
-        found.run(lambda: run.value, left, take, tell)
+    def _use_one_call(self, end: float) -> None:
+        """Look for plans with one call per device: exact ones are found sooner than for more."""
+        run, calls = self.run, self.run.tables.calls
+        problem = run.graph.problem
+        law = replace(problem.serial, calls=1) if problem.serial else None
+        graph = read_serial(replace(problem, serial=law))
+        found = ways(operator_tables(graph)) if isinstance(graph, SerialGraph) else None
+        if found is None:
+            return
+
+        def take(places: Ints) -> None:
+            self._take(np.where(places == HOST, HOST, places * calls))
+
+        found.run(lambda: run.value, self._until(end), take, lambda *_: None)
+
+    def _until(self, end: float) -> Callable[[], float]:
+        return lambda: 0.0 if self.stopped else max(0.0, end - time.monotonic())
+
+    def _take(self, places: Ints) -> None:
+        run = self.run
+        plan = run.tables.plan(places, "ideals")
+        atoms = run.atoms.places(plan)
+        self.news.put(lambda: run.take(atoms, "ideals", "search"))
