@@ -11,7 +11,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
-PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/python install --quiet --no-deps
+PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/python install --quiet --no-deps --no-compile
+
+# Modules are compiled when they are first imported, and kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install plan test test-torch lint format bench clean
 

@@ -47,7 +47,7 @@ def record(**changes):
     return base | changes
 
 
-@pytest.mark.untraced
+@pytest.mark.slow
 def test_run_resume_and_collect(script, tmp_path, capsys):
     overview = script("overview")
     bad = tmp_path / "bad.json"

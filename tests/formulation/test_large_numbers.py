@@ -57,7 +57,6 @@ def magnified(seed: int, objective: Objective) -> PlanningProblem:
     return replace(drawn, graph=graph, cluster=cluster)
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("name", "objective"),
     [

@@ -16,7 +16,6 @@ from .solving import formulation, optimise
 SEEDS, CHUNK = 80, 20
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("first", few(range(0, SEEDS, CHUNK), 1))
 def test_the_model_proves_the_optimum(first: int) -> None:
     for seed in range(first, first + CHUNK):

@@ -114,7 +114,6 @@ def test_the_plan_is_always_a_start(seed: int) -> None:
             assert amount <= 1e-6, f"{where} by {amount}"
 
 
-@pytest.mark.untraced
 def test_the_sample_has_something_to_find() -> None:
     better = sum(
         search(seed, frozenset(case(seed)[0].graph.topological_order))[1] < case(seed)[2]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
 from milp_plan.core import Objective, PlanningProblem
 from milp_plan.formulation.contract import FormulationContract, Instance
 from tests.formulation import offload_cases
 from tests.support.brute import brute_force
-
-pytestmark = pytest.mark.untraced
 
 
 class TestPipelineOffload(FormulationContract):

@@ -103,7 +103,6 @@ NEAR = [
 ]
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("objective", [Objective.MAKESPAN, Objective.SPAN])
 @pytest.mark.parametrize(("family", "micro_batches", "options"), CASES)
 def test_the_model_proves_the_optimum(

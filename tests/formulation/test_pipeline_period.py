@@ -15,8 +15,6 @@ from milp_plan.formulation.protocol import Guide
 from milp_plan.pipeline import Shop, fits, pipeline_problem, place, shop_of, uniform
 from tests.formulation.solving import formulation, optimise
 
-pytestmark = pytest.mark.untraced
-
 PERIOD: Any = formulation("pipeline_period")
 
 

@@ -15,8 +15,6 @@ from tests.support.words import least_value
 
 from .solving import optimise
 
-pytestmark = pytest.mark.untraced
-
 
 class TestPipelineSlots(FormulationContract):
     """The inherited contract, on tiny pipelines; enumeration of words is the oracle."""

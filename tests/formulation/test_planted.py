@@ -33,7 +33,6 @@ def test_the_plan_is_valid_and_the_memory_just_enough(objective: Objective | Non
     assert limited > 40
 
 
-@pytest.mark.untraced
 def test_most_can_be_improved() -> None:
     """A planted plan is a witness, not an optimum: planners have something to find."""
     better = 0

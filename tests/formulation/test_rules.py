@@ -228,7 +228,6 @@ def without(case: PlanningProblem, family: str, **switches: bool) -> int | None:
     return verify(case, plan).value
 
 
-@pytest.mark.untraced
 def test_symmetry_rows_cut_no_optimum() -> None:
     cases = [equal_memory(random_problem(seed, max_operators=4)) for seed in range(20)]
     alike = [case for case in cases if interchangeable_devices(case)]
@@ -239,7 +238,6 @@ def test_symmetry_rows_cut_no_optimum() -> None:
         assert without(case, "first_use", symmetry=False) == full.verdict.value, case.name
 
 
-@pytest.mark.untraced
 def test_workload_rows_cut_no_optimum() -> None:
     loaded = 0
     for seed in range(12):

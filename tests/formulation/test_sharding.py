@@ -85,7 +85,6 @@ def proves(problem: ShardingProblem, best: int | None, **switches) -> None:
     assert answer.bound * unit == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("first", few(range(0, 200, 20), 1))
 def test_the_model_alone_proves_the_optimum(first):
     feasible = 0
@@ -112,7 +111,6 @@ def apart(seed: int) -> ShardingProblem:
     )
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("draw", [lambda seed: layered(seed, 3, 2, 3), apart])
 def test_it_proves_the_optimum_of_what_reductions_leave(draw):
     models = parts = 0

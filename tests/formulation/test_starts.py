@@ -13,8 +13,6 @@ from tests.support.seeds import few
 from .hand import equal_memory, op, problem, value
 from .solving import formulation, optimise
 
-pytestmark = pytest.mark.untraced
-
 
 @pytest.mark.parametrize("first", few(range(0, 100, 20), 1))
 def test_random_plans_satisfy_the_model(first: int) -> None:

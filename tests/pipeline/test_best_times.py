@@ -12,8 +12,6 @@ from milp_plan.formulation.planted import planted_pipeline, planted_words
 from milp_plan.pipeline import best_times, shop_of, times, value_of
 from tests.support.words import word_value
 
-pytestmark = pytest.mark.untraced
-
 
 @pytest.mark.parametrize("objective", [Objective.MAKESPAN, Objective.SPAN])
 def test_no_schedule_of_the_words_is_better(objective: Objective) -> None:

@@ -204,7 +204,6 @@ def _free(
     return True
 
 
-@pytest.mark.untraced
 def test_canonical_plans_are_valid_and_no_worse() -> None:
     changed = dropped = 0
     for seed in range(300):

@@ -22,7 +22,7 @@ def planned(name):
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize("name", [COARSE, EXACT])
+@pytest.mark.parametrize("name", [COARSE, pytest.param(EXACT, marks=pytest.mark.slow)])
 def test_same_model_and_same_plan_within_one_process(monkeypatch, name):
     weaken(monkeypatch)
     (first, one), (second, two) = planned(name), planned(name)
@@ -40,9 +40,15 @@ def test_same_model_and_same_plan_within_one_process(monkeypatch, name):
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize("heuristics", ["one", pytest.param("all", marks=pytest.mark.slow)])
-def test_the_order_of_sets_does_not_leak_into_models_and_plans(tmp_path, heuristics):
-    names = (COARSE, EXACT) if heuristics == "one" else (COARSE,)
+@pytest.mark.parametrize(
+    ("heuristics", "names"),
+    [
+        ("one", [EXACT]),
+        pytest.param("one", [COARSE], marks=pytest.mark.slow),
+        pytest.param("all", [COARSE], marks=pytest.mark.slow),
+    ],
+)
+def test_the_order_of_sets_does_not_leak_into_models_and_plans(tmp_path, heuristics, names):
     files = [INSTANCES / f"{name}.json" for name in names]
     limits = [f"--{key.replace('_', '-')}={number}" for key, number in LIMITS.items()]
     told = []

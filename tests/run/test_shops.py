@@ -68,7 +68,7 @@ def test_half_of_dualpipes_bubble_is_proved(devices: int, batches: int, makespan
     assert outcome.stop is Stop.PROVED
 
 
-@pytest.mark.untraced
+@pytest.mark.slow  # the tour of the README proves this value, too
 def test_real_times_need_the_search() -> None:
     problem = case("dualpipe", 4, 8, 5, (10, 12, 7), 1)
     outcome = solve(problem, Settings(time_limit_s=60))

@@ -32,8 +32,6 @@ from .brute import brute_force, quietest_order, startable, workloads
 from .problems import problems, random_problem, random_problem_with_plan
 from .workload import Workload
 
-pytestmark = pytest.mark.untraced
-
 MODELS = tuple(CommunicationModel)
 
 

@@ -15,8 +15,6 @@ from milp_plan.planners.experts.bidirectional import dualpipe_pairs
 
 from .figures import Figures, Times
 
-pytestmark = pytest.mark.untraced
-
 CHUNKS = {"dualpipe": 1, "v": 2, "line": 1}
 
 

@@ -16,8 +16,6 @@ from milp_plan.planners.experts.building_blocks import PERIOD, repeated, v_half,
 
 from .figures import Figures, Times
 
-pytestmark = pytest.mark.untraced
-
 NAMES = ("zb_v", "v_half", "v_min")
 
 

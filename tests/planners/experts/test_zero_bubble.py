@@ -16,8 +16,6 @@ from milp_plan.planners.experts import EXPERTS, WORDS
 
 from .figures import Figures, Times, uniform_shop
 
-pytestmark = pytest.mark.untraced
-
 SETTINGS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("zero_bubble_rates.toml").read_text(encoding="utf-8")
 )["setting"]
