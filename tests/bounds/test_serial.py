@@ -12,6 +12,7 @@ from milp_plan.bounds.serial_conflicts import RESOLUTION, conflicts, cuts_of
 from milp_plan.bounds.serial_flow import FREE, cheapest
 from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.serial import read_serial
+from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 
 
@@ -31,7 +32,7 @@ def subset_loads(graph):
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 20))
 def test_never_above_the_optimum(seed):
     problem, _ = planted_serial(seed)
     best = brute_serial(problem)[0]
@@ -50,7 +51,7 @@ def test_each_bound_is_best_somewhere():
     assert names >= {"work", "cheapest set"}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_minimum_cuts_are_cheapest_sets(seed):
     graph = read_serial(planted_serial(seed, contiguous=False)[0])
     loads, cuts = subset_loads(graph), cuts_of(graph)
@@ -64,7 +65,7 @@ def test_minimum_cuts_are_cheapest_sets(seed):
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_conflicts_hold_for_every_set(seed):
     graph = read_serial(planted_serial(seed, contiguous=False)[0])
     loads = subset_loads(graph)
