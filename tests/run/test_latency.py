@@ -1,12 +1,9 @@
-import pytest
-
 from milp_plan.check import verify
 from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.run import Settings, solve
 from tests.support.serial_brute import brute_serial
 
 
-@pytest.mark.untraced
 def test_runs_prove_tiny_problems():
     proved = 0
     for seed in (0, 1, 3, 8):
