@@ -30,7 +30,9 @@ from .settings import Progress, ProgressHook, relative_gap
 PLANNER = "tree moves"
 _CHECK_S = 1.0
 _CHECK_SHARE = 0.02
-"""Time kept back for starting the process, for undoing, checking and writing."""
+_CHECK_LIKE_READING = 0.15
+"""Time kept back for undoing, checking and writing: seconds, a part of the limit, and a part of the
+time that reading and reducing took, as large problems take longer at the end, too."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,9 @@ class ShardingRun:
             return self._answer(None, None, Stop.INTERRUPTED)
         if reduction.infeasible_because is not None:
             return self._answer(reduction, None, Stop.INFEASIBLE)
-        left = max(0.05, limit - self.elapsed_s - _CHECK_S - _CHECK_SHARE * limit)
+        spent = self.elapsed_s
+        end = limit - _CHECK_S - _CHECK_SHARE * limit - _CHECK_LIKE_READING * spent
+        left = max(0.05, end - spent)
         board, stop = self._timed("search", lambda: self.search(reduction, left))
         return self._answer(reduction, board, stop)
 
