@@ -33,7 +33,6 @@ SEARCH_SHARE, SEARCH_S = 0.15, 20.0
 MARGIN = 1e-7
 """Part of the range of costs by which a solver's bound is lowered: it was found in floats."""
 
-
 TOLERANCE = 1e-5
 """Part of a capacity that a model may not notice: its leeway and a solver's tolerance."""
 

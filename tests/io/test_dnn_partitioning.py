@@ -1,12 +1,11 @@
 import json
-import os
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 from milp_plan import io
 from milp_plan.core import InputError
+from tests.support.public import PUBLIC
 
 from .samples import store
 
@@ -126,11 +125,6 @@ def test_numbers_out_of_range(tmp_path):
         io.read(path)
 
 
-FOLDER = Path(
-    os.environ.get(
-        "MILP_PLAN_BENCHMARKS", Path(__file__).parents[2].parent / "shared" / "benchmarks"
-    )
-)
 # file -> accelerators, nodes, edges, accelerator work in ms, counted independently of the reader
 COUNTED = {
     "throughput-inputs/LayerGraphs/bert24_inference": (6, 32, 55, 92.4),
@@ -162,7 +156,7 @@ COUNTED = {
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_benchmark_file(name):
-    path = FOLDER / "dnn-partitioning" / f"{name}.json"
+    path = PUBLIC / "dnn-partitioning" / f"{name}.json"
     if not path.exists():
         pytest.skip(f"no file {name} in $MILP_PLAN_BENCHMARKS/dnn-partitioning")
     problem = io.read(path)

@@ -1,19 +1,18 @@
 """Splits of the placement benchmark, and the published program's values of the public ones."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import InputError, Objective
+from tests.support.public import PUBLIC
 
 from .samples import store
 from .test_dnn_partitioning import sample
 
-FOLDER = Path(os.environ.get("MILP_PLAN_BENCHMARKS", "../shared/benchmarks")) / "dnn-partitioning"
+FOLDER = PUBLIC / "dnn-partitioning"
 SPLIT = {"cpus": [{"load": 1.5, "nodes": [3]}], "fpgas": [{"nodes": [1, 4]}, {"nodes": [2]}]}
 
 

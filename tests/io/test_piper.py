@@ -1,16 +1,15 @@
-import os
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from milp_plan import io
 from milp_plan.core import InputError
 from milp_plan.hybrid import Choice, HybridPlan, Limits, Stage
+from tests.support.public import PUBLIC
 
 from .samples import store
 
-HOME = Path(os.environ.get("MILP_PLAN_BENCHMARKS", "/nowhere")) / "piper"
+HOME = PUBLIC / "piper"
 
 
 def way(name="vanilla", fw=(), bw=(), **fields):

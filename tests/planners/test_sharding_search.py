@@ -21,15 +21,16 @@ from tests.support.sharding import layered, optimum, random_problem
 pytestmark = pytest.mark.untraced
 
 SEEDS = range(1000, 1025)
+PLANNABLE = [seed for seed in SEEDS if optimum(random_problem(seed)) is not None]
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 8))
+@pytest.mark.parametrize("seed", few(PLANNABLE, 8))
 def test_bounds_hold_whatever_prices_and_messages_are(seed: int) -> None:
     problem = random_problem(seed)
     best = optimum(problem)
     reduction = reduce_sharding(problem)
-    if best is None or reduction.infeasible_because is not None:
-        pytest.skip("drawn without a plan: nothing bounds it")
+    assert best is not None
+    assert reduction.infeasible_because is None
     rng = np.random.default_rng(seed)
     dual = Dual(reduction.labelling)
     for _ in range(5):

@@ -1,8 +1,6 @@
-import os
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +14,10 @@ from milp_plan.planners.hybrid.knapsack import FOUND, NONE, Menu, choose
 from milp_plan.planners.hybrid.lattice import all_down_sets, prefixes
 from milp_plan.planners.hybrid.tables import is_exact
 from tests.support.hybrid import best_value, chain, random_problem
+from tests.support.public import PUBLIC as PUBLIC_FILES
 
 GIB = 2**30
-HOME = Path(os.environ.get("MILP_PLAN_BENCHMARKS", "/nowhere")) / "piper"
+HOME = PUBLIC_FILES / "piper"
 PUBLIC = pytest.mark.skipif(not HOME.is_dir(), reason="MILP_PLAN_BENCHMARKS names no piper files")
 
 

@@ -1,7 +1,5 @@
 import logging
-import os
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -18,12 +16,10 @@ from milp_plan.planners.serial.scotch import graph_text, read_map
 from milp_plan.serial.ideals import all_ideals
 from milp_plan.serial.value import bottleneck
 from tests.serial.orders import graph_of, planted_graph
+from tests.support.public import PUBLIC
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 
-FOLDER = Path(
-    os.environ.get("MILP_PLAN_BENCHMARKS", Path(__file__).parents[4] / "shared" / "benchmarks")
-)
 # Optima of the published dynamic programme (Tarnawski et al., NeurIPS 2020) run on the published
 # files; those of Inception-v3, which it does not finish, are by another bounded programme.
 OPTIMA = {
@@ -206,7 +202,7 @@ def test_scotch_program(tmp_path, monkeypatch, caplog):
     ],
 )
 def test_published_graphs(name):
-    path = FOLDER / "dnn-partitioning" / "throughput-inputs" / f"{name}.json"
+    path = PUBLIC / "dnn-partitioning" / "throughput-inputs" / f"{name}.json"
     if not path.exists():
         pytest.skip(f"no file {name} in $MILP_PLAN_BENCHMARKS/dnn-partitioning")
     problem = io.read(path, Goal(Objective.BOTTLENECK, contiguous=True))
