@@ -33,11 +33,15 @@ LINE_SHARE = 0.03
 SEARCH_SHARE = 0.6
 """Part of the time limit for the ideals, where nothing runs beside them."""
 
-ANNEALING_SHARE = 0.14
+ANNEALING_SHARE = 0.1
 """Part of the time limit for one annealing."""
 
 ONE_CALL_SHARE = 0.2
 """Part of the time of a search for plans with fewer calls than there may be."""
+
+RELAXED_SHARE = 0.6
+"""Part of the time for the ideals of several calls, where they are a relaxation only; then
+annealing takes over."""
 
 MODEL_SHARE = 0.3
 """Part of the time limit for the exact model of small problems."""
@@ -45,7 +49,7 @@ MODEL_SHARE = 0.3
 MOST_MODEL_OPERATORS = 60
 """Operators up to which the exact model is tried as a whole."""
 
-HOT = (0.03, 0.05, 0.015)
+HOT = (0.006, 0.01, 0.006, 0.03)
 """Temperatures that annealings begin with, in turn."""
 
 TURN_S = 1.0
@@ -74,6 +78,7 @@ class LatencyRun:
         self.exact_arrays = arrays(self.tables)
         self.best: Ints | None = None
         self.value = np.inf
+        self.lines = 0
         self.line = Line(self.atoms, self.arrays)
 
     def stages(self) -> None:
@@ -95,7 +100,7 @@ class LatencyRun:
             if host.settings.threads > 1:
                 search.begin(1.0)
             else:
-                search.begin(SEARCH_SHARE)
+                search.begin(SEARCH_SHARE, anneal=False)
                 search.wait()
             self.anneal(search)
         finally:
@@ -139,57 +144,70 @@ class LatencyRun:
         """Cut random lines."""
         host = self.host
         end = time.monotonic() + LINE_SHARE * host.settings.time_limit_s
-        number = 0
         with host.clock.phase("search"):
             while time.monotonic() < end and host.clock.left_s > 0:
-                number += 1
-                places = self.random_line(number)
+                places = self.random_line()
                 if places is not None:
                     self.take(places, "cuts of a line", "search")
 
-    def random_line(self, number: int) -> Ints | None:
-        """Places of a random line's best cut; ``None`` where it cannot be cut to fit."""
-        places, value = self.line.cut(self.line.order(1000 * self.host.settings.seed + number))
+    def random_line(self) -> Ints | None:
+        """Places of the next random line's best cut; ``None`` where it cannot be cut to fit."""
+        self.lines += 1
+        order = self.line.order(1_000_000 * self.host.settings.seed + self.lines)
+        places, value = self.line.cut(order)
         return places if np.isfinite(value) else None
 
     def anneal(self, search: _Search) -> None:
-        """Anneal from the best plan, again and again, and hear what the search has found."""
+        """Anneal again and again, and hear what the search has found."""
         host, number = self.host, 0
         reserve = MODEL_SHARE if len(self.atoms) <= MOST_MODEL_OPERATORS else 0.0
         reserve *= host.settings.time_limit_s
-        while not host.proved and host.clock.left_s > reserve:
-            if self.best is None:
-                search.wait()
-                start = np.full(len(self.atoms), HOST, dtype=np.int64)
-                if self.best is None and not np.isfinite(self.arrays.latency(start)):
-                    return
-            start = self.best if self.best is not None else start
-            # Every other one begins elsewhere: a good plan can be hard to leave.
-            other = self.random_line(number) if number % 2 else None
-            self._anneal_once((start if other is None else other).copy(), number, search)
-            number += 1
-
-    def _anneal_once(self, start: Ints, number: int, search: _Search) -> None:
-        host = self.host
-        begun = host.clock.elapsed_s
-        budget = min(ANNEALING_SHARE * host.settings.time_limit_s, host.clock.left_s)
-        seed = host.settings.seed * 1009 + number
-        run = Annealing(self.arrays, start, seed, hot=HOT[number % len(HOT)])
-        run.value = self.value
-        told = begun
+        told = host.clock.elapsed_s
 
         def left() -> float:
             nonlocal told
             if host.clock.elapsed_s - told > TURN_S:
                 told = host.clock.elapsed_s
                 search.hear()
-                run.value = min(run.value, self.value)
-            if host.proved:
-                return 0.0
-            return 1.0 - (host.clock.elapsed_s - begun) / max(budget, 1e-3)
+            return 0.0 if host.proved else host.clock.left_s
 
-        with host.clock.phase("search"):
-            run.run(ROUNDS, left, lambda places: self.take(places, "annealing", "search"))
+        while left() > reserve:
+            if self.best is None:
+                search.wait()
+            with host.clock.phase("search"):
+                if not self.anneal_once(number, left, self._take_annealed):
+                    return
+            number += 2  # odd numbers belong to the search
+
+    def _take_annealed(self, places: Ints) -> None:
+        self.take(places, "annealing", "search")
+
+    def anneal_once(
+        self, number: int, left: Callable[[], float], take: Callable[[Ints], None]
+    ) -> bool:
+        """Anneal for a share of the time; False if there is nothing to begin with.
+
+        Two of three begin elsewhere than at the best plan, which can be hard to leave.
+        """
+        turn = number // 2
+        start = self.best if turn % 3 == 0 else self.random_line()
+        if start is None:
+            start = self.best
+        if start is None:
+            start = np.full(len(self.atoms), HOST, dtype=np.int64)
+        if not np.isfinite(self.arrays.latency(start)):
+            return False
+        begun = time.monotonic()
+        budget = max(1e-3, min(ANNEALING_SHARE * self.host.settings.time_limit_s, left()))
+        seed = self.host.settings.seed * 1009 + number
+        run = Annealing(self.arrays, start.copy(), seed, hot=HOT[turn % len(HOT)])
+
+        def share() -> float:
+            run.value = min(run.value, self.value)
+            return 0.0 if left() <= 0 else 1.0 - (time.monotonic() - begun) / budget
+
+        run.run(ROUNDS, share, take)
+        return True
 
     # -- the exact model ---------------------------------------------------------------------
 
@@ -212,7 +230,10 @@ class LatencyRun:
 
 
 class _Search:
-    """Searches through the ideals in a thread of its own; the loops run side by side."""
+    """Searches through the ideals in a thread of its own; the loops run side by side.
+
+    Where they can prove nothing and time is left, it anneals as the main thread does.
+    """
 
     def __init__(self, run: LatencyRun) -> None:
         self.run = run
@@ -220,10 +241,10 @@ class _Search:
         self.news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.thread: Thread | None = None
 
-    def begin(self, share: float) -> None:
-        """Start, for a share of the time that is left."""
+    def begin(self, share: float, *, anneal: bool = True) -> None:
+        """Start, for a share of the time that is left; anneal in what the ideals leave of it."""
         end = time.monotonic() + share * self.run.host.clock.left_s
-        self.thread = Thread(target=self._work, args=(end,), daemon=True)
+        self.thread = Thread(target=self._work, args=(end, anneal), daemon=True)
         self.thread.start()
 
     def wait(self) -> None:
@@ -239,24 +260,31 @@ class _Search:
         while not self.news.empty():
             self.news.get()()
 
-    def _work(self, end: float) -> None:
-        run = self.run
-        if run.tables.calls > 1:
-            begun = time.monotonic()
+    def _work(self, end: float, anneal: bool) -> None:
+        begun = time.monotonic()
+        if self.run.tables.calls == 1:
+            self._use_ideals(end)
+        else:
             self._use_one_call(begun + ONE_CALL_SHARE * (end - begun))
+            self._use_ideals(begun + (RELAXED_SHARE if anneal else 1.0) * (end - begun))
+        number, left = 1, self._until(end)
+        while anneal and left() > 0 and self.run.anneal_once(number, left, self._take_atoms):
+            number += 2
+
+    def _use_ideals(self, end: float) -> None:
+        run = self.run
         found = ways(run.tables)
         if found is None:
             text = "too many ideals for a search through them"
             self.news.put(lambda: run.host.say("ideals", text))
             return
-        left = self._until(end)
 
         def tell(value: float, ideals: int) -> None:
             detail = f"fastest ways through {ideals} ideals"
             bound: Bound = proved("ideals", value, run.tables, detail)
             self.news.put(lambda: run.host.raise_bound(bound))
 
-        found.run(lambda: run.value, left, self._take, tell)
+        found.run(lambda: run.value, self._until(end), self._take, tell)
 
     def _use_one_call(self, end: float) -> None:
         """Look for plans with one call per device: exact ones are found sooner than for more."""
@@ -281,3 +309,7 @@ class _Search:
         plan = run.tables.plan(places, "ideals")
         atoms = run.atoms.places(plan)
         self.news.put(lambda: run.take(atoms, "ideals", "search"))
+
+    def _take_atoms(self, places: Ints) -> None:
+        atoms = places.copy()
+        self.news.put(lambda: self.run.take(atoms, "annealing", "search"))

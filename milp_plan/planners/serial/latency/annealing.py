@@ -262,18 +262,21 @@ def anneal(times, tables, where, best, value, heat, penalty, seed, steps, room):
                         old[changes] = where[j]
                         where[j] = to
                         changes += 1
-        result = sweep(times, where, length, start, numbers, ends)
         over = 0.0
         for d in range(devices):
             over += max(0, held[d] - memory) / memory
         over += max(0, held[devices] - host_memory) / host_memory
-        total = 0.0
+        extra = penalty * (0.1 + over) if over > 0 else 0.0
+        # The highest score that is accepted is drawn first: most moves are refused early.
+        limit = np.inf if step < 0 else now - heat * np.log(1.0 - np.random.random()) - extra
+        result, total = np.inf, 0.0
+        if limit > 0.0:
+            result = sweep(times, where, length, start, numbers, ends, limit)
         if result < np.inf:
             for p in range(places):
                 total += length[p]
-        score = result + SMOOTHING * total + (penalty * (0.1 + over) if over > 0 else 0.0)
-        if step < 0 or score <= now or np.random.random() < np.exp((now - score) / heat):
-            now = score
+        if step < 0 or result + SMOOTHING * total <= limit:
+            now = result + SMOOTHING * total + extra
             if over == 0.0 and result < value:
                 value = result
                 best[:] = where

@@ -64,7 +64,8 @@ class Arrays:
 
     def latency(self, places: Ints) -> float:
         """Latency in the unit of the source; infinite when calls wait in a circle."""
-        return float(sweep(self.times, places, *scratch(self.calls * self.devices, len(places))))
+        room = scratch(self.calls * self.devices, len(places))
+        return float(sweep(self.times, places, *room, np.inf))
 
 
 def arrays(tables: OperatorTables) -> Arrays:
@@ -110,10 +111,11 @@ def scratch(places: int, operators: int) -> tuple[Floats, Floats, Ints, NDArray[
 
 
 @compiled
-def sweep(times, where, length, start, room, ends):
+def sweep(times, where, length, start, room, ends, limit):
     """Latency of operators at places; fills loads (``length``) and ``ends``.
 
-    Tasks are calls, then operators on a host. Infinite when calls wait in a circle.
+    Tasks are calls, then operators on a host. Infinite when calls wait in a circle, or when it is
+    above ``limit``.
     """
     calls, places, work, host_work, value_ptr, values, cost, reader_ptr, reader = times
     count = where.shape[0]
@@ -167,6 +169,8 @@ def sweep(times, where, length, start, room, ends):
         task = queue[front]
         front += 1
         end = start[task] + length[task]
+        if end > limit:
+            return np.inf
         i = head[task] if task < places else task - places
         if task < places and (task + 1) % calls:
             start[task + 1] = max(start[task + 1], end)

@@ -247,7 +247,7 @@ class _Wide:
         table = arrays(atoms)
         room = scratch(most, len(found))
         times = (1, most, *table.times[2:])
-        sweep(times, found, *room)
+        sweep(times, found, *room, np.inf)
         self.start = {c: float(room[1][c]) for c in self.calls}
         self.end = {c: float(room[1][c] + room[0][c]) for c in self.calls}
         self.size = dict.fromkeys(self.calls, 0)
