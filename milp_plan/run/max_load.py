@@ -1,8 +1,8 @@
 """Planning a bottleneck problem under the serial law whose parts need not be contiguous.
 
 Bounds by cuts, orders cut at the best places, annealing in as many threads as the run may use, the
-exact model asked for anything better, then models of a few devices and annealing in turns until
-the bound is met or the time is up. Every plan goes through the checker.
+exact model asked for anything better, then annealing again until the bound is met or the time is
+up. Every plan goes through the checker.
 """
 
 from __future__ import annotations
