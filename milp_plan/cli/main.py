@@ -18,6 +18,7 @@ from . import (
     hybrid,
     info,
     listing,
+    loops,
     make,
     new,
     pipeline,
@@ -84,6 +85,7 @@ for command in (
     table.table,
     bench.bench,
     data.data,
+    loops.compile_,
     versions.show_versions,
 ):
     main.add_command(command)

@@ -26,6 +26,7 @@ from .cases import REPOSITORY, call, instance_file
 VERBS = (
     "bound",
     "check",
+    "compile",
     "convert",
     "explain",
     "export",

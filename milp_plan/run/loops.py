@@ -1,0 +1,223 @@
+"""All compiled loops, run once on small problems: they are kept on disk for later runs.
+
+A loop is compiled when it is first called, which takes seconds that count against the time limit
+of that run. :func:`compile_loops` spends them in advance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise, repeat
+from random import Random
+
+from milp_plan.bounds.bound import Deadline
+from milp_plan.core import (
+    FULL,
+    TICKS_PER_SECOND,
+    Channel,
+    Cluster,
+    ComputationGraph,
+    Contiguity,
+    Device,
+    DeviceClass,
+    MemoryLaw,
+    Objective,
+    Operator,
+    Option,
+    PlanningProblem,
+    SerialLaw,
+    Value,
+)
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
+from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
+from milp_plan.serial import SerialGraph, operator_tables, read_serial
+
+PAYERS, OPERATORS, MEMORY = 2, 14, 12
+SEARCH_S = 1.0
+"""Seconds of searches that only the clock ends; compiling comes on top."""
+
+
+# -- small problems ------------------------------------------------------------------------------
+
+
+def _serial(law: SerialLaw) -> SerialGraph:
+    """Operators in two entangled branches, on two accelerators and a host."""
+    rng = Random(1)
+    names = [f"o{i}" for i in range(OPERATORS)]
+    operators = tuple(
+        Operator(name, (Option("run", {"payer": rng.randint(5, 9), "host": rng.randint(30, 90)}),))
+        for name in names
+    )
+    values = [Value(f"{name}:held", None, (name,), {FULL: 1}) for name in names]
+    values += [
+        Value(f"{name}:out", name, tuple(names[i + 1 : i + 4 : 2]), {FULL: 0}, {FULL: 1 + i % 5})
+        for i, name in enumerate(names[:-1])
+    ]
+    devices = [Device(f"payer{i}", "payer", MEMORY) for i in range(PAYERS)]
+    devices.append(Device("host", "host", None))
+    channels = tuple(
+        Channel(a.name, b.name, 0, TICKS_PER_SECOND) for a in devices for b in devices if a is not b
+    )
+    classes = DeviceClass("payer", None), DeviceClass("host", None)
+    problem = PlanningProblem(
+        "loops",
+        ComputationGraph(operators, tuple(values)),
+        Cluster(classes, tuple(devices), channels),
+        Objective.BOTTLENECK if law.calls is None else Objective.LATENCY,
+        MemoryLaw.STATIC,
+        serial=law,
+    )
+    graph = read_serial(problem)
+    assert isinstance(graph, SerialGraph), graph
+    return graph
+
+
+def _shards(operators: int, seed: int) -> ShardingProblem:
+    """A random sharding problem with memory; one operator must do as another does."""
+    rng = Random(seed)
+    counts = [3, 3, *(rng.randint(2, 5) for _ in range(operators - 2))]
+    edges: dict[tuple[int, int], list[list[int | None]]] = {
+        (0, 1): [[0 if s == t else None for t in range(3)] for s in range(3)]
+    }
+    for a in range(1, operators):
+        for b in rng.sample(range(a + 1, operators), min(3, operators - a - 1)):
+            edges[a, b] = [[rng.randint(0, 99) for _ in range(counts[b])] for _ in range(counts[a])]
+    usages = [[(i % 4 > 0) * rng.randint(1, 9) for _ in range(n)] for i, n in enumerate(counts)]
+    return sharding_problem(
+        "loops",
+        [[rng.randint(0, 99) for _ in range(count)] for count in counts],
+        usages=usages,
+        intervals=[(i // 2, i // 2 + 4) for i in range(operators)],
+        edges=edges,
+        limit=45,
+    )
+
+
+def _layers() -> HybridProblem:
+    """Layers in a row, each plain or recomputed, at two tensor degrees."""
+    names = [f"layer{i}" for i in range(6)]
+    layers = tuple(
+        Layer(
+            name,
+            {
+                degree: tuple(
+                    Configuration(
+                        f"c{again}",
+                        Fraction((3 + i) * (1 + again), degree),
+                        Fraction(1),
+                        Fraction(4 - 3 * again, degree),
+                        Fraction(1),
+                        bool(again),
+                    )
+                    for again in (0, 1)
+                )
+                for degree in (1, 2)
+            },
+        )
+        for i, name in enumerate(names)
+    )
+    flows = tuple(Flow(a, b, Fraction(1)) for a, b in pairwise(names))
+    return HybridProblem("loops", layers, flows, Limits(6, Fraction(14), Fraction(9), 4))
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+def _largest_load() -> None:
+    from milp_plan.bounds.serial_catalogue import serial_bounds
+    from milp_plan.bounds.serial_conflicts import conflicts
+    from milp_plan.bounds.serial_load import class_bound
+    from milp_plan.planners.serial.annealing import SerialAnnealing
+    from milp_plan.planners.serial.baselines import local_search
+
+    graph = _serial(SerialLaw(("payer",)))
+    search = SerialAnnealing(graph)
+    search.cut_orders()
+    search.step()
+    assert search.best is not None
+    value = max(graph.loads(search.best.tolist()))
+    serial_bounds(graph, Deadline(None), value // 2)
+    conflicts(graph, class_bound(graph, Deadline(None)).value)
+    local_search(graph, 0)
+
+
+def _contiguous() -> None:
+    from milp_plan.planners.serial.baselines import CONTIGUOUS
+    from milp_plan.planners.serial.contiguous import ContiguousSearch
+
+    graph = _serial(SerialLaw(("payer",), Contiguity.CHAIN))
+    for planner in CONTIGUOUS.values():
+        planner(graph, 0)
+    search = ContiguousSearch(graph)
+    search.linear()
+    search.wide(1)
+    search.exact()
+
+
+def _latency() -> None:
+    from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
+    from milp_plan.serial.atoms import merge_idle
+
+    for calls in (1, 2):
+        tables = operator_tables(_serial(SerialLaw(("payer",), calls=calls)))
+        atoms = merge_idle(tables)
+        table = arrays(atoms)
+        line = Line(atoms, table)
+        places, _ = line.cut(line.order(1))
+        Annealing(table, places, seed=0).run(1, lambda: 1.0, lambda _: None)
+        found = ways(tables)
+        assert found is not None
+        for looks in (1_000_000, *range(1, 9)):  # to the end, and out of time
+            time_left = repeat(1.0, looks)
+            found.run(
+                lambda: math.inf,
+                lambda left=time_left: next(left, 0.0),
+                lambda _: None,
+                lambda *_: None,
+            )
+
+
+def _sharding() -> None:
+    from milp_plan.coarsen.sharding import reduce_sharding
+    from milp_plan.planners.sharding.anytime import search
+
+    for operators in (30, 8, 4):
+        for seed in range(3):
+            left = reduce_sharding(_shards(operators, seed), math.inf)
+            if left.infeasible_because is None and len(left.labelling):
+                board = search(left.labelling, SEARCH_S, gap=0.0, workers=1)
+                labels = board.best()
+                assert labels is not None
+                left.lift(labels)
+
+
+def _hybrid() -> None:
+    from milp_plan.planners.hybrid import plan_exactly, plan_uniformly
+
+    plan_exactly(_layers(), SEARCH_S)
+    plan_uniformly(_layers())
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "largest load": _largest_load,
+    "contiguous parts": _contiguous,
+    "latency": _latency,
+    "sharding": _sharding,
+    "hybrid parallelism": _hybrid,
+}
+"""What has loops, by name."""
+
+
+def compile_loops(on_part: Callable[[str], None] = lambda _: None) -> None:
+    """Run every compiled loop once, and so have it compiled and kept on disk.
+
+    Parameters
+    ----------
+    on_part
+        Called with the name of each part before it begins.
+    """
+    for name, part in PARTS.items():
+        on_part(name)
+        part()
