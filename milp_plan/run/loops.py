@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise, repeat
 from random import Random
 
@@ -170,13 +171,8 @@ def _latency() -> None:
         found = ways(tables)
         assert found is not None
         for looks in (1_000_000, *range(1, 9)):  # to the end, and out of time
-            time_left = repeat(1.0, looks)
-            found.run(
-                lambda: math.inf,
-                lambda left=time_left: next(left, 0.0),
-                lambda _: None,
-                lambda *_: None,
-            )
+            time_left = partial(next, repeat(1.0, looks), 0.0)
+            found.run(lambda: math.inf, time_left, lambda _: None, lambda *_: None)
 
 
 def _sharding() -> None:
