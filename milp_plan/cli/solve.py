@@ -56,8 +56,8 @@ class Request:
     default="auto",
     show_default=True,
     help="Name, or path to a .py file; `milp-plan list formulations` says what there is. 'auto': "
-    "pipeline_order for pipelines of identical micro-batches on given devices, else "
-    "operator_schedule.",
+    "contiguous_load, max_load or latency where transfers are work of the devices, pipeline_order "
+    "for pipelines of identical micro-batches on given devices, else operator_schedule.",
 )
 @click.option(
     "--option",
