@@ -207,3 +207,29 @@ def _tight(problem: PlanningProblem, plan: Plan) -> PlanningProblem:
     most = max(figures.get(f"peak_memory {name}", 0) for name in payers)
     memory: dict[str, int | None] = dict.fromkeys(payers, most)
     return replace(problem, cluster=problem.cluster.with_memory(memory))
+
+
+def ladder(law: SerialLaw, steps: int = 14) -> PlanningProblem:
+    """Return a problem too large to enumerate: operators that read from the last two.
+
+    Two payers hold a third of the operators each, the host holds all.
+    """
+    names = [f"o{i}" for i in range(steps)]
+    ticks = [{PAYER: 3 + i * 7 % 5, HOST: 30 + i * 11 % 20} for i in range(steps)]
+    operators = tuple(
+        Operator(name, (Option("run", taken),)) for name, taken in zip(names, ticks, strict=True)
+    )
+    values = [Value(f"{name}:held", None, (name,), {FULL: 1}) for name in names]
+    values += [
+        Value(f"{name}:out", name, tuple(names[i + 1 : i + 3]), {FULL: 0}, {FULL: 1 + i * 3 % 7})
+        for i, name in enumerate(names[:-1])
+    ]
+    cluster = _cluster(2, 1)
+    return PlanningProblem(
+        "ladder",
+        ComputationGraph(operators, tuple(values)),
+        cluster.with_memory({d.name: steps // 3 for d in cluster.devices if d.name != f"{HOST}0"}),
+        Objective.BOTTLENECK if law.calls is None else Objective.LATENCY,
+        MemoryLaw.STATIC,
+        serial=law,
+    )

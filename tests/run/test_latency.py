@@ -1,6 +1,9 @@
+import pytest
+
 from milp_plan.check import verify
-from milp_plan.formulation.planted_serial import planted_serial
-from milp_plan.run import Settings, solve
+from milp_plan.core import SerialLaw
+from milp_plan.formulation.planted_serial import PAYER, ladder, planted_serial
+from milp_plan.run import Settings, latency, solve
 from tests.support.serial_brute import brute_serial
 
 
@@ -22,3 +25,27 @@ def test_runs_prove_tiny_problems():
         for value in outcome.baselines.values():
             assert value is None or value >= best[0]
     assert proved >= 3
+
+
+def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.MonkeyPatch):
+    one_call = solve(
+        ladder(SerialLaw((PAYER,), calls=1)), Settings(time_limit_s=20.0, threads=2, gap=1e-6)
+    )
+    assert one_call.proved
+    assert one_call.value is not None
+    begun: set[int] = set()
+    anneal_once = latency.LatencyRun.anneal_once
+
+    def watched(run, number, left, take):
+        begun.add(number % 2)
+        return anneal_once(run, number, left, take)
+
+    monkeypatch.setattr(latency, "ways", lambda _: None)
+    monkeypatch.setattr(latency.LatencyRun, "anneal_once", watched)
+    outcome = solve(ladder(SerialLaw((PAYER,), calls=2)), Settings(time_limit_s=4.0, threads=2))
+    assert begun == {0, 1}
+    assert outcome.value is not None
+    assert outcome.value <= one_call.value
+    assert outcome.plan is not None
+    assert verify(outcome.problem, outcome.plan).ok
+    assert not outcome.disputed

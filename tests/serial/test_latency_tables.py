@@ -8,6 +8,7 @@ from milp_plan.check import verify
 from milp_plan.core import Operator, PlanningProblem
 from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.planners.serial.latency import arrays
+from milp_plan.planners.serial.latency.timing import scratch, sweep
 from milp_plan.serial import HOST, OperatorTables, SerialGraph, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.lattice import Passages, lattice
@@ -67,6 +68,22 @@ def test_times_are_those_of_the_checker(calls: int) -> None:
                 assert tables.latency(tables.places(tables.plan(places))) == exact
     assert valid > 50
     assert circles > 20
+
+
+@pytest.mark.untraced
+def test_a_sweep_ends_above_its_limit() -> None:
+    rng, cut = Random(2), 0
+    for seed in range(30):
+        tables = tables_of(planted_serial(seed, calls=1 + seed % 2)[0])
+        compiled = arrays(tables)
+        places = np.array(random_places(tables, rng), dtype=np.int64)
+        value = compiled.latency(places)
+        room = scratch(tables.num_places, len(places))
+        assert sweep(compiled.times, places, *room, value) == value
+        if 0.0 < value < np.inf:
+            cut += 1
+            assert sweep(compiled.times, places, *room, 0.999 * value) == np.inf
+    assert cut > 10
 
 
 @pytest.mark.parametrize("calls", [1, 2])
