@@ -68,8 +68,8 @@ class MaxLoadRun:
         host = self.host
         if host.proved and not self.repeatable and host.gap:
             end = time.monotonic() + min(SETTLE_S, host.clock.left_s)
-            while self.idle <= PATIENCE and time.monotonic() < end:
-                self.turn(min(end, time.monotonic() + TURN_S / 4))
+            while self.idle <= PATIENCE and all(s.worth_while(end) for s in self.searches):
+                self.turn(TURN_S / 4, end)
 
     def search_and_prove(self) -> None:
         """Every stage but the last look for what a proof to a gap leaves."""
@@ -139,15 +139,16 @@ class MaxLoadRun:
         end = time.monotonic() + min(limit_s, host.clock.left_s)
         turn_s = 0.1
         self.share()
-        while not host.proved and end - time.monotonic() > 0.05:
+        while not host.proved and all(search.worth_while(end) for search in self.searches):
             if self.idle > patience:
                 return
-            self.turn(min(end, time.monotonic() + turn_s))
+            self.turn(turn_s, end)
             turn_s = min(TURN_S, 2.0 * turn_s)
 
-    def turn(self, until: float) -> None:
-        """Let all threads cool for a while, and compare what they have."""
-        with self.host.clock.phase("anneal"), _Beside(self.searches, until):
+    def turn(self, seconds: float, end: float) -> None:
+        """Let all threads cool for a while, until the end at most, and compare what they have."""
+        until = min(end, time.monotonic() + seconds)
+        with self.host.clock.phase("anneal"), _Beside(self.searches, until, end):
             pass
         self.collect()
 
@@ -189,7 +190,7 @@ class MaxLoadRun:
             guide = Guide(cutoff, host.bound.value if host.bound else None)
             beside = self.searches[1:] if self.idle <= PATIENCE else []
             limits = dataclasses.replace(limits, threads=max(1, settings.threads - len(beside)))
-            with _Beside(beside, end):
+            with _Beside(beside, end, end):
                 answer = host.solver.run(host.problem, guide, limits, host.clock)
                 for search in beside:
                     search.stopped = True
@@ -202,9 +203,9 @@ class MaxLoadRun:
 class _Beside:
     """Searches that run in threads while something else happens; left when they are done."""
 
-    def __init__(self, searches: Sequence[SerialAnnealing], until: float) -> None:
+    def __init__(self, searches: Sequence[SerialAnnealing], until: float, end: float) -> None:
         self.searches = searches
-        self.threads = [Thread(target=s.run, args=(until,), daemon=True) for s in searches]
+        self.threads = [Thread(target=s.run, args=(until, end), daemon=True) for s in searches]
 
     def __enter__(self) -> None:
         for search in self.searches:

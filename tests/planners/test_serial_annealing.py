@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,14 @@ def test_separate_passes_are_two_tables():
     assert graph.law.passes is Passes.SEPARATE
     work = SerialAnnealing(graph).tables.work
     assert work[1, 0].sum() * graph.scale == pytest.approx(sum(graph.backward_work))
+
+
+def test_rounds_are_cut_to_the_time_left():
+    search = SerialAnnealing(graph_of(1))
+    assert search.step(7) == 7
+    search.pace_s = 1.0
+    search.run(until=time.monotonic() + 10.0, end=time.monotonic() + 10.0)
+    assert search.rounds == 1  # fifty thousand steps of a second each would not be done
+    search.pace_s = 1e-6
+    search.run(until=time.monotonic(), end=time.monotonic() + 10.0)
+    assert search.rounds == 2

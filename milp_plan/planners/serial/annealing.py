@@ -23,6 +23,9 @@ from .moves import Heat, Ints, State, Tables, anneal, best_cuts, fill
 FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
 """Steps of the first and the longest cooling."""
 
+FEWEST_STEPS = 50_000
+"""Steps of a cooling for which the time left is still worth while."""
+
 ORDERS = 24
 """Orders that are cut before the annealing begins."""
 
@@ -106,6 +109,8 @@ class SerialAnnealing:
         Its largest load, in floating-point units of ``SerialGraph.scale``.
     rounds, lucky
         Rounds so far, and how many of them it took to find the best.
+    pace_s
+        Seconds a step took in the last round of :meth:`run`; 0 before.
     """
 
     def __init__(self, graph: SerialGraph, seed: int = 0) -> None:
@@ -128,6 +133,7 @@ class SerialAnnealing:
         self.mean = float(costs.mean()) if len(costs) else 0.01 * self.level
         self.steps, self.stopped = min(FIRST_STEPS, 300 * len(graph)), False
         self.rounds = self.lucky = 0
+        self.pace_s = 0.0
 
     # -- starts ------------------------------------------------------------------------------
 
@@ -275,22 +281,34 @@ class SerialAnnealing:
         self.rounds += 1
         return found < self.value and self.offer(best.tolist())
 
-    def step(self) -> bool:
-        """One round of the usual sequence: cool and hot, from new orders and from the best."""
+    def step(self, most: int = MOST_STEPS) -> int:
+        """One round of the usual sequence: cool and hot, from new orders and from the best.
+
+        Returns the number of its steps, which are never more than ``most``.
+        """
         turn = self.rounds
         if turn % len(HEATS) == len(HEATS) - 1:
             self.steps = min(2 * self.steps, MOST_STEPS)
+        steps = min(self.steps, most)
         share, nets = HEATS[turn % len(HEATS)]
-        return self.round(self.steps, share * self.level + nets * self.mean, afresh=turn % 4 != 2)
+        self.round(steps, share * self.level + nets * self.mean, afresh=turn % 4 != 2)
+        return steps
 
-    def run(self, until: float) -> None:
+    def worth_while(self, end: float) -> bool:
+        """Whether there is time for a round until a point in monotonic time."""
+        return time.monotonic() + max(0.05, FEWEST_STEPS * self.pace_s) < end
+
+    def run(self, until: float, end: float = float("inf")) -> None:
         """Rounds until a point in monotonic time, or until ``stopped`` is set; one at least.
 
-        A round that would take longer than what is left is not begun.
+        A round that would not be done by then is not begun; the first one is made as short as has
+        to be for the ``end``, and left out where no time is worth while.
         """
-        while True:
-            began, steps = time.monotonic(), self.steps
-            self.step()
+        while self.worth_while(end):
+            began = time.monotonic()
+            most = (end - began) / self.pace_s if self.pace_s else MOST_STEPS
+            steps = self.step(int(min(most, MOST_STEPS)))
             now = time.monotonic()
-            if self.stopped or now + (now - began) * self.steps / steps > until:
+            self.pace_s = (now - began) / steps
+            if self.stopped or now + self.pace_s * self.steps > until:
                 return
