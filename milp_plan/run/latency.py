@@ -36,7 +36,7 @@ SEARCH_SHARE = 0.6
 ANNEALING_SHARE = 0.1
 """Part of the time limit for one annealing."""
 
-ONE_CALL_SHARE = 0.2
+ONE_CALL_SHARE = 0.1
 """Part of the time of a search for plans with fewer calls than there may be."""
 
 RELAXED_SHARE = 0.6
@@ -49,8 +49,8 @@ MODEL_SHARE = 0.3
 MOST_MODEL_OPERATORS = 60
 """Operators up to which the exact model is tried as a whole."""
 
-HOT = (0.006, 0.01, 0.006, 0.03)
-"""Temperatures that annealings begin with, in turn."""
+HOT = (0.02, 0.006, 0.01, 0.006)
+"""Temperatures that annealings begin with, in turn; the first begins at the best plan."""
 
 TURN_S = 1.0
 """Seconds between two looks at what was found elsewhere."""
@@ -187,10 +187,10 @@ class LatencyRun:
     ) -> bool:
         """Anneal for a share of the time; False if there is nothing to begin with.
 
-        Two of three begin elsewhere than at the best plan, which can be hard to leave.
+        Most begin elsewhere than at the best plan, which can be hard to leave.
         """
-        turn = number // 2
-        start = self.best if turn % 3 == 0 else self.random_line()
+        turn = number // 2 % len(HOT)
+        start = self.best if turn == 0 else self.random_line()
         if start is None:
             start = self.best
         if start is None:
@@ -200,7 +200,7 @@ class LatencyRun:
         begun = time.monotonic()
         budget = max(1e-3, min(ANNEALING_SHARE * self.host.settings.time_limit_s, left()))
         seed = self.host.settings.seed * 1009 + number
-        run = Annealing(self.arrays, start.copy(), seed, hot=HOT[turn % len(HOT)])
+        run = Annealing(self.arrays, start.copy(), seed, hot=HOT[turn])
 
         def share() -> float:
             run.value = min(run.value, self.value)

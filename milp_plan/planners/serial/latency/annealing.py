@@ -28,6 +28,9 @@ STEPS = 20_000
 LARGEST_CLUSTER = 24
 """Operators a cluster has at most."""
 
+FROZEN_SHARE, FROZEN = 0.05, 1e-7
+"""Last part of the time, and its temperature: plans that differ by little are told apart there."""
+
 SMOOTHING = 0.002
 """Part of all loads together that counts besides the latency: short calls off the critical path
 leave more room for later moves."""
@@ -77,10 +80,15 @@ class Annealing:
         scale = arrays.latency(self.places)
         if not np.isfinite(scale) or scale <= 0:
             return self.best
-        done = 0
+        done, found, frozen = 0, False, False
         while done < rounds and left() > 0:
-            progress = max(done / rounds, 1 - left())
+            progress = max(done / rounds, 1 - left()) / (1 - FROZEN_SHARE)
             heat = scale * self.hot * (self.cold / self.hot) ** progress
+            if progress >= 1.0:
+                heat = scale * FROZEN
+                if found and not frozen:
+                    self.places[:] = self.best
+                frozen = True
             before = self.value
             self.value = anneal(
                 arrays.times,
@@ -95,6 +103,7 @@ class Annealing:
                 scratch(arrays.calls * arrays.devices, len(self.places)),
             )
             if self.value < before:
+                found = True
                 take(self.best)
             done += 1
         return self.best
