@@ -163,8 +163,8 @@ def page(recipe: dict[str, Any], content: dict[str, Any]) -> str:
         f"infeasible). Against the published code, where it was measured ({len(known)}): {counts}, "
         f"to {SAME:g} relative; the uniform splits: {splits}. Published values: "
         f"{recipe['published']}. Stages are written layers x data degree x tensor "
-        "degree; stages in a row that are alike are counted. Seconds: wall clock, next to other "
-        "runs on the machine, and CPU time of the one thread; published: wall clock.",
+        "degree; stages in a row that are alike are counted. Seconds: wall clock, and CPU time "
+        "of the one thread; published: wall clock.",
     ]
     for section in dict.fromkeys(row["section"] for row in rows):
         chosen = [row for row in rows if row["section"] == section]
