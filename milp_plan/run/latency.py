@@ -75,7 +75,6 @@ class LatencyRun:
         self.tables = operator_tables(graph)
         self.atoms = merge_idle(self.tables)
         self.arrays = arrays(self.atoms)
-        self.exact_arrays = arrays(self.tables)
         self.best: Ints | None = None
         self.value = np.inf
         self.lines = 0
@@ -173,7 +172,7 @@ class LatencyRun:
 
         while left() > reserve:
             if self.best is None:
-                search.wait()
+                search.wait(for_plan=True)
             with host.clock.phase("search"):
                 if not self.anneal_once(number, left, self._take_annealed):
                     return
@@ -247,10 +246,12 @@ class _Search:
         self.thread = Thread(target=self._work, args=(end, anneal), daemon=True)
         self.thread.start()
 
-    def wait(self) -> None:
-        """Wait until it is done or a result settles everything, hearing what it finds."""
-        thread = self.thread
-        while thread is not None and thread.is_alive() and not self.run.host.proved:
+    def wait(self, *, for_plan: bool = False) -> None:
+        """Wait until it is done or a result settles everything, or only until there is a plan."""
+        run, thread = self.run, self.thread
+        while thread is not None and thread.is_alive() and not run.host.proved:
+            if for_plan and run.best is not None:
+                return
             thread.join(0.05)
             self.hear()
         self.hear()

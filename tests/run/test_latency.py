@@ -1,3 +1,6 @@
+from threading import Event, Thread
+from types import SimpleNamespace
+
 import pytest
 
 from milp_plan.check import verify
@@ -49,3 +52,16 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
     assert outcome.plan is not None
     assert verify(outcome.problem, outcome.plan).ok
     assert not outcome.disputed
+
+
+def test_a_plan_ends_the_wait_for_one():
+    """The main thread goes on as soon as the other has a plan, not when the other is done."""
+    run = SimpleNamespace(host=SimpleNamespace(proved=False), best=None)
+    search, done = latency._Search(run), Event()
+    search.thread = Thread(target=done.wait, args=(20.0,), daemon=True)
+    search.thread.start()
+    search.news.put(lambda: setattr(run, "best", [0]))
+    search.wait(for_plan=True)
+    assert run.best == [0]
+    assert search.thread.is_alive()
+    done.set()
