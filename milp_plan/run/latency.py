@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
-from threading import Thread
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from milp_plan.serial import HOST, SerialGraph, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.operators import Ints
 
+from .beside import Beside
 from .host import Host
 
 LINE_SHARE = 0.03
@@ -104,6 +104,7 @@ class LatencyRun:
             self.anneal(search)
         finally:
             search.stopped = True
+        search.end()
         if not host.proved and host.infeasible_because is None:
             self.solve_whole()
 
@@ -238,12 +239,12 @@ class _Search:
         self.run = run
         self.stopped = False
         self.news: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.thread: Thread | None = None
+        self.thread: Beside | None = None
 
     def begin(self, share: float, *, anneal: bool = True) -> None:
         """Start, for a share of the time that is left; anneal in what the ideals leave of it."""
         end = time.monotonic() + share * self.run.host.clock.left_s
-        self.thread = Thread(target=self._work, args=(end, anneal), daemon=True)
+        self.thread = Beside(lambda: self._work(end, anneal))
         self.thread.start()
 
     def wait(self, *, for_plan: bool = False) -> None:
@@ -256,10 +257,19 @@ class _Search:
             self.hear()
         self.hear()
 
+    def end(self) -> None:
+        """Stop; take what it has, for which it is waited shortly where that may help."""
+        self.stopped = True
+        if self.thread is not None and not self.run.host.proved:
+            self.thread.join(TURN_S)
+        self.hear()
+
     def hear(self) -> None:
-        """Take plans and bounds found since the last time."""
+        """Take plans and bounds found since the last time, and its error if it ended with one."""
         while not self.news.empty():
             self.news.get()()
+        if self.thread is not None:
+            self.thread.check()
 
     def _work(self, end: float, anneal: bool) -> None:
         begun = time.monotonic()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from threading import Thread
+from functools import partial
 from types import TracebackType
 
 from milp_plan.api import Guide
@@ -20,6 +20,7 @@ from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.planners.serial.annealing import SerialAnnealing
 from milp_plan.serial import SerialGraph
 
+from .beside import Beside
 from .host import Host
 
 BOUND_SHARE = 0.1
@@ -148,7 +149,7 @@ class MaxLoadRun:
     def turn(self, seconds: float, end: float) -> None:
         """Let all threads cool for a while, until the end at most, and compare what they have."""
         until = min(end, time.monotonic() + seconds)
-        with self.host.clock.phase("anneal"), _Beside(self.searches, until, end):
+        with self.host.clock.phase("anneal"), _Searches(self.searches, until, end):
             pass
         self.collect()
 
@@ -190,7 +191,7 @@ class MaxLoadRun:
             guide = Guide(cutoff, host.bound.value if host.bound else None)
             beside = self.searches[1:] if self.idle <= PATIENCE else []
             limits = dataclasses.replace(limits, threads=max(1, settings.threads - len(beside)))
-            with _Beside(beside, end, end):
+            with _Searches(beside, end, end):
                 answer = host.solver.run(host.problem, guide, limits, host.clock)
                 for search in beside:
                     search.stopped = True
@@ -200,12 +201,12 @@ class MaxLoadRun:
                 return
 
 
-class _Beside:
+class _Searches:
     """Searches that run in threads while something else happens; left when they are done."""
 
     def __init__(self, searches: Sequence[SerialAnnealing], until: float, end: float) -> None:
         self.searches = searches
-        self.threads = [Thread(target=s.run, args=(until, end), daemon=True) for s in searches]
+        self.threads = [Beside(partial(search.run, until, end)) for search in searches]
 
     def __enter__(self) -> None:
         for search in self.searches:
@@ -222,6 +223,7 @@ class _Beside:
         try:
             for thread in self.threads if kind is None else ():  # an interruption waits for none
                 thread.join()
+                thread.check()
         finally:
             for search in self.searches:
                 search.stopped = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event
 
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop, highs
@@ -19,6 +19,7 @@ from milp_plan.pipeline import Shop, Words, best_times, fits, value_of, words_of
 from milp_plan.planners.experts import SEARCHES, WORDS
 from milp_plan.planners.pipelines import Overtaking, PipelineSearch, one_by_one
 
+from .beside import Beside
 from .host import Host
 from .periodic import plan_periodic
 from .slot_bound import slot_bound
@@ -94,14 +95,16 @@ class ShopRun:
             return
         if host.proved:
             return
-        watch = _Beside(self.slots) if self.beside else None
+        watch = _Watch(self.slots) if self.beside else None
         try:
             self.improve(watch)
         finally:
             if watch is not None:
                 watch.end(host)
+        if watch is not None:  # never in place of an interruption
+            watch.thread.check()
 
-    def improve(self, watch: _Beside | None) -> None:
+    def improve(self, watch: _Watch | None) -> None:
         """Everything after the experts."""
         host, limit = self.host, self.host.settings.time_limit_s
         per_device = max(kind.count for kind in self.shop.kinds) / self.shop.num_devices
@@ -129,7 +132,7 @@ class ShopRun:
 
     # -- bounds ------------------------------------------------------------------------------
 
-    def slots(self, beside: _Beside) -> None:
+    def slots(self, beside: _Watch) -> None:
         """Raise the bound beside everything else; runs in a thread, the solver in a process."""
         host = self.host
         slot_bound(
@@ -196,7 +199,7 @@ class ShopRun:
         self.overtaking.add(words)
         self.take(words, "one by one", "baselines")
 
-    def search(self, limit_s: float, watch: _Beside | None) -> None:
+    def search(self, limit_s: float, watch: _Watch | None) -> None:
         """Two searches over words in turns, so that a bound found meanwhile can end them."""
         host = self.host
         end = time.monotonic() + min(limit_s, self.left_s)
@@ -210,6 +213,7 @@ class ShopRun:
                 return
             if watch is not None:
                 watch.tell(host)
+                watch.thread.check()
             turn += 1
 
     def overtake(self, seconds: float) -> bool:
@@ -289,7 +293,7 @@ class ShopRun:
                 return
 
 
-class _Beside:
+class _Watch:
     """Work in a thread whose bounds are told in between; its solver runs in its own process.
 
     Attributes
@@ -302,14 +306,14 @@ class _Beside:
         Set when the work is to end.
     """
 
-    def __init__(self, work: Callable[[_Beside], None]) -> None:
+    def __init__(self, work: Callable[[_Watch], None]) -> None:
         self.news: SimpleQueue[Bound] = SimpleQueue()
         self.session = highs.Session()
         self.stopped = Event()
-        self.thread = Thread(target=self._run, args=(work,), daemon=True)
+        self.thread = Beside(lambda: self._run(work))
         self.thread.start()
 
-    def _run(self, work: Callable[[_Beside], None]) -> None:
+    def _run(self, work: Callable[[_Watch], None]) -> None:
         with self.session:
             work(self)
 

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.formulation.planted_serial import planted_serial
-from milp_plan.run import Settings, solve
+from milp_plan.run import Settings, max_load, solve
 from tests.support.serial_brute import brute_serial
 
 
@@ -45,3 +45,13 @@ def test_a_start_is_kept():
     outcome = solve(problem, Settings(time_limit_s=20.0, start=best))
     assert outcome.value == value
     assert outcome.planner == best.planner
+
+
+def test_an_error_in_one_thread_is_an_error_of_the_run(monkeypatch):
+    def broken(*_):
+        raise ArithmeticError("in a thread")
+
+    monkeypatch.setattr(max_load.SerialAnnealing, "run", broken)
+    problem, _ = planted_serial(9, contiguous=False, separate=True)
+    with pytest.raises(ArithmeticError, match="in a thread"):
+        solve(problem, Settings(time_limit_s=20.0, threads=2))

@@ -145,17 +145,27 @@ class _Listener:
 def test_the_thread_beside_ends_when_it_is_told_to() -> None:
     bound, began = Bound("told", 7, "in time"), threading.Event()
 
-    def work(beside: shops._Beside) -> None:
+    def work(beside: shops._Watch) -> None:
         beside.news.put(bound)
         began.set()
         beside.stopped.wait(60)
 
     host = _Listener()
-    beside = shops._Beside(work)
+    beside = shops._Watch(work)
     assert began.wait(60)
     beside.end(host)  # type: ignore[arg-type]
     assert not beside.thread.is_alive()
     assert host.heard == [bound]
+
+
+def test_an_error_beside_is_an_error_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ArithmeticError("beside")
+
+    monkeypatch.setattr(shops, "slot_bound", broken)
+    problem = case("v", 4, 12, 4, (10, 12, 7), 1)
+    with pytest.raises(ArithmeticError, match="beside"):
+        solve(problem, Settings(time_limit_s=4, threads=2))
 
 
 def test_a_solve_beside_is_interrupted_when_the_run_is_proved() -> None:
@@ -166,11 +176,11 @@ def test_a_solve_beside_is_interrupted_when_the_run_is_proved() -> None:
     assert shop is not None
     left: list[object] = []
 
-    def work(beside: shops._Beside) -> None:
+    def work(beside: shops._Watch) -> None:
         stop = beside.stopped.is_set
         left.append(slot_bound(shop, None, 600.0, session=beside.session, stop=stop))
 
-    beside = shops._Beside(work)
+    beside = shops._Watch(work)
     while beside.session._process is None:
         time.sleep(0.01)
     beside.end(_Listener())  # type: ignore[arg-type]
