@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from queue import SimpleQueue
 
 import numpy as np
@@ -20,7 +19,7 @@ from milp_plan.bounds import Bound
 from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_latency import latency_bounds, proved
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
-from milp_plan.serial import HOST, SerialGraph, operator_tables, read_serial
+from milp_plan.serial import HOST, SerialGraph, operator_tables
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.operators import Ints
 
@@ -35,13 +34,6 @@ SEARCH_SHARE = 0.6
 
 ANNEALING_SHARE = 0.1
 """Part of the time limit for one annealing."""
-
-ONE_CALL_SHARE = 0.1
-"""Part of the time of a search for plans with fewer calls than there may be."""
-
-RELAXED_SHARE = 0.6
-"""Part of the time for the ideals of several calls, where they are a relaxation only; then
-annealing takes over."""
 
 MODEL_SHARE = 0.3
 """Part of the time limit for the exact model of small problems."""
@@ -272,12 +264,7 @@ class _Search:
             self.thread.check()
 
     def _work(self, end: float, anneal: bool) -> None:
-        begun = time.monotonic()
-        if self.run.tables.calls == 1:
-            self._use_ideals(end)
-        else:
-            self._use_one_call(begun + ONE_CALL_SHARE * (end - begun))
-            self._use_ideals(begun + (RELAXED_SHARE if anneal else 1.0) * (end - begun))
+        self._use_ideals(end)
         number, left = 1, self._until(end)
         while anneal and left() > 0 and self.run.anneal_once(number, left, self._take_atoms):
             number += 2
@@ -296,21 +283,6 @@ class _Search:
             self.news.put(lambda: run.host.raise_bound(bound))
 
         found.run(lambda: run.value, self._until(end), self._take, tell)
-
-    def _use_one_call(self, end: float) -> None:
-        """Look for plans with one call per device: exact ones are found sooner than for more."""
-        run, calls = self.run, self.run.tables.calls
-        problem = run.graph.problem
-        law = replace(problem.serial, calls=1) if problem.serial else None
-        graph = read_serial(replace(problem, serial=law))
-        found = ways(operator_tables(graph)) if isinstance(graph, SerialGraph) else None
-        if found is None:
-            return
-
-        def take(places: Ints) -> None:
-            self._take(np.where(places == HOST, HOST, places * calls))
-
-        found.run(lambda: run.value, self._until(end), take, lambda *_: None)
 
     def _until(self, end: float) -> Callable[[], float]:
         return lambda: 0.0 if self.stopped else max(0.0, end - time.monotonic())

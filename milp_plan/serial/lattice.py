@@ -1,10 +1,18 @@
-"""Ideals of operators, and the fastest way through them with one call per device.
+"""Ideals of operators, and the fastest way through them call by call.
 
-A plan in which every device has one call runs call after call in some order; what has been done
-after each of them is an ideal (with an operator it holds all operators before it). A *label* of an
-ideal is a way to get there: devices used, the end of each operator that is still read from, and
-the latest end of all others. It is dominated by a label that is nowhere later and has used no
-more devices: whatever completes one completes the other.
+The calls of a plan come one after another in some order; what has been done after each of them is
+an ideal (with an operator it holds all operators before it). A *label* of an ideal is a way to get
+there: the calls made, the end of each operator that is still read from, and the latest end of all
+others. It is dominated by a label that is nowhere later and can still make the same calls:
+whatever completes one completes the other.
+
+A class is *open* in an ideal with some of its operators. With one call per device none may be that
+a call holds operators of. With two, the first call that leaves classes open keeps its device for a
+second one, which has to end them all; their bytes fit together. Labels say who holds each open
+class, hosts or which of the first calls, and those that are alike in this are compared. With more
+calls per device classes are not looked at. What calls of one device wait for each other is not
+looked at either, nor what else they hold beyond the steps of :mod:`.stock`: with several calls per
+device the fastest way is a bound, and its plan may not fit.
 
 Source: ideals as states are those of Tarnawski et al. (NeurIPS 2020, section 5.1); the labels with
 vectors of times, which make calls side by side exact, are this project's.
@@ -22,6 +30,7 @@ from numpy.typing import NDArray
 
 from .operators import HOST, Ints, OperatorTables
 from .packing import packed, ragged
+from .stock import Stock, separate
 
 MOST_LIVE = 60
 """Operators of one ideal that may still be read from."""
@@ -31,6 +40,9 @@ MOST_GATES = 40
 
 BESIDE = 0.05
 """Part of all operators that may be beside a gate."""
+
+MOST_OPEN = 60
+"""Classes that may have operators inside and outside of one ideal."""
 
 SLICE = 64
 """Ideals between two looks at the clock."""
@@ -120,9 +132,9 @@ class Passage:
     value
         Least latency found, in the unit of the source; infinite if none is below the limit.
     bound
-        No plan with one call per device takes less than this, or else than the limit.
+        No plan takes less than this, or else than the limit.
     places
-        Place of each operator, call 0 of each device, of the plan behind the value.
+        Place of each operator of the way behind the value, with a device for each call.
     labels
         How many were kept.
     """
@@ -137,28 +149,25 @@ class Passages:
     """Searches through the ideals of a problem.
 
     *Gates* are operators one after another, with few others beside them. The fastest way from a
-    gate to the end, for each number of devices, bounds what labels before it can lead to; so the
+    gate to the end, for each number of calls, bounds what labels before it can lead to; so the
     ways from the last gates are found first.
 
     Proof of that bound: let A be a gate, B the operators after it, and take any plan. Keep of it
-    the operators of B alone, in their calls; let all others be done at time 0, and what they made
-    cost nothing. That is a plan for B, which needs some time R, no less than the least for its
-    number of devices. Everything in B waits for A. So if A is in no call with operators of B, all
-    of these start when A is done, and the plan takes at least the end of A and R. If a call S
-    holds A and some of B, then S does those as well as the operators before A that it holds one
-    after another, and nothing else of B starts before S is done: from the start of S, what S
-    does and receives for operators before A, and then R, come one after another. The same holds
-    for a call all of whose operators come before A: A waits for it.
+    the operators of B alone, in their calls, and the classes that lie in B; let all others be done
+    at time 0, and what they made cost nothing. That is a plan for B, which needs some time R, no
+    less than the least for its number of calls. Everything in B waits for A. So if A is in no call
+    with operators of B, all of these start when A is done, and the plan takes at least the end of A
+    and R. If a call S holds A and some of B, then S does those as well as the operators before A
+    that it holds one after another, and nothing else of B starts before S is done: from the start
+    of S, what S does and receives for operators before A, and then R, come one after another. The
+    same holds for a call all of whose operators come before A: A waits for it.
 
     Parameters
     ----------
     tables
-        The problem; colocation of operators of a class is not asked for, so that for classes of
-        several operators ``Passage.places`` may be no plan, while bounds hold.
+        The problem.
     ideals
         Of its operators.
-    devices
-        Payers that may be used.
     hosted
         Operators that must be on a host.
     gates
@@ -169,11 +178,11 @@ class Passages:
         self,
         tables: OperatorTables,
         ideals: Lattice,
-        devices: int,
         hosted: NDArray[np.bool_] | None = None,
         gates: Sequence[int] | None = None,
     ) -> None:
-        self.tables, self.ideals, self.devices = tables, ideals, devices
+        self.tables, self.ideals, self.most = tables, ideals, tables.num_places
+        self.separate = separate(self.most, tables.calls)
         self.memory = float("inf") if tables.graph.memory is None else float(tables.graph.memory)
         work = tables.float_work.copy()
         if hosted is not None:
@@ -189,14 +198,20 @@ class Passages:
         for number, now in enumerate(ideals.sets):
             self.member[number, _bits(now)] = True
         self.gates = _gates(tables) if gates is None else list(gates)
-        self.reached = np.full((len(self.gates), devices + 1), np.inf)
+        self.reached = np.full((len(self.gates), self.most + 1), np.inf)
         inside = self.member[:, self.gates] if self.gates else np.ones((count, 0), dtype=np.bool_)
         self.gate_of = inside.sum(axis=1).astype(np.int64)  # they are in order
-        self.bounds = np.zeros((len(self.gates) + 1, devices + 1))
+        self.bounds = np.zeros((len(self.gates) + 1, self.most + 1))
         self.rest = self._rest()
         self.bounds[:-1] = self.rest[-1, self.gates][:, None]
         self.path = self._paths(self.values[0])
-        self.widest = int(np.max(np.diff(ideals.live_ptr), initial=0)) + 1
+        self.together = [np.array(m) for m in tables.members if len(m) > 1 and tables.calls <= 2]
+        self.classes = self._classes(0)
+        if np.max(np.diff(self.classes[1])) > MOST_OPEN:
+            self.together.clear()
+            self.classes = self._classes(0)
+        self.holders = int(np.max(np.diff(self.classes[1]), initial=0))
+        self.widest = int(np.max(np.diff(ideals.live_ptr), initial=0)) + 1 + self.holders
         number_of = {now: number for number, now in enumerate(ideals.sets)}
         every = (1 << len(tables)) - 1
         up, down = _closures(tables)
@@ -234,6 +249,21 @@ class Passages:
         )
         return path
 
+    def _classes(self, begin: int) -> tuple[Ints, Ints, Ints]:
+        """Classes of which nothing is in an ideal: that of each operator, those open by ideal."""
+        kept = [members for members in self.together if not self.member[begin, members].any()]
+        kind = np.full(len(self.tables), -1, dtype=np.int64)
+        for number, members in enumerate(kept):
+            kind[members] = number
+        done = [self.member[:, members] for members in kept]
+        ideal, opened = np.nonzero(
+            np.stack([some.any(axis=1) & ~some.all(axis=1) for some in done], axis=1)
+            if done
+            else np.zeros((len(self.member), 0), dtype=np.bool_)
+        )
+        ends = np.cumsum(np.bincount(ideal, minlength=len(self.member)))
+        return kind, np.append(0, ends).astype(np.int64), opened.astype(np.int64)
+
     def _ideals(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         ideals = self.ideals
         return ideals.next_ptr, ideals.next_op, ideals.next_set, ideals.live_ptr, ideals.live
@@ -255,13 +285,13 @@ class Passages:
         value
             Latency of a known plan, in the unit of the source; infinite without one.
         width
-            Labels per ideal and number of devices, at most. Bounds hold for any.
+            Labels per ideal and number of calls, at most. Bounds hold for any.
         room
             Labels altogether.
         left
             Seconds left.
         hints
-            Times of known ways from each gate, by number of devices.
+            Times of known ways from each gate, by number of calls.
         """
         head = heads(self.tables, self.operators)
         tail = self.rest[-1]
@@ -272,41 +302,52 @@ class Passages:
                 continue
             cost = self.values[0].copy()
             cost[self.member[begin][self.values[1]]] = 0.0
-            limit = np.full(self.devices + 1, value - head[gate])
+            limit = np.full(self.most + 1, value - head[gate])
             if hints is not None:
                 limit = np.minimum(limit, hints[row])
             else:
-                quick = self._search(begin, cost, limit, 1, room, left)
+                quick = self._search(self.separate, begin, cost, limit, 1, room, left)
                 limit = np.minimum(limit, quick.best)
                 self.reached[row] = quick.best
             limit = limit * (1 + 1e-9) + 1e-12
-            full = self._search(begin, cost, limit, width, room, left)
+            full = self._search(self.separate, begin, cost, limit, width, room, left)
             self.reached[row] = np.minimum(self.reached[row], full.best)
             known = np.minimum(np.minimum(full.best, full.dropped), limit)
             known = np.minimum.accumulate(known) * (1 - 2e-9)
             self.bounds[row] = np.maximum(np.maximum(known, tail[gate]), self.bounds[row])
 
-    def run(self, limit: float, width: int, room: int, left: Callable[[], float]) -> Passage:
-        """Search for the fastest plan below a limit, in the unit of the source."""
-        limits = np.full(self.devices + 1, -np.inf)
+    def run(
+        self,
+        limit: float,
+        width: int,
+        room: int,
+        left: Callable[[], float],
+        stock: Stock | None = None,
+    ) -> Passage:
+        """Search for the fastest way below a limit, in the unit of the source.
+
+        ``stock`` says which calls may be made; without one it is their number that counts.
+        """
+        limits = np.full(self.most + 1, -np.inf)
         limits[-1] = limit
-        found = self._search(0, self.values[0], limits, width, room, left)
+        found = self._search(stock or self.separate, 0, self.values[0], limits, width, room, left)
         value = float(found.best.min())
         bound = min(value, float(found.dropped[-1]), limit)
         if found.last < 0:
             return Passage(np.inf, bound, None, found.labels)
         places = np.full(len(self.tables), HOST, dtype=np.int64)
-        label, ideal, facts = found.last, len(self.ideals.sets) - 1, found.facts
+        label, ideal, facts, call = found.last, len(self.ideals.sets) - 1, found.facts, 0
         while label >= 0 and ideal > 0:
-            before, came = int(facts[label, 2]), int(facts[label, 3])
-            if facts[before, 0] < facts[label, 0]:
-                gained = self.member[ideal] & ~self.member[came]
-                places[gained] = (int(facts[label, 0]) - 1) * self.tables.calls
+            before, came, called = (int(fact) for fact in facts[label, [2, 3, 5]])
+            if called:
+                places[self.member[ideal] & ~self.member[came]] = call * self.tables.calls
+                call += 1
             label, ideal = before, came
         return Passage(value, bound, places, found.labels)
 
     def _search(  # noqa: PLR0917
         self,
+        stock: Stock,
         begin: int,
         cost: NDArray[np.float64],
         limit: NDArray[np.float64],
@@ -318,15 +359,17 @@ class Passages:
 
         count = len(self.ideals.sets)
         times = np.empty((room, self.widest), dtype=np.float64)
-        facts = np.empty((room, 4), dtype=np.int64)
+        facts = np.empty((room, 6), dtype=np.int64)
+        tokens = np.empty((room, self.holders), dtype=np.int64)
         rank = np.empty(room, dtype=np.float64)
         head = np.full(count, -1, dtype=np.int64)
         times[0] = 0.0
-        facts[0] = (0, -1, -1, -1)
+        facts[0] = (0, -1, -1, -1, 0, 0)
         rank[0] = 0.0
         head[begin] = 0
-        store = times, facts, rank, head
-        dropped = np.full(self.devices + 1, np.inf)
+        store = times, facts, rank, head, tokens
+        classes = self.classes if begin == 0 else self._classes(begin)
+        dropped = np.full(self.most + 1, np.inf)
         path = self.path if cost is self.values[0] else self._paths(cost)
         guide = self.gate_of, path, self.bounds, self.before_gate
         used, at = 1, begin
@@ -336,8 +379,10 @@ class Passages:
                 self._ideals(),
                 self.operators,
                 (cost, *self.values[1:]),
+                classes,
                 guide,
                 self.memory,
+                (stock.made, stock.after, stock.covers),
                 limit,
                 width,
                 store,
@@ -348,10 +393,10 @@ class Passages:
             at = stop
         if at < count - 1:
             drop_all(store, at, guide, dropped)
-        best, last = np.full(self.devices + 1, np.inf), -1
+        best, last = np.full(self.most + 1, np.inf), -1
         label = int(head[count - 1])
         while label >= 0:
-            number = int(facts[label, 0])
+            number = int(facts[label, 4])
             if times[label, 0] < best.min():
                 last = label
             best[number] = min(best[number], times[label, 0])

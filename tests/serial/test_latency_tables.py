@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -9,9 +10,11 @@ from milp_plan.core import Operator, PlanningProblem
 from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.planners.serial.latency import arrays
 from milp_plan.planners.serial.latency.timing import scratch, sweep
+from milp_plan.planners.serial.latency.ways import paired
 from milp_plan.serial import HOST, OperatorTables, SerialGraph, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.lattice import Passages, lattice
+from milp_plan.serial.stock import shared
 from tests.support.serial_brute import brute_serial
 
 
@@ -104,8 +107,6 @@ def test_merging_keeps_the_optimum(calls: int) -> None:
 
 def _enumerated(tables: OperatorTables) -> int:
     """Optimum of the tables by enumeration; its plan passes the checker."""
-    from itertools import product
-
     best, found = None, None
     choices = [
         ([] if host is None else [HOST]) + ([] if work is None else list(range(tables.num_places)))
@@ -124,9 +125,22 @@ def _enumerated(tables: OperatorTables) -> int:
     return best
 
 
+def _least(tables: OperatorTables) -> float:
+    """Optimum of the tables by enumeration, in the unit of the source."""
+    compiled, best = arrays(tables), np.inf
+    choices = [
+        ([] if host is None else [HOST]) + ([] if work is None else list(range(tables.num_places)))
+        for work, host in zip(tables.work, tables.host_work, strict=True)
+    ]
+    for places in product(*choices):
+        if tables.fits(places):
+            best = min(best, compiled.latency(np.array(places, dtype=np.int64)))
+    return best
+
+
 @pytest.mark.untraced
 def test_ways_through_the_ideals_are_optimal() -> None:
-    alone = 0
+    classes = 0
     for seed in range(60):
         problem, _ = planted_serial(seed, calls=1)
         tables = merge_idle(tables_of(problem))
@@ -135,18 +149,51 @@ def test_ways_through_the_ideals_are_optimal() -> None:
         best = brute_serial(problem)
         assert best is not None
         value = best[0] / tables.graph.scale
-        passages = Passages(tables, ideals, len(tables.graph.payers))
+        passages = Passages(tables, ideals)
         passages.learn(float("inf"), 100, 2000, lambda: 1.0)
         whole = passages.run(value * 1.001 + 1e-6, 10_000, 5000, lambda: 1.0)
-        if all(len(members) < 2 for members in tables.members):
-            alone += 1
-            assert whole.value == pytest.approx(value)
-            assert whole.places is not None
-            assert tables.fits(whole.places)
-            assert tables.latency(whole.places) == best[0]
+        classes += any(len(members) > 1 for members in tables.members)
+        assert whole.value == pytest.approx(value)
+        assert whole.places is not None
+        assert tables.fits(whole.places)
+        assert tables.latency(whole.places) == best[0]
         for width in (1, 2):
             narrow = passages.run(float("inf"), width, 5000, lambda: 1.0)
             assert narrow.bound <= value * (1 + 1e-9)
         stopped = passages.run(float("inf"), 10, 5000, lambda: 0.0)
         assert stopped.bound <= value * (1 + 1e-9)
-    assert alone > 10
+    assert classes > 10
+
+
+@pytest.mark.untraced
+def test_ways_with_two_calls_are_bounds_and_mostly_plans() -> None:
+    met, classes, packed_only = 0, 0, 0
+    for seed in range(80):
+        one, _ = planted_serial(seed, calls=1)
+        assert one.serial is not None
+        tables = merge_idle(tables_of(replace(one, serial=replace(one.serial, calls=2))))
+        if (tables.num_places + 1) ** len(tables) > 20_000:
+            continue
+        value, found = _least(tables), []
+        ideals = lattice(tables, 10_000)
+        assert ideals is not None
+        passages = Passages(tables, ideals)
+        for stock in (None, shared(len(tables.graph.payers))):
+            if stock is not None:
+                passages.learn(float("inf"), 100, 2000, lambda: 1.0)
+            way = passages.run(value * 1.001 + 1e-6, 10_000, 5000, lambda: 1.0, stock)
+            assert way.bound <= value * (1 + 1e-9)
+            assert way.bound == pytest.approx(way.value)
+            narrow = passages.run(float("inf"), 1, 5000, lambda: 1.0, stock)
+            assert narrow.bound <= value * (1 + 1e-9)
+            found.append(way)
+        assert found[0].value <= found[1].value * (1 + 1e-9)
+        packed_only += found[0].value < found[1].value * (1 - 1e-9)
+        classes += any(len(members) > 1 for members in tables.members)
+        assert found[1].places is not None
+        places = paired(tables, found[1].places)
+        ticks = tables.latency(places) if tables.fits(places) else None
+        met += ticks is not None and ticks / tables.graph.scale == pytest.approx(value)
+    assert classes > 10
+    assert packed_only
+    assert met > 30

@@ -3,15 +3,16 @@
 Where a graph has many ideals, plans with chains of operators kept together come first: they are
 found fast, and how long their ways take limits the search for others.
 
-Where devices have several calls, every call is taken for a device of its own: that is a
-relaxation, for whose plans devices are found afterwards by matching calls.
+Where devices have several calls, these ways are a relaxation: devices for their calls are found
+afterwards by matching. With two calls the number of calls is limited first; where that leaves a
+gap, so is what they hold together (:mod:`milp_plan.serial.stock`).
 """
 
 # mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +25,7 @@ from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.chains import merge_chains
 from milp_plan.serial.lattice import Lattice, Passages, lattice
 from milp_plan.serial.operators import Ints
+from milp_plan.serial.stock import Stock, separate, shared
 
 MOST_IDEALS = 60_000
 """Ideals beyond which no search is tried."""
@@ -43,14 +45,14 @@ ROOM = 2_000_000
 
 LEARN, ALL = 0, 1 << 30
 
-EARLY = (1, ALL, LEARN, 8, 64, ALL)
-"""Labels per ideal and number of devices, from search to search, where there are few ideals; and
-when to find the ways from gates."""
+EARLY = (1, LEARN, ALL, 8, 64)
+"""Labels per ideal and number of calls, from search to search, where there are few ideals; and when
+to find the ways from gates."""
 
 LATE = (1, LEARN, 2, 8, 32, 128, ALL)
 """The same with many ideals."""
 
-LEARNED = 3
+LEARNED = 100
 """The same for the ways from gates."""
 
 LEARNING_SHARE = 0.3
@@ -98,29 +100,33 @@ class Ways:
             if ideals is None or left() <= 0:
                 return
             search = self._level(level, ideals, before)
-            for width in EARLY if len(ideals.sets) <= FEW_IDEALS else LATE:
+            solved: Stock | None = None
+            for stock, width in turns(level, len(ideals.sets)):
+                if stock is solved:
+                    continue
                 if width == LEARN:
                     learning = _Until(left, (1 - LEARNING_SHARE) * left())
                     search.learn(value(), LEARNED, ROOM, learning, self._hints(search, before))
                     continue
-                found = search.run(value() * (1 + 1e-9), width, ROOM, left)
+                found = search.run(value() * (1 + 1e-9), width, ROOM, left, stock)
                 if found.places is not None:
                     take(self.places(level, found.places))
                 if level is self.levels[-1]:
                     tell(found.bound * (1 - 1e-9), len(ideals.sets))
-                if found.bound >= min(value(), found.value) * (1 - 1e-7) or left() <= 0:
+                if found.bound >= value() * (1 - 1e-7) or left() <= 0:
                     break
+                if found.bound >= found.value * (1 - 1e-7):
+                    solved = stock
             before = search
 
     def _level(self, level: OperatorTables, ideals: Lattice, before: Passages | None) -> Passages:
         """The searches of a level, with those gates of the one before that it has, too."""
-        devices = len(level.graph.payers) * level.calls
         gates = None
         if before is not None:
             at = {self._end(level, i): i for i in range(len(level))}
             ends = [self._end(before.tables, gate) for gate in before.gates]
             gates = [at[end] for end in ends if end in at]
-        return Passages(level, ideals, devices, must_be_hosted(level), gates)
+        return Passages(level, ideals, must_be_hosted(level), gates)
 
     def _hints(self, search: Passages, before: Passages | None) -> NDArray[np.float64] | None:
         """Times of ways known from the level before: chains joined are only a restriction."""
@@ -173,6 +179,16 @@ def ways(tables: OperatorTables) -> Ways | None:
     return None
 
 
+def turns(tables: OperatorTables, ideals: int) -> Iterator[tuple[Stock, int]]:
+    """What calls may be made and how many labels are kept, from search to search."""
+    widths = EARLY if ideals <= FEW_IDEALS else LATE
+    simple = separate(tables.num_places, tables.calls)
+    yield from ((simple, width) for width in widths)
+    if tables.calls == 2 and tables.graph.memory is not None:
+        packed = shared(len(tables.graph.payers))
+        yield from ((packed, width) for width in widths if width != LEARN)
+
+
 def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
     """Operators whose class fits into no single call.
 
@@ -207,12 +223,15 @@ def must_be_hosted(tables: OperatorTables) -> NDArray[np.bool_]:
 def paired(atoms: OperatorTables, found: Ints) -> Ints:
     """Give calls that were devices of their own to devices, two by two where that fits.
 
-    ``found`` numbers calls by ``device * calls`` for more devices than there are. Calls of one
-    device must not overlap in time, or one would wait for the other. What finds no partner has
-    the last devices to share, which may overrun their memory.
+    ``found`` numbers calls by ``device * calls`` for more devices than there are. Calls with
+    operators of one class share a device. Calls of one device must not overlap in time, or one
+    would wait for the other. What finds no partner has the last devices to share, which may overrun
+    their memory.
     """
     wide = _Wide(atoms, found)
-    numbers = sorted(wide.calls, key=lambda c: wide.start[c])
+    groups = [tuple(sorted(pair, key=wide.start.__getitem__)) for pair in wide.mates]
+    settled = {c for pair in groups for c in pair}
+    numbers = sorted(set(wide.calls) - settled, key=wide.start.__getitem__)
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(numbers)
     memory = atoms.graph.memory
@@ -223,8 +242,8 @@ def paired(atoms: OperatorTables, found: Ints) -> Ints:
                 graph.add_edge(a, b)
     partner = nx.max_weight_matching(graph, maxcardinality=True)
     devices = len(atoms.graph.payers)
-    needed = max(0, len(numbers) - devices)
-    groups = [tuple(sorted(pair, key=lambda c: wide.start[c])) for pair in partner][:needed]
+    needed = max(0, len(groups) + len(numbers) - devices)
+    groups += [tuple(sorted(pair, key=wide.start.__getitem__)) for pair in partner][:needed]
     together = {c for pair in groups for c in pair}
     groups += [(c,) for c in numbers if c not in together]
     groups.sort(key=lambda group: wide.start[group[0]])
@@ -237,7 +256,10 @@ def paired(atoms: OperatorTables, found: Ints) -> Ints:
 
 
 class _Wide:
-    """Calls of a placement with more devices than there are: when they run, and their bytes."""
+    """Calls of a placement with more devices than there are: when they run, and their bytes.
+
+    ``mates`` are calls with operators of one class.
+    """
 
     def __init__(self, atoms: OperatorTables, found: Ints) -> None:
         from .timing import arrays, scratch, sweep
@@ -251,7 +273,10 @@ class _Wide:
         self.start = {c: float(room[1][c]) for c in self.calls}
         self.end = {c: float(room[1][c] + room[0][c]) for c in self.calls}
         self.size = dict.fromkeys(self.calls, 0)
+        self.mates: set[tuple[int, ...]] = set()
         for kind, members in enumerate(atoms.members):
             at = {int(found[i]) for i in members if found[i] != HOST}
             for c in at:
                 self.size[c] += atoms.size[kind]
+            if len(at) == 2:
+                self.mates.add(tuple(sorted(at)))
