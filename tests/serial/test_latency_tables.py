@@ -15,6 +15,7 @@ from milp_plan.serial import HOST, OperatorTables, SerialGraph, operator_tables,
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.lattice import Passages, lattice
 from milp_plan.serial.stock import shared
+from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 
 
@@ -166,14 +167,16 @@ def test_ways_through_the_ideals_are_optimal() -> None:
 
 
 @pytest.mark.untraced
-def test_ways_with_two_calls_are_bounds_and_mostly_plans() -> None:
-    met, classes, packed_only = 0, 0, 0
-    for seed in range(80):
+@pytest.mark.parametrize("seeds", few([range(24), range(24, 120)], 1))
+def test_ways_with_two_calls_are_bounds_and_mostly_plans(seeds: range) -> None:
+    tried, met, classes, packed_only = 0, 0, 0, 0
+    for seed in seeds:
         one, _ = planted_serial(seed, calls=1)
         assert one.serial is not None
         tables = merge_idle(tables_of(replace(one, serial=replace(one.serial, calls=2))))
         if (tables.num_places + 1) ** len(tables) > 20_000:
             continue
+        tried += 1
         value, found = _least(tables), []
         ideals = lattice(tables, 10_000)
         assert ideals is not None
@@ -194,6 +197,6 @@ def test_ways_with_two_calls_are_bounds_and_mostly_plans() -> None:
         places = paired(tables, found[1].places)
         ticks = tables.latency(places) if tables.fits(places) else None
         met += ticks is not None and ticks / tables.graph.scale == pytest.approx(value)
-    assert classes > 10
+    assert classes > tried / 4
     assert packed_only
-    assert met > 30
+    assert met > tried / 2
