@@ -250,8 +250,7 @@ class _Search:
         self.hear()
 
     def end(self) -> None:
-        """Stop; take what it has, for which it is waited shortly where that may help."""
-        self.stopped = True
+        """Take what it still has once it is stopped; wait shortly where that may help."""
         if self.thread is not None and not self.run.host.proved:
             self.thread.join(TURN_S)
         self.hear()

@@ -182,7 +182,7 @@ class Passages:
         gates: Sequence[int] | None = None,
     ) -> None:
         self.tables, self.ideals, self.most = tables, ideals, tables.num_places
-        self.separate = separate(self.most, tables.calls)
+        self.stock = separate(self.most, tables.calls)
         self.memory = float("inf") if tables.graph.memory is None else float(tables.graph.memory)
         work = tables.float_work.copy()
         if hosted is not None:
@@ -306,11 +306,11 @@ class Passages:
             if hints is not None:
                 limit = np.minimum(limit, hints[row])
             else:
-                quick = self._search(self.separate, begin, cost, limit, 1, room, left)
+                quick = self._search(self.stock, begin, cost, limit, 1, room, left)
                 limit = np.minimum(limit, quick.best)
                 self.reached[row] = quick.best
             limit = limit * (1 + 1e-9) + 1e-12
-            full = self._search(self.separate, begin, cost, limit, width, room, left)
+            full = self._search(self.stock, begin, cost, limit, width, room, left)
             self.reached[row] = np.minimum(self.reached[row], full.best)
             known = np.minimum(np.minimum(full.best, full.dropped), limit)
             known = np.minimum.accumulate(known) * (1 - 2e-9)
@@ -326,11 +326,11 @@ class Passages:
     ) -> Passage:
         """Search for the fastest way below a limit, in the unit of the source.
 
-        ``stock`` says which calls may be made; without one it is their number that counts.
+        ``stock`` says which calls may be made: ``self.stock``, which counts them, unless given.
         """
         limits = np.full(self.most + 1, -np.inf)
         limits[-1] = limit
-        found = self._search(stock or self.separate, 0, self.values[0], limits, width, room, left)
+        found = self._search(stock or self.stock, 0, self.values[0], limits, width, room, left)
         value = float(found.best.min())
         bound = min(value, float(found.dropped[-1]), limit)
         if found.last < 0:
@@ -359,6 +359,7 @@ class Passages:
 
         count = len(self.ideals.sets)
         times = np.empty((room, self.widest), dtype=np.float64)
+        # state, next label of the ideal, label and ideal before, calls made, whether by a call
         facts = np.empty((room, 6), dtype=np.int64)
         tokens = np.empty((room, self.holders), dtype=np.int64)
         rank = np.empty(room, dtype=np.float64)

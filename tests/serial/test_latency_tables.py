@@ -40,13 +40,14 @@ def with_idle(problem: PlanningProblem, rng: Random) -> PlanningProblem:
     return replace(problem, graph=replace(graph, operators=operators))
 
 
+def choices(tables: OperatorTables, i: int) -> list[int]:
+    """Places where an operator can run."""
+    hosts = [] if tables.host_work[i] is None else [HOST]
+    return hosts + ([] if tables.work[i] is None else list(range(tables.num_places)))
+
+
 def random_places(tables: OperatorTables, rng: Random) -> list[int]:
-    found = []
-    for i in range(len(tables)):
-        choices = [] if tables.host_work[i] is None else [HOST]
-        choices += [] if tables.work[i] is None else list(range(tables.num_places))
-        found.append(rng.choice(choices))
-    return found
+    return [rng.choice(choices(tables, i)) for i in range(len(tables))]
 
 
 @pytest.mark.untraced
@@ -108,35 +109,18 @@ def test_merging_keeps_the_optimum(calls: int) -> None:
 
 def _enumerated(tables: OperatorTables) -> int:
     """Optimum of the tables by enumeration; its plan passes the checker."""
-    best, found = None, None
-    choices = [
-        ([] if host is None else [HOST]) + ([] if work is None else list(range(tables.num_places)))
-        for work, host in zip(tables.work, tables.host_work, strict=True)
-    ]
-    for places in product(*choices):
+    compiled, best, found = arrays(tables), np.inf, None
+    for places in product(*(choices(tables, i) for i in range(len(tables)))):
         if tables.fits(places):
-            value = tables.latency(places)
-            if value is not None and (best is None or value < best):
+            value = compiled.latency(np.array(places, dtype=np.int64))
+            if value < best:
                 best, found = value, places
-    assert best is not None
     assert found is not None
     verdict = verify(tables.graph.problem, tables.plan(found))
     assert verdict.ok
-    assert verdict.value == best
-    return best
-
-
-def _least(tables: OperatorTables) -> float:
-    """Optimum of the tables by enumeration, in the unit of the source."""
-    compiled, best = arrays(tables), np.inf
-    choices = [
-        ([] if host is None else [HOST]) + ([] if work is None else list(range(tables.num_places)))
-        for work, host in zip(tables.work, tables.host_work, strict=True)
-    ]
-    for places in product(*choices):
-        if tables.fits(places):
-            best = min(best, compiled.latency(np.array(places, dtype=np.int64)))
-    return best
+    assert verdict.value == tables.latency(found)
+    assert verdict.value is not None
+    return verdict.value
 
 
 @pytest.mark.untraced
@@ -177,7 +161,7 @@ def test_ways_with_two_calls_are_bounds_and_mostly_plans(seeds: range) -> None:
         if (tables.num_places + 1) ** len(tables) > 20_000:
             continue
         tried += 1
-        value, found = _least(tables), []
+        value, found = _enumerated(tables) / tables.graph.scale, []
         ideals = lattice(tables, 10_000)
         assert ideals is not None
         passages = Passages(tables, ideals)

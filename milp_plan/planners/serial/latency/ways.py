@@ -25,7 +25,7 @@ from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.chains import merge_chains
 from milp_plan.serial.lattice import Lattice, Passages, lattice
 from milp_plan.serial.operators import Ints
-from milp_plan.serial.stock import Stock, separate, shared
+from milp_plan.serial.stock import Stock, shared
 
 MOST_IDEALS = 60_000
 """Ideals beyond which no search is tried."""
@@ -101,7 +101,7 @@ class Ways:
                 return
             search = self._level(level, ideals, before)
             solved: Stock | None = None
-            for stock, width in turns(level, len(ideals.sets)):
+            for stock, width in turns(search):
                 if stock is solved:
                     continue
                 if width == LEARN:
@@ -179,11 +179,11 @@ def ways(tables: OperatorTables) -> Ways | None:
     return None
 
 
-def turns(tables: OperatorTables, ideals: int) -> Iterator[tuple[Stock, int]]:
+def turns(search: Passages) -> Iterator[tuple[Stock, int]]:
     """What calls may be made and how many labels are kept, from search to search."""
-    widths = EARLY if ideals <= FEW_IDEALS else LATE
-    simple = separate(tables.num_places, tables.calls)
-    yield from ((simple, width) for width in widths)
+    tables = search.tables
+    widths = EARLY if len(search.ideals.sets) <= FEW_IDEALS else LATE
+    yield from ((search.stock, width) for width in widths)
     if tables.calls == 2 and tables.graph.memory is not None:
         packed = shared(len(tables.graph.payers))
         yield from ((packed, width) for width in widths if width != LEARN)
