@@ -19,9 +19,9 @@ from .interrupts import Deferred
 from .output import note, say, say_json
 
 if TYPE_CHECKING:
-    from milp_plan.run.bench import Executor, State
-    from milp_plan.run.store import Store
-    from milp_plan.run.tasks import Expansion
+    from milp_plan.study.driver import Executor, State
+    from milp_plan.study.store import Store
+    from milp_plan.study.tasks import Expansion
 
 STORE = Path("results/store")
 SUITES = Path("instances/suites")
@@ -65,8 +65,8 @@ def open_suite(path: Path, store_folder: Path) -> tuple[Expansion, Store]:
         The suite is not what its format says.
     """
     from milp_plan.io.suite_file import read_suite
-    from milp_plan.run.store import Store
-    from milp_plan.run.tasks import expand
+    from milp_plan.study.store import Store
+    from milp_plan.study.tasks import expand
 
     return expand(read_suite(suite_path(path))), Store(store_folder)
 
@@ -142,7 +142,7 @@ def run_suite(
     quiet: bool,
 ) -> State:
     """Do what is left of a suite; Ctrl-C makes it return early."""
-    from milp_plan.run.bench import drive
+    from milp_plan.study.driver import drive
 
     executor = _executor(jobs, dask, store)
     try:
@@ -163,11 +163,11 @@ def run_suite(
 
 def _executor(jobs: int, dask: str | None, store: Store) -> Executor:
     if dask is None:
-        from milp_plan.run.bench import Local
         from milp_plan.run.identity import frozen
+        from milp_plan.study.driver import Local
 
         return Local(jobs, frozen(store.folder / "sources"))
-    from milp_plan.run.cluster import Dask
+    from milp_plan.study.cluster import Dask
 
     return Dask(dask)
 
@@ -180,7 +180,7 @@ def tell_missing(expansion: Expansion) -> None:
 
 
 def _foretell(expansion: Expansion, store: Store, *, retry_failed: bool) -> None:
-    from milp_plan.run.bench import to_do
+    from milp_plan.study.driver import to_do
 
     pending, finished, failed = to_do(expansion.tasks, store, retry_failed=retry_failed)
     for task in pending:
@@ -204,7 +204,7 @@ def _conclude(state: State) -> None:
 
 def code_of_runs(expansion: Expansion, store: Store) -> Exit:
     """Return the exit code that the answers of a suite add up to."""
-    from milp_plan.run.rows import rows_of
+    from milp_plan.study.rows import rows_of
 
     codes = [Exit.DONE]
     for row in rows_of(expansion, store):
@@ -226,7 +226,7 @@ def code_of_runs(expansion: Expansion, store: Store) -> Exit:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def status(*, suite_file: Path, store_folder: Path, as_json: bool) -> None:
     """Say how many runs of SUITE are finished, failed, interrupted or left, and who has locks."""
-    from milp_plan.run.rows import rows_of
+    from milp_plan.study.rows import rows_of
 
     expansion, store = open_suite(suite_file, store_folder)
     rows = rows_of(expansion, store)
@@ -274,7 +274,7 @@ def collect(
     """
     from milp_plan.io import write_atomic
     from milp_plan.report.collected import as_csv, as_parquet, frame
-    from milp_plan.run.rows import BOOLEANS, COLUMNS, FLOATS, INTEGERS, rows_of
+    from milp_plan.study.rows import BOOLEANS, COLUMNS, FLOATS, INTEGERS, rows_of
 
     expansion, store = open_suite(suite_file, store_folder)
     rows = rows_of(expansion, store)
@@ -320,7 +320,7 @@ def known_path(expansion: Expansion, given: Path | None) -> Path | None:
 def check_known(rows: Iterable[dict[str, Any]], path: Path | None) -> Exit:
     """Compare rows with known values, and say what is better or cannot be."""
     from milp_plan.io.known_file import read_known
-    from milp_plan.run.rows import against_known
+    from milp_plan.study.rows import against_known
 
     if path is None:
         note("no known values to compare with")

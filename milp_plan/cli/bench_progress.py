@@ -14,9 +14,9 @@ from .quantities import seconds_text
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from milp_plan.run.bench import State
-    from milp_plan.run.store import Record
-    from milp_plan.run.tasks import Task
+    from milp_plan.study.driver import State
+    from milp_plan.study.store import Record
+    from milp_plan.study.tasks import Task
 
 SILENCE_S = 30.0
 """In a log, a line is written at least this often."""

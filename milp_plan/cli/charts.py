@@ -49,7 +49,7 @@ def _runs(source: Path, store_folder: Path) -> list[Run]:
     """Read the runs of a suite from the store, or one record of ``solve``."""
     if source.suffix == ".json":
         return [_record(source)]
-    from milp_plan.run.rows import row_of
+    from milp_plan.study.rows import row_of
 
     expansion, store = open_suite(source, store_folder)
     found: list[Run] = []

@@ -21,7 +21,7 @@ from .progress import display
 
 if TYPE_CHECKING:
     from milp_plan.pipeline import Case, Model
-    from milp_plan.run.sweep import Point
+    from milp_plan.study.sweep import Point
 
 FREE_OF_LIMIT = "none"
 """How a memory list names the case without a limit."""
@@ -167,7 +167,7 @@ def pipeline(
     from milp_plan import run
     from milp_plan.backends import Stop
     from milp_plan.pipeline import build
-    from milp_plan.run.sweep import plan_case
+    from milp_plan.study.sweep import plan_case
 
     costs = _model(times, transfer, amount(freed_at_backward))
     chosen = _cases(costs, devices, micro_batches, memory, asked)
@@ -220,7 +220,7 @@ def _cases(
     asked: dict[str, Any],
 ) -> list[Case]:
     from milp_plan.pipeline import build
-    from milp_plan.run.sweep import cases, fitting
+    from milp_plan.study.sweep import cases, fitting
 
     families = fitting(model, devices)
     if asked["placement"] != "all":

@@ -14,7 +14,7 @@ from .output import note, say, say_json, say_table
 from .quantities import DASH, share_text
 
 if TYPE_CHECKING:
-    from milp_plan.run.sweep import Point
+    from milp_plan.study.sweep import Point
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _headline(point: Point) -> str:
 def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     """Say, and draw, which cases are worth having."""
     from milp_plan import report
-    from milp_plan.run.sweep import front
+    from milp_plan.study.sweep import front
 
     best = front(points)
     names = [point.case.name for point in best]

@@ -95,7 +95,7 @@ class Partial:
 
 def _planned(recipe: Recipe, jobs: int, partial: Partial) -> list[dict[str, Any]]:
     from milp_plan.run import Settings
-    from milp_plan.run.paper import run_recipe, standing
+    from milp_plan.study.paper import run_recipe, standing
 
     def tell(place: int, row: dict[str, Any]) -> None:
         partial.add(place, row)
@@ -124,7 +124,7 @@ def _stored(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
 
 def _text(recipe: Recipe, rows: list[dict[str, Any]], folder: Path) -> str:
     from milp_plan.report import paper_table
-    from milp_plan.run.paper import standing
+    from milp_plan.study.paper import standing
 
     picture = FIGURE if recipe.figure is not None and (folder / FIGURE).exists() else None
     return paper_table(
@@ -143,7 +143,7 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
     from milp_plan.core import BackendUnavailableError
     from milp_plan.io import plan_from_json
     from milp_plan.pipeline import build
-    from milp_plan.run.paper import case_of, expert_plan
+    from milp_plan.study.paper import case_of, expert_plan
 
     assert recipe.figure is not None
     built = build(case_of(recipe.cases[recipe.figure - 1]))

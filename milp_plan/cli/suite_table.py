@@ -39,8 +39,8 @@ def make_suite_table(
         _write(folder, spec, _stored(folder / RESULTS))
         return Exit.DONE
     from milp_plan.run.identity import installed, sources
-    from milp_plan.run.rows import rows_of
-    from milp_plan.run.standings import beside
+    from milp_plan.study.rows import rows_of
+    from milp_plan.study.standings import beside
 
     expansion, store = open_suite(suite_of(spec, folder / SPEC), store_folder)
     _check(spec, folder, [who.name for who in expansion.suite.content.planners])
@@ -96,7 +96,7 @@ def _stored(path: Path) -> dict[str, Any]:
 def _write(folder: Path, spec: Spec, content: Mapping[str, Any]) -> None:
     from milp_plan.io import write_atomic
     from milp_plan.report.suite_table import suite_csv, suite_markdown
-    from milp_plan.run.rows import COLUMNS
+    from milp_plan.study.rows import COLUMNS
 
     rows = content["rows"]
     page = suite_markdown(

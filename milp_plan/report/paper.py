@@ -33,7 +33,7 @@ def paper_table(
     title, about
         Above it.
     rows, standings
-        As ``milp_plan.run.paper`` makes them: data of each case; ours against the best expert and
+        As ``milp_plan.study.paper`` makes them: data of each case; ours against the best expert and
         the best peer (``better``, ``equal``, ``worse`` or ``alone``).
     command
         What makes the table again.

@@ -50,7 +50,7 @@ def suite_markdown(
     title, about, notes
         Words above it and below.
     rows
-        As ``milp_plan.run.standings`` makes them.
+        As ``milp_plan.study.standings`` makes them.
     columns, headings
         What is shown, and how it is called where not by its own name.
     group

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.run.bench import Local, drive
-from milp_plan.run.rows import rows_of
-from milp_plan.run.store import Store
+from milp_plan.study.driver import Local, drive
+from milp_plan.study.rows import rows_of
+from milp_plan.study.store import Store
 
 from .cases import TINY, ended, expansion, until
 
@@ -50,7 +50,7 @@ def jobs_of(pid):
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         found += [int(child) for child in path.read_text().split()]
     running = [child for child in found if not ended(child)]
-    return [c for c in running if b"milp_plan.run.job" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    return [c for c in running if b"milp_plan.study.job" in Path(f"/proc/{c}/cmdline").read_bytes()]
 
 
 def suite(folder):
@@ -61,7 +61,7 @@ def suite(folder):
 def test_runs_of_a_cluster_in_this_process(tmp_path):
     from distributed import LocalCluster
 
-    from milp_plan.run.cluster import Dask
+    from milp_plan.study.cluster import Dask
 
     found, store = expansion(tmp_path, files=TINY[:1]), Store(tmp_path / "store")
     with LocalCluster(
@@ -83,7 +83,7 @@ def test_runs_of_a_cluster_in_this_process(tmp_path):
 def test_a_killed_worker_loses_nothing(cluster, tmp_path):
     from distributed import Client
 
-    from milp_plan.run.cluster import Dask
+    from milp_plan.study.cluster import Dask
 
     found, store = suite(tmp_path), Store(tmp_path / "store")
     victim = next(iter(cluster.workers.values()))
@@ -121,7 +121,7 @@ def test_a_killed_worker_loses_nothing(cluster, tmp_path):
 
 @pytest.mark.slow
 def test_cancelled_runs_end_on_their_worker(cluster, tmp_path):
-    from milp_plan.run.cluster import Dask
+    from milp_plan.study.cluster import Dask
 
     found = expansion(tmp_path, "[limits]\ntime = 100\n", files=("transformer-4xA100.json.gz",))
     executor = Dask(cluster.scheduler_address)

@@ -10,7 +10,7 @@ import pytest
 from milp_plan.io import Peer, Recipe, RecipeCase
 from milp_plan.pipeline import build
 from milp_plan.run import Settings
-from milp_plan.run.paper import case_of, expert_value, run_case, run_recipe, standing
+from milp_plan.study.paper import case_of, expert_value, run_case, run_recipe, standing
 
 ENTRY = RecipeCase(
     stages=4,

@@ -14,8 +14,7 @@ from milp_plan.io import read
 from milp_plan.io.defects import nearest
 from milp_plan.io.native import to_json
 from milp_plan.io.suite_file import Suite, SuiteEntry, SuitePlanner, SuiteVariation
-
-from .identity import installed, sources
+from milp_plan.run.identity import installed, sources
 
 
 @dataclass(frozen=True)
@@ -248,8 +247,7 @@ def _unknown_heuristic(where: str, name: str) -> list[Finding]:
 def _formulation_hash(suite: Suite, who: SuitePlanner) -> str | None:
     from milp_plan.core import FormulationError
     from milp_plan.formulation.registry import get
-
-    from .model import make_options
+    from milp_plan.run.model import make_options
 
     if who.formulation == "auto":
         expected = "options of a formulation that is named"

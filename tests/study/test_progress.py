@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from milp_plan.cli.bench_progress import Live, Log, Watch, result_line, summary
-from milp_plan.run.bench import State
+from milp_plan.study.driver import State
 
 from .cases import a_task
 

@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.pipeline import Model, Piece, build
 from milp_plan.run import Settings
-from milp_plan.run.sweep import Point, cases, fitting, front, plan_case
+from milp_plan.study.sweep import Point, cases, fitting, front, plan_case
 
 UNIT = Model.from_share((1, 1, 1))
 SETTINGS = Settings(time_limit_s=20)

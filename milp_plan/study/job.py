@@ -22,7 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .identity import installed, sources
+from milp_plan.run.identity import installed, sources
+
 from .tasks import Task
 
 Result = dict[str, Any]
@@ -68,7 +69,7 @@ class Child:
         threads = str(job["asked"]["threads"])
         few = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "milp_plan.run.job"],
+            [sys.executable, "-m", "milp_plan.study.job"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -237,7 +238,7 @@ def _run(job: Mapping[str, Any]) -> Result:
     if problem.fingerprint != job["fingerprint"]:
         return _nothing("failed", "the problem arrived changed")
     if job["asked"]["planner"] is not None:
-        from .heuristic import run_heuristic
+        from milp_plan.run.heuristic import run_heuristic
 
         return run_heuristic(problem, job["asked"]["planner"], job["asked"]["seed"])
     return _solve(problem, job["asked"])
@@ -250,9 +251,8 @@ def _path(key: str) -> Path:
 def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:
     from milp_plan.backends import Stop
     from milp_plan.io import plan_to_json
-
-    from .pipeline import solve
-    from .settings import Settings
+    from milp_plan.run.pipeline import solve
+    from milp_plan.run.settings import Settings
 
     fields = {name: entry for name, entry in asked.items() if name not in ("planner", "grace_s")}
     outcome = solve(problem, Settings(**fields))

@@ -54,7 +54,7 @@ class Local:
     jobs
         Processes at a time.
     path
-        Folder they import this package from; see :func:`.identity.frozen`.
+        Folder they import this package from; see :func:`milp_plan.run.identity.frozen`.
     """
 
     def __init__(self, jobs: int, path: Path | None = None) -> None:

@@ -8,9 +8,8 @@ from fractions import Fraction
 
 from milp_plan.core import Plan
 from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
-
-from .pipeline import solve
-from .settings import Outcome, ProgressHook, Settings
+from milp_plan.run.pipeline import solve
+from milp_plan.run.settings import Outcome, ProgressHook, Settings
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from milp_plan.core import MilpPlanError
 from milp_plan.formulation.registry import shipped_folders
 from milp_plan.io import plan_from_json, read
 from milp_plan.run import identity
-from milp_plan.run.job import Child, do, job_of
+from milp_plan.study.job import Child, do, job_of
 
 from .cases import (
     INSTANCES,
@@ -123,7 +123,7 @@ def test_a_run_ends_with_its_starter(tmp_path):
     job = a_job(a_task(tmp_path), **odd)
     (tmp_path / "job").write_bytes(pickle.dumps(job))
     code = (
-        "import pickle, sys; from milp_plan.run.job import Child\n"
+        "import pickle, sys; from milp_plan.study.job import Child\n"
         "child = Child(pickle.load(open(sys.argv[1], 'rb')))\n"
         "print(child.process.pid, flush=True); child.result()"
     )

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.core import InputError, Objective
 from milp_plan.io.suite_file import above, read_suite
-from milp_plan.run.tasks import expand
+from milp_plan.study.tasks import expand
 
 from .cases import INSTANCES, TINY, expansion, suite_file
 

@@ -13,9 +13,8 @@ from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.io import Recipe, RecipeCase, exact, plan_to_json
 from milp_plan.pipeline import Built, Case, Model, build
 from milp_plan.planners.experts import EXPERTS, overlapped_dualpipe
-
-from .pipeline import solve
-from .settings import Outcome, Settings
+from milp_plan.run.pipeline import solve
+from milp_plan.run.settings import Outcome, Settings
 
 Row = dict[str, Any]
 """Plain data about one case; times in the recipe's unit, ``None`` where something is not known."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from milp_plan.io.suite_file import read_suite
-from milp_plan.run.job import job_of
-from milp_plan.run.tasks import Expansion, Task, expand
+from milp_plan.study.job import job_of
+from milp_plan.study.tasks import Expansion, Task, expand
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSTANCES = REPOSITORY / "instances"

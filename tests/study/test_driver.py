@@ -6,10 +6,10 @@ from concurrent.futures import Future
 import pytest
 
 from milp_plan.io.known_file import KnownValue, KnownValues, read_known
-from milp_plan.run.bench import Local, drive
-from milp_plan.run.job import do
-from milp_plan.run.rows import against_known, row_of, rows_of
-from milp_plan.run.store import Store
+from milp_plan.study.driver import Local, drive
+from milp_plan.study.job import do
+from milp_plan.study.rows import against_known, row_of, rows_of
+from milp_plan.study.store import Store
 
 from .cases import INSTANCES, TINY, expansion, until
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from milp_plan.run.store import Store
+from milp_plan.study.store import Store
 
 KEY = "k" * 64
 RECORD = {"status": "done", "attempts": 1, "outcome": {"value": 10**30, "gap": 0.1}, "error": None}
@@ -81,7 +81,7 @@ def test_one_lock_at_a_time(store):
 def test_the_lock_of_a_process_that_died_is_stale(store):
     code = (
         "import sys, os, signal; from pathlib import Path\n"
-        "from milp_plan.run.store import Store\n"
+        "from milp_plan.study.store import Store\n"
         f"lock = Store(Path(sys.argv[1])).lock('{KEY}')\n"
         "print('mine', flush=True); sys.stdin.read()"
     )
