@@ -8,6 +8,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from milp_plan.core.gap import relative_gap
+
 
 class Stop(StrEnum):
     """Why the solver stopped. Which plan it left is a separate answer."""
@@ -107,9 +109,5 @@ class SolverReport:
 
     @property
     def gap(self) -> float | None:
-        """Relative gap reached, (objective - bound) / |objective|."""
-        if self.objective is None or self.bound is None:
-            return None
-        if self.objective == 0:
-            return 0.0 if self.bound >= 0 else None
-        return max(0.0, (self.objective - self.bound) / abs(self.objective))
+        """Relative gap reached, ``None`` without solution or bound."""
+        return relative_gap(self.objective, self.bound)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milp_plan.core import Units
+from milp_plan.core.gap import relative_gap
 
 from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
 
@@ -174,7 +175,5 @@ def _scale(units: Units, numbers: list[int], of_bytes: bool) -> Scale:
 
 
 def _with_gap(title: str, values: list[tuple[float, int]], bounds: list[tuple[float, int]]) -> str:
-    if not values or not bounds or values[-1][1] <= 0:
-        return title
-    gap = (values[-1][1] - bounds[-1][1]) / values[-1][1]
-    return f"{title}: gap {gap:.1%}"
+    gap = relative_gap(values[-1][1], bounds[-1][1]) if values and bounds else None
+    return title if gap is None else f"{title}: gap {gap:.1%}"

@@ -30,7 +30,7 @@ class Host(Protocol):
 
     @property
     def gap(self) -> float | None:
-        """(value - bound) / value; ``None`` where either is missing."""
+        """Relative gap between value and bound, ``None`` where either is missing."""
         ...
 
     @property

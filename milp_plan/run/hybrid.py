@@ -17,6 +17,7 @@ from typing import Any
 from milp_plan.backends import Stop
 from milp_plan.check.hybrid import OBJECTIVE, verify_hybrid
 from milp_plan.core import Verdict
+from milp_plan.core.gap import relative_gap
 from milp_plan.hybrid import HybridPlan, HybridProblem
 from milp_plan.io import hybrid_plan_to_json, write_document
 from milp_plan.planners.hybrid import MARGIN, HybridAnswer, plan_exactly, plan_uniformly
@@ -62,10 +63,8 @@ class HybridOutcome:
 
     @property
     def gap(self) -> float | None:
-        """(value - bound) / value."""
-        if self.value is None:
-            return None
-        return float(Fraction(self.value - self.bound, self.value)) if self.value else 0.0
+        """Relative gap between value and bound, ``None`` without a plan."""
+        return relative_gap(self.value, self.bound)
 
 
 def solve_hybrid(

@@ -11,12 +11,13 @@ from milp_plan.bounds import Bound, infeasibility
 from milp_plan.check import verify
 from milp_plan.coarsen import Coarsening
 from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.gap import relative_gap, within
 from milp_plan.formulation.registry import Found
 
 from .model import ModelAnswer, Solver
 from .polish import FAILURES, Search
 from .record import make_record
-from .settings import Clock, Outcome, Progress, ProgressHook, Settings, relative_gap
+from .settings import Clock, Outcome, Progress, ProgressHook, Settings
 
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
@@ -52,13 +53,14 @@ class Ledger:
 
     @property
     def gap(self) -> float | None:
-        """(value - bound) / value, ``None`` where either is missing."""
+        """Relative gap between value and bound, ``None`` where either is missing."""
         return relative_gap(self.value, self.bound.value if self.bound else None)
 
     @property
     def proved(self) -> bool:
         """Whether the gap asked for is reached."""
-        return self.gap is not None and self.gap <= self.settings.gap
+        bound = self.bound.value if self.bound else None
+        return within(self.value, bound, self.settings.gap)
 
     @property
     def end_of_limit(self) -> Stop:

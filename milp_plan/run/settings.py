@@ -82,7 +82,7 @@ class Outcome:
         The plan is checked on this problem; ``None`` when there is none.
     value, bound, bound_name, gap
         Recomputed objective; best proven bound on the original problem and its proof's name;
-        (value - bound) / value.
+        the relative gap between them (:mod:`milp_plan.core.gap`).
     stop
         Why the run stopped.
     disputed
@@ -114,13 +114,6 @@ class Outcome:
     planner: str
     seconds: float
     record: dict[str, Any]
-
-
-def relative_gap(value: int | None, bound: int | None) -> float | None:
-    """(value - bound) / value; 0 for a value of 0; ``None`` where either is missing."""
-    if value is None or bound is None:
-        return None
-    return max(0.0, float((value - bound) / value)) if value else 0.0
 
 
 class Clock:

@@ -20,12 +20,13 @@ from milp_plan.bounds.sharding import BOUND, dual_bound
 from milp_plan.check.sharding import OBJECTIVE, verify_sharding
 from milp_plan.coarsen.sharding import Reduction, reduce_sharding
 from milp_plan.core import Verdict
+from milp_plan.core.gap import relative_gap, within
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.io import write_document
 from milp_plan.planners.sharding.anytime import Board, Sighting, search
 
 from .record import LONGEST_NAME, versions
-from .settings import Progress, ProgressHook, relative_gap
+from .settings import Progress, ProgressHook
 
 PLANNER = "tree moves"
 _CHECK_S = 1.0
@@ -184,7 +185,7 @@ class ShardingRun:
         why = self.infeasible_because
         if why is None and reduction is not None:
             why = reduction.infeasible_because
-        proved = value is not None and gap is not None and gap <= self.settings.gap
+        proved = within(value, bound, self.settings.gap)
         outcome = ShardingOutcome(
             self.problem,
             plan,

@@ -1,34 +1,8 @@
-"""Gaps and clocks."""
+"""Clocks."""
 
 import pytest
 
-from milp_plan.run.settings import Clock, relative_gap
-
-
-@pytest.mark.parametrize(
-    ("value", "bound", "gap"),
-    [
-        (None, None, None),
-        (None, 5, None),
-        (5, None, None),
-        (0, None, None),
-        (None, 0, None),
-        (0, 0, 0.0),
-        (10, 0, 1.0),
-        (10, 10, 0.0),
-        (10, 9, 0.1),
-        (10, 11, 0.0),
-        (2**80, 2**79, 0.5),
-    ],
-)
-def test_relative_gap(value, bound, gap):
-    found = relative_gap(value, bound)
-    assert found == gap
-    assert found is None or isinstance(found, float)
-
-
-def test_numbers_too_large_for_floats_have_a_gap():
-    assert relative_gap(10**400, 9 * 10**399) == pytest.approx(0.1)
+from milp_plan.run.settings import Clock
 
 
 def test_phases_add_up():

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.bounds.messages import Dual
+from milp_plan.core.gap import within
 from milp_plan.core.labelling import Integers, Labelling
 
 from .decoding import decode
@@ -81,9 +82,7 @@ class Board:
     def proved(self) -> bool:
         """Whether the gap asked for is reached."""
         with self._lock:
-            if self.value is None or self.bound is None:
-                return False
-            return self.value - self.bound <= self.gap * abs(self.value)
+            return within(self.value, self.bound, self.gap)
 
     def offer(self, labels: Integers) -> int | None:
         """Take a choice if it is a plan and better; return its exact cost if it is a plan."""
@@ -115,9 +114,7 @@ class Board:
 
     def _close(self) -> None:
         """Stop once the gap is closed; the lock is held."""
-        if self.value is None or self.bound is None:
-            return
-        if self.value - self.bound <= self.gap * abs(self.value):
+        if within(self.value, self.bound, self.gap):
             self.stopped.set()
 
 
