@@ -58,7 +58,7 @@ def find_record(
         "gap_asked": settings.gap,
         "versions": versions(),
     }
-    _, found = choose(problem, settings.formulation)
+    found = choose(problem, settings.formulation).found
     for path in sorted(folder.glob(f"{problem.name}-*.json")):
         if path.name.endswith(".plan.json"):
             continue

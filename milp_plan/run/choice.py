@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from milp_plan.api import PlanningProblem
 from milp_plan.formulation.registry import Found, get
 from milp_plan.pipeline import Shop, read_offload, shop_of
@@ -10,7 +12,10 @@ from .serial import formulation_of
 from .settings import AUTO
 
 GENERAL = "operator_schedule"
-"""For every problem."""
+"""For every problem whose plans have a schedule."""
+
+LOADS = "resource_load"
+"""For problems whose plans have none."""
 
 SHOP = "pipeline_order"
 """For pipelines of identical micro-batches on given devices."""
@@ -19,7 +24,15 @@ HOSTS = "pipeline_offload"
 """For such pipelines whose activations may leave to hosts."""
 
 
-def choose(problem: PlanningProblem, name: str) -> tuple[Shop | None, Found]:
+class Choice(NamedTuple):
+    """The shop to plan, where it is one; the formulation; why a more special one was left."""
+
+    shop: Shop | None
+    found: Found
+    left: str = ""
+
+
+def choose(problem: PlanningProblem, name: str) -> Choice:
     """Return the formulation asked for, or the one that suits, and the shop it plans.
 
     Parameters
@@ -35,13 +48,26 @@ def choose(problem: PlanningProblem, name: str) -> tuple[Shop | None, Found]:
         There is no such formulation, or it does not load.
     """
     if problem.serial is not None:
-        return None, get(formulation_of(problem.serial) if name == AUTO else name)
+        return Choice(None, get(formulation_of(problem.serial) if name == AUTO else name))
     shop = shop_of(problem) if name in (AUTO, SHOP) else None
     if name != AUTO:
-        return shop, get(name)
-    if shop is not None:
-        return shop, get(SHOP)
-    return None, get(HOSTS if has_hosts(problem) else GENERAL)
+        return Choice(shop, get(name))
+    if shop is None:
+        return Choice(None, _general(problem))
+    special = get(SHOP)
+    assert special.formulation is not None
+    why = special.formulation.unsupported(problem, special.formulation.Options())
+    if why is None:
+        return Choice(shop, special)
+    general = _general(problem)
+    return Choice(None, general, f"{general.name}, as {SHOP} does not apply: {why}")
+
+
+def _general(problem: PlanningProblem) -> Found:
+    """Return the formulation for problems without a special form."""
+    if not problem.needs_schedule:
+        return get(LOADS)
+    return get(HOSTS if has_hosts(problem) else GENERAL)
 
 
 def has_hosts(problem: PlanningProblem) -> bool:

@@ -49,7 +49,7 @@ def solve(
         ``settings.start`` is not a valid plan of this problem, or an option does not exist.
     """
     clock = Clock(settings.time_limit_s)
-    shop, found = choose(problem, settings.formulation)
+    shop, found, left = choose(problem, settings.formulation)
     assert found.formulation is not None
     options = make_options(found, settings.options)
     reason = found.formulation.unsupported(problem, options)
@@ -58,6 +58,8 @@ def solve(
     solver = Solver(found.formulation, options, settings.solver)
     run = Ledger(problem, settings, found, solver, on_progress)
     run.clock = clock  # reading the problem counts
+    if left:
+        run.say("formulation", left)
     try:
         _plan(run, shop)
     except KeyboardInterrupt:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.core import CommunicationModel, Objective, PlanningProblem
+from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
 from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
-from milp_plan.run.choice import GENERAL, HOSTS, SHOP, choose
+from milp_plan.run import Settings, solve
+from milp_plan.run.choice import GENERAL, HOSTS, LOADS, SHOP, choose
 from milp_plan.run.settings import AUTO
 
 from .cases import trap
@@ -40,8 +41,9 @@ def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) 
 def test_each_problem_gets_a_formulation_that_supports_it(
     problem: PlanningProblem, name: str
 ) -> None:
-    shop, found = choose(problem, AUTO)
+    shop, found, left = choose(problem, AUTO)
     assert found.name == name
+    assert not left
     assert (shop is not None) == (name == SHOP)
     assert found.formulation is not None
     assert found.formulation.unsupported(problem, found.formulation.Options()) is None
@@ -53,7 +55,37 @@ def test_a_graph_of_which_nothing_may_leave_is_no_pipeline_with_hosts() -> None:
     operators = tuple(replace(op, micro_batch=None) for op in problem.graph.operators)
     cluster = replace(problem.cluster, communication=CommunicationModel.CHANNEL)
     plain = replace(problem, graph=replace(problem.graph, operators=operators), cluster=cluster)
-    shop, found = choose(plain, AUTO)
+    shop, found, left = choose(plain, AUTO)
+    assert shop is None
+    assert not left
+    assert found.name == GENERAL
+    assert choose(plain, HOSTS).found.name == HOSTS
+
+
+def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -> None:
+    """A zero-length operator that holds memory: orders alone do not say when it is held."""
+    problem = pipeline()
+    first, *others = problem.graph.operators
+    instant = replace(first.options[0], duration_ns=dict.fromkeys(first.options[0].duration_ns, 0))
+    graph = replace(problem.graph, operators=(replace(first, options=(instant,)), *others))
+    problem = replace(problem, graph=graph)
+    shop, found, left = choose(problem, AUTO)
     assert shop is None
     assert found.name == GENERAL
-    assert choose(plain, HOSTS)[1].name == HOSTS
+    assert "pipeline_order does not apply" in left
+    assert "lasts no time" in left
+    said: list[str] = []
+    outcome = solve(
+        problem, Settings(time_limit_s=60.0), lambda progress: said.append(progress.note)
+    )
+    assert outcome.plan is not None
+    assert left in said
+
+
+def test_plans_without_a_schedule_have_a_formulation_of_their_own() -> None:
+    problem = pipeline(Objective.BOTTLENECK)
+    roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
+    problem = replace(problem, cluster=roomy, memory_law=MemoryLaw.STATIC)
+    outcome = solve(problem, Settings(time_limit_s=60.0))
+    assert outcome.record["formulation"]["name"] == LOADS
+    assert outcome.proved
