@@ -10,7 +10,6 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import BackendUnavailableError
+from milp_plan.core.budget import now
 from milp_plan.lp import CompiledModel
 
 from .outcome import Limits, SolverReport, Stop, TracePoint
@@ -154,7 +154,7 @@ def _follow(talk: _Conversation, limits: Limits, began: float) -> Stop | None:
     asked: Stop | None = None
     while True:
         try:
-            if not talk.take(timeout=max(0.01, deadline - time.perf_counter())):
+            if not talk.take(timeout=max(0.01, deadline - now())):
                 return asked
         except queue.Empty:
             return asked or Stop.TIME_LIMIT
@@ -163,7 +163,7 @@ def _follow(talk: _Conversation, limits: Limits, began: float) -> Stop | None:
                 return asked
             asked = Stop.INTERRUPTED
             talk.process.terminate()
-            deadline = time.perf_counter() + limits.grace_s
+            deadline = now() + limits.grace_s
 
 
 def _report(talk: _Conversation, ended: Stop | None, seconds: float) -> SolverReport:
@@ -229,7 +229,7 @@ def solve(
         highspy is missing or too old.
     """
     check_version()
-    began = time.perf_counter()
+    began = now()
     process = _spare.take()
     if on_spawn is not None:
         on_spawn(process.pid)
@@ -242,10 +242,10 @@ def solve(
         except BrokenPipeError:
             pass  # it died; the conversation will say so
         _spare.prepare()
-        ended = _follow(talk, limits, time.perf_counter())
+        ended = _follow(talk, limits, now())
     finally:
         _end(process)
-    return _report(talk, ended, time.perf_counter() - began)
+    return _report(talk, ended, now() - began)
 
 
 class Session:
@@ -280,7 +280,7 @@ class Session:
 
         All models of a session should ask for the same number of threads: HiGHS keeps the first.
         """
-        began = time.perf_counter()
+        began = now()
         if self._process is None:
             self._process = _spare.take()
         talk = _Conversation(self._process, None)
@@ -290,9 +290,9 @@ class Session:
             with contextlib.suppress(BrokenPipeError):  # it died; the conversation will say so
                 pickle.dump(Job(model, limits, None, options), self._process.stdin, protocol=5)
                 self._process.stdin.flush()
-            ended = _follow(talk, limits, time.perf_counter())
+            ended = _follow(talk, limits, now())
         finally:
-            seconds = (talk.done or {}).get("seconds", time.perf_counter() - began)
+            seconds = (talk.done or {}).get("seconds", now() - began)
             report = _report(talk, ended, seconds)  # without starting the process
             if talk.done is None or ended is not None:
                 self._close()

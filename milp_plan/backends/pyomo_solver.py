@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ from pyomo.core.expr.numeric_expr import LinearExpression
 from pyomo.opt import TerminationCondition
 
 from milp_plan.core import BackendUnavailableError
+from milp_plan.core.budget import now
 from milp_plan.lp import CompiledModel
 
 from .outcome import Limits, SolverReport, Stop, TracePoint
@@ -150,11 +150,11 @@ class _Solve:
         self.start = start if self.accepted else None
 
     def run(self, limits: Limits, switches: dict[str, Any]) -> SolverReport:
-        began = time.perf_counter()
+        began = now()
         if self._no_row_can_hold():
             return self._report(Stop.INFEASIBLE, began, message="a row without columns")
         source = self._source()
-        handover = time.perf_counter() - began
+        handover = now() - began
         extra = {} if switches else {"timelimit": limits.time_s}
         if self.start is not None and self.solver.warm_start_capable():
             extra["warmstart"] = True
@@ -267,7 +267,7 @@ class _Solve:
         known = [found for found in (vector, self.start) if found is not None]
         best = min(known, key=self._value, default=None)
         objective = None if best is None else self._value(best)
-        seconds = time.perf_counter() - began
+        seconds = now() - began
         point = TracePoint(seconds, objective, bound)
         return SolverReport(
             stop=stop,

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from milp_plan.core.budget import now
 from milp_plan.lp import CompiledModel
 
 from .outcome import Limits, Stop
@@ -52,7 +53,7 @@ class _Stream:
 
     def __init__(self, out: BinaryIO) -> None:
         self.out = out
-        self.began = time.perf_counter()
+        self.began = now()
         self.last_progress = -math.inf
         self.interrupted = False
         self.best = math.inf
@@ -62,7 +63,7 @@ class _Stream:
         self.out.flush()
 
     def elapsed(self) -> float:
-        return time.perf_counter() - self.began
+        return now() - self.began
 
     def callback(self, kind: Any, _message: str, data: Any, answer: Any, _user: Any) -> None:
         from highspy import cb
@@ -174,9 +175,9 @@ def solve(job: Job, stream: _Stream) -> None:
 
     highs = highspy.Highs()
     highs.setOptionValue("log_to_console", False)
-    began = time.perf_counter()
+    began = now()
     _pass_model(highs, job.model)
-    handover = time.perf_counter() - began
+    handover = now() - began
     _configure(highs, job)
     accepted = _pass_start(highs, job)
     if accepted and job.start is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from milp_plan.core import Objective, PlanningProblem
+from milp_plan.core.bound import Bound, Infeasible
+from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.serial import read_serial
 
-from .bound import Bound, Deadline, Infeasible, OutOfTime
 from .frame import Frame
 from .heads import Windows, simple_windows, tight_windows
 from .load import largest_bound, load_bound, packing_bound, unrelated_bound
@@ -29,54 +31,60 @@ LARGEST_PAIRS = 5000
 """Operators beyond which arrays over all pairs are not built."""
 
 
-def all_bounds(problem: PlanningProblem, time_limit_s: float | None = None) -> tuple[Bound, ...]:
+def all_bounds(
+    problem: PlanningProblem, budget: Budget | None = None, incumbent: int | None = None
+) -> Iterator[Bound]:
     """Lower bounds on the objective, simple ones first.
 
     Parameters
     ----------
     problem
         Any.
-    time_limit_s
-        A bound that is not done by then is left out, with a note in the log; the first, cheap
+    budget
+        A bound that is not done by its end is left out, with a note in the log; the first, cheap
         ones are always there.
+    incumbent
+        Value of a known plan, which helps some bounds to choose what to look at.
 
-    Returns
-    -------
-    tuple of Bound
+    Yields
+    ------
+    Bound
         At least one. For an infeasible problem any number is a bound; what can be computed is
-        returned.
+        given.
     """
+    budget = budget or Budget()
     if problem.serial is not None:
-        return _serial(problem, Deadline(time_limit_s))
+        yield from _serial(problem, budget, incumbent)
+        return
     frame = Frame(problem)
     if frame.obstacle is not None:
-        return (Bound("infeasible", 0, frame.obstacle.reason),)
-    catalogue = _Catalogue(frame, Deadline(time_limit_s))
+        yield Bound("infeasible", 0, frame.obstacle.reason)
+        return
+    catalogue = _Catalogue(frame, budget)
     if problem.objective is Objective.PEAK_MEMORY:
-        return catalogue.peak_memory()
-    if problem.objective is Objective.BOTTLENECK:
-        return catalogue.bottleneck()
-    if problem.objective is Objective.SPAN:
-        return catalogue.span()
-    return catalogue.makespan()
+        yield from catalogue.peak_memory()
+    elif problem.objective is Objective.MAKESPAN:
+        yield from catalogue.makespan()
+    else:  # a device is busy for no longer than its span, so bounds on device work hold for both
+        yield from catalogue.bottleneck()
 
 
-def _serial(problem: PlanningProblem, deadline: Deadline) -> tuple[Bound, ...]:
+def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterable[Bound]:
     """Bounds under the serial law, whose modules load compiled code."""
     graph = read_serial(problem)
     if isinstance(graph, str):
         return (Bound("none", 0, graph),)
     from .serial_catalogue import serial_bounds
 
-    return serial_bounds(graph, deadline)
+    return serial_bounds(graph, budget, incumbent)
 
 
-def best_bound(problem: PlanningProblem, time_limit_s: float | None = None) -> Bound:
+def best_bound(problem: PlanningProblem, budget: Budget | None = None) -> Bound:
     """Return the largest of :func:`all_bounds`; the simplest one when several are as large."""
-    return max(all_bounds(problem, time_limit_s), key=lambda bound: bound.value)
+    return max(all_bounds(problem, budget), key=lambda bound: bound.value)
 
 
-def infeasibility(problem: PlanningProblem, time_limit_s: float | None = None) -> Infeasible | None:
+def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Infeasible | None:
     """Return a proof in words that no plan exists, or ``None`` when none was found."""
     frame = Frame(problem)
     if frame.obstacle is not None:
@@ -84,9 +92,9 @@ def infeasibility(problem: PlanningProblem, time_limit_s: float | None = None) -
     obstacle = persistent_obstacle(frame)
     if obstacle is not None or len(frame.names) > LARGEST_PAIRS:
         return obstacle
-    deadline = Deadline(time_limit_s)
+    budget = budget or Budget()
     try:
-        return instant_obstacle(frame, deadline) or _dead_end(tight_windows(frame, deadline))
+        return instant_obstacle(frame, budget) or _dead_end(tight_windows(frame, budget))
     except OutOfTime:
         logger.info("%s: search for a proof of infeasibility stopped by its limit", problem.name)
     return None
@@ -105,55 +113,46 @@ def _dead_end(windows: Windows) -> Infeasible | None:
 
 
 class _Catalogue:
-    """Collects bounds; those stopped by the deadline are noted in the log."""
+    """Makes bounds; those stopped by the budget are noted in the log."""
 
-    def __init__(self, frame: Frame, deadline: Deadline) -> None:
-        self.frame = frame
-        self.deadline = deadline
-        self.found: list[Bound] = []
+    def __init__(self, frame: Frame, budget: Budget) -> None:
+        self.frame, self.budget = frame, budget
 
-    def add(self, name: str, make: Callable[[], Bound | None]) -> None:
-        """Add a bound unless it runs out of time or does not apply."""
+    def within(self, name: str, make: Callable[[], Iterable[Bound | None]]) -> Iterator[Bound]:
+        """Give bounds unless they run out of time or do not apply."""
         try:
-            self.deadline.check()
-            bound = make()
+            self.budget.check()
+            yield from (bound for bound in make() if bound is not None)
         except OutOfTime:
             logger.info("%s: bound %r left out, no time", self.frame.problem.name, name)
-            return
-        if bound is not None:
-            self.found.append(bound)
 
-    def bottleneck(self) -> tuple[Bound, ...]:
-        self.found += [load_bound(self.frame), largest_bound(self.frame)]
-        self.add("unrelated load", lambda: unrelated_bound(self.frame))
-        self.add("packing", lambda: packing_bound(self.frame))
-        return tuple(self.found)
+    def bottleneck(self) -> Iterator[Bound]:
+        yield load_bound(self.frame)
+        yield largest_bound(self.frame)
+        yield from self.within("unrelated load", lambda: [unrelated_bound(self.frame)])
+        yield from self.within("packing", lambda: [packing_bound(self.frame)])
 
-    def peak_memory(self) -> tuple[Bound, ...]:
-        self.found += [operator_peak(self.frame), persistent_peak(self.frame)]
+    def peak_memory(self) -> Iterator[Bound]:
+        yield operator_peak(self.frame)
+        yield persistent_peak(self.frame)
         if len(self.frame.names) <= LARGEST_PAIRS:
-            self.add("bytes alive", lambda: instant_peak(self.frame, self.deadline))
-        return tuple(self.found)
+            yield from self.within("bytes alive", lambda: [instant_peak(self.frame, self.budget)])
 
-    def span(self) -> tuple[Bound, ...]:
-        """A device is busy for no longer than its span, so bounds on device work hold."""
-        return self.bottleneck()
-
-    def makespan(self) -> tuple[Bound, ...]:
-        self.found.append(critical_path(simple_windows(self.frame)))
-        self.bottleneck()
+    def makespan(self) -> Iterator[Bound]:
+        yield critical_path(simple_windows(self.frame))
+        yield from self.bottleneck()
         if len(self.frame.names) > LARGEST_PAIRS:
             logger.info("%s: too large for bounds over all pairs", self.frame.problem.name)
-            return tuple(self.found)
-        self.add("bytes times time", lambda: residence_bound(self.frame, self.deadline))
-        self.add("windows", self._windows)
-        return tuple(self.found)
+            return
+        residence = partial(residence_bound, self.frame, self.budget)
+        yield from self.within("bytes times time", lambda: [residence()])
+        yield from self.within("windows", self._windows)
 
-    def _windows(self) -> None:
-        windows = tight_windows(with_milestones(self.frame), self.deadline)
+    def _windows(self) -> Iterator[Bound | None]:
+        windows = tight_windows(with_milestones(self.frame), self.budget)
         if windows.dead is None:
-            self.found.append(window_bound(windows))
-            self.add("head + work + tail", lambda: stagger_bound(windows, self.deadline))
+            yield window_bound(windows)
+            yield stagger_bound(windows, self.budget)
 
 
 def critical_path(windows: Windows) -> Bound:

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from milp_plan.core import CommunicationModel, Option, PlanningProblem, Value
+from milp_plan.core.bound import Infeasible
 
-from .bound import Infeasible
 from .holdings import Holdings
 from .sites import SiteType, Terrain, Transit, least
 

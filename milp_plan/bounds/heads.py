@@ -27,7 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .bound import Deadline
+from milp_plan.core.budget import Budget
+
 from .frame import Frame, State
 from .segments import LARGEST, segment_times
 from .view import FAR, Array, Separations, View, scale_for, tick_of
@@ -110,47 +111,47 @@ def simple_windows(frame: Frame) -> Windows:
     return Windows(frame, sides[0], sides[1], 1)
 
 
-def tight_windows(frame: Frame, deadline: Deadline) -> Windows:
+def tight_windows(frame: Frame, budget: Budget) -> Windows:
     """Windows by both arguments.
 
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     sides = []
-    for separations in both_separations(frame, deadline):
-        heads = HeadPass(separations.view, separations, deadline).run()
+    for separations in both_separations(frame, budget):
+        heads = HeadPass(separations.view, separations, budget).run()
         sides.append(heads[::-1] if separations.view.backward else heads)
     return Windows(frame, sides[0], sides[1], tick_of(frame))
 
 
-def both_separations(frame: Frame, deadline: Deadline) -> list[Separations]:
+def both_separations(frame: Frame, budget: Budget) -> list[Separations]:
     """Separations forward and backward, raised by the work of segments.
 
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     views = [View(frame, False), View(frame, True)]
-    plain = [Separations(view, deadline) for view in views]
+    plain = [Separations(view, budget) for view in views]
     if len(frame.names) > LARGEST:
         return plain
-    times = segment_times(plain[0], plain[1], deadline)
+    times = segment_times(plain[0], plain[1], budget)
     return [
-        Separations(views[0], deadline, segments=times),
-        Separations(views[1], deadline, segments=np.ascontiguousarray(times[::-1, ::-1].T)),
+        Separations(views[0], budget, segments=times),
+        Separations(views[1], budget, segments=np.ascontiguousarray(times[::-1, ::-1].T)),
     ]
 
 
 class HeadPass:
     """One sweep over a view that fixes heads in order."""
 
-    def __init__(self, view: View, separations: Separations, deadline: Deadline) -> None:
+    def __init__(self, view: View, separations: Separations, budget: Budget) -> None:
         self.view = view
         self.separations = separations
-        self.deadline = deadline
+        self.budget = budget
         size = view.size
         self.heads: list[list[int]] = []
         self.stops = np.zeros(size, dtype=np.int64)
@@ -165,7 +166,7 @@ class HeadPass:
     def run(self) -> list[list[int]]:
         """Heads of all operators, in view order."""
         for v in range(self.view.size):
-            self.deadline.check()
+            self.budget.check()
             least = self._by_separation(v)
             heads = [max(least, head) for head in edge_heads(self.view, v, self.heads)]
             for key in {self.view.key(state) for state in self.view.states(v)}:

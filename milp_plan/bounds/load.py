@@ -11,9 +11,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 
 from milp_plan.core import ceil_div
+from milp_plan.core.bound import Bound
 
 from .binpacking import least_capacity
-from .bound import Bound
 from .frame import Frame
 
 _LARGEST_LP = 60_000

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core import Value, ceil_div
+from milp_plan.core.bound import Bound, Infeasible
+from milp_plan.core.budget import Budget
 
 from .binpacking import bins_needed, least_capacity
-from .bound import Bound, Deadline, Infeasible
 from .frame import Frame
 from .view import Separations, View, scale_for
 
@@ -29,7 +30,7 @@ def total_memory(frame: Frame) -> int | None:
     return sum(known) if len(known) == len(limits) else None
 
 
-def fullest_instant(frame: Frame, deadline: Deadline) -> Instant | None:
+def fullest_instant(frame: Frame, budget: Budget) -> Instant | None:
     """Find the operator during which most bytes are sure to lie somewhere.
 
     Proof: while v runs (for a positive time), every value made by an ancestor of v that v or a
@@ -40,7 +41,7 @@ def fullest_instant(frame: Frame, deadline: Deadline) -> Instant | None:
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     holdings, graph = frame.holdings, frame.problem.graph
     base = sum(holdings.packed)
@@ -51,13 +52,13 @@ def fullest_instant(frame: Frame, deadline: Deadline) -> Instant | None:
     if not running:
         return None
     view = View(frame, backward=False)
-    reach = Separations(view, deadline).through >= 0
+    reach = Separations(view, budget).through >= 0
     made = [value for value in graph.values if value.producer is not None]
     sizes = [holdings.copy_bytes(value) for value in made]
     unit = scale_for(sum(sizes))
     alive = np.zeros(view.size, dtype=np.int64)
     for value, size in zip(made, sizes, strict=True):
-        deadline.check()
+        budget.check()
         assert value.producer is not None
         before = frame.index[value.producer]
         readers = [frame.index[name] for name in value.consumers]
@@ -82,7 +83,7 @@ def _makes(frame: Frame, name: str) -> int:
     )
 
 
-def residence_bound(frame: Frame, deadline: Deadline) -> Bound | None:
+def residence_bound(frame: Frame, budget: Budget) -> Bound | None:
     """Bytes times their time in memory.
 
     Proof: a value has a complete copy somewhere from its producer's start to the stop of its
@@ -93,14 +94,14 @@ def residence_bound(frame: Frame, deadline: Deadline) -> Bound | None:
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     memory = total_memory(frame)
     persistent = sum(frame.holdings.packed)
     if frame.holdings.static or memory is None or memory <= persistent:
         return None
     view = View(frame, backward=False)
-    through = Separations(view, deadline).through
+    through = Separations(view, budget).through
     total = 0
     for value in frame.problem.graph.values:
         if value.producer is not None:
@@ -176,12 +177,12 @@ def _left(reserve: int) -> str:
     return f" left when {reserve} are kept for inputs, outputs and workspace" if reserve else ""
 
 
-def instant_obstacle(frame: Frame, deadline: Deadline) -> Infeasible | None:
+def instant_obstacle(frame: Frame, budget: Budget) -> Infeasible | None:
     """Prove that at some instant more bytes must lie in memory than there are, or ``None``."""
     memory = total_memory(frame)
     if memory is None:
         return None
-    instant = fullest_instant(frame, deadline)
+    instant = fullest_instant(frame, budget)
     if instant is None or instant.bytes <= memory:
         return None
     return Infeasible(
@@ -230,9 +231,9 @@ def persistent_peak(frame: Frame) -> Bound:
     return best
 
 
-def instant_peak(frame: Frame, deadline: Deadline) -> Bound | None:
+def instant_peak(frame: Frame, budget: Budget) -> Bound | None:
     """Bytes alive at one instant, spread evenly (see :func:`fullest_instant`)."""
-    instant = fullest_instant(frame, deadline)
+    instant = fullest_instant(frame, budget)
     if instant is None:
         return None
     devices = len(frame.problem.cluster.devices)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .bound import Deadline
+from milp_plan.core.budget import Budget
+
 from .load import usable_devices
 from .view import FAR, Array, Separations, View
 
@@ -19,7 +20,7 @@ LARGEST = 2500
 _EXACT = 2**52
 
 
-def segment_times(forward: Separations, backward: Separations, deadline: Deadline) -> Array:
+def segment_times(forward: Separations, backward: Separations, budget: Budget) -> Array:
     """Least time from the stop of u to the start of v that their segment's work takes.
 
     Proof: suppose the operators between u and v use k devices. Each of these is idle after the
@@ -36,7 +37,7 @@ def segment_times(forward: Separations, backward: Separations, deadline: Deadlin
     ----------
     forward, backward
         Separations in both directions of one frame.
-    deadline
+    budget
         Gives up with :class:`OutOfTime`.
 
     Returns
@@ -49,12 +50,12 @@ def segment_times(forward: Separations, backward: Separations, deadline: Deadlin
     devices = usable_devices(frame)
     area = np.array([number // view.tick for number in frame.least_area], dtype=np.int64)
     work = _work_between(forward.through >= 0, area)
-    deadline.check()
-    starts = _idle(backward, devices, deadline)[::-1]
-    stops = _idle(forward, devices, deadline)
+    budget.check()
+    starts = _idle(backward, devices, budget)[::-1]
+    stops = _idle(forward, devices, budget)
     found = np.full(work.shape, FAR, dtype=np.int64)
     for k in range(1, devices + 1):
-        deadline.check()
+        budget.check()
         idle = starts[:, k - 1, None] + stops[None, :, k - 1]
         total = -(-(work + idle) // k)
         np.minimum(found, np.where(idle >= FAR // 2, FAR, total), out=found)
@@ -76,7 +77,7 @@ def _work_between(reach: NDArray[np.bool_], area: Array) -> Array:
     return work
 
 
-def _idle(side: Separations, devices: int, deadline: Deadline) -> Array:
+def _idle(side: Separations, devices: int, budget: Budget) -> Array:
     """Sums of the 1 .. ``devices`` least idle times before each operator of a view.
 
     From the stop of the last operator on a device to the start of v: near (as many as v has
@@ -87,7 +88,7 @@ def _idle(side: Separations, devices: int, deadline: Deadline) -> Array:
     gangs = np.array([view.frame.most_gang[view.flip(v)] for v in range(view.size)])
     sums = np.full((view.size, devices), FAR, dtype=np.int64)
     for v in range(view.size):
-        deadline.check()
+        budget.check()
         before = np.flatnonzero(through[:v, v] >= 0)
         if len(before) == 0:
             continue

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from milp_plan.core.budget import Budget
 from milp_plan.serial import SerialGraph
-
-from .bound import Deadline
 
 if TYPE_CHECKING:
     from .serial_flow import Network
@@ -110,13 +109,13 @@ def _cuts(graph: SerialGraph) -> Cuts:
     return Cuts(graph, network(units, small), total)
 
 
-def conflicts(graph: SerialGraph, cutoff: int, deadline: Deadline | None = None) -> Conflicts:
+def conflicts(graph: SerialGraph, cutoff: int, budget: Budget | None = None) -> Conflicts:
     """Look for all that minimum cuts say about plans whose loads are at most ``cutoff`` ticks.
 
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     from .serial_flow import probe
 
@@ -134,8 +133,8 @@ def conflicts(graph: SerialGraph, cutoff: int, deadline: Deadline | None = None)
         for number in np.argsort(-least, kind="stable").tolist():
             if number in off or int(least[number]) + top < limit:
                 continue  # costs of sets are submodular: two sets together cost no more
-            if deadline is not None:
-                deadline.check()
+            if budget is not None:
+                budget.check()
             barred = apart[number] | nowhere
             least[number] = probe(cuts.net, number, barred, limit, found)
             if least[number] >= limit:

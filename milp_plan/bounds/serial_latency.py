@@ -1,34 +1,33 @@
 """Bounds on the latency of one sample under the serial law.
 
 The strongest ones come from the ideals (:mod:`milp_plan.serial.lattice`), where there are few
-enough; they are searched for as long as the deadline allows.
+enough; they are searched for as long as the budget allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
 from milp_plan.serial import OperatorTables, SerialGraph, operator_tables
 
-from .bound import Bound, Deadline
 
-
-def latency_bounds(graph: SerialGraph, deadline: Deadline) -> tuple[Bound, ...]:
+def latency_bounds(graph: SerialGraph, budget: Budget) -> Iterator[Bound]:
     """Lower bounds on the latency, cheap ones first.
 
     Parameters
     ----------
     graph
         A problem with objective latency.
-    deadline
+    budget
         What is not done by then is left out.
     """
     tables = operator_tables(graph)
-    found = [path_bound(tables)]
-    if deadline.left() > 0:
-        found.append(memory_bound(tables))
-    return tuple(found)
+    yield path_bound(tables)
+    if not budget.over:
+        yield memory_bound(tables)
 
 
 def path_bound(tables: OperatorTables) -> Bound:

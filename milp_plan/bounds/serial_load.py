@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
 from milp_plan.serial import SerialGraph
 
-from .bound import Bound, Deadline
 from .serial_conflicts import cuts_of
 
 
@@ -57,7 +58,7 @@ def _left(graph: SerialGraph, room: int) -> Fraction:
     return left
 
 
-def class_bound(graph: SerialGraph, deadline: Deadline) -> Bound:
+def class_bound(graph: SerialGraph, budget: Budget) -> Bound:
     """The class that costs most wherever it goes.
 
     Proof: it is on a host, or on a payer that holds a set with it; the cheapest such set is a
@@ -66,7 +67,7 @@ def class_bound(graph: SerialGraph, deadline: Deadline) -> Bound:
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     cuts = cuts_of(graph)
     best, name = 0, ""
@@ -75,7 +76,7 @@ def class_bound(graph: SerialGraph, deadline: Deadline) -> Bound:
         host = graph.host_work[number]
         if host is not None and host <= best:
             continue
-        deadline.check()
+        budget.check()
         value = host or 0
         if graph.work[number] is not None:
             cost = cuts.ticks(cuts.single(number))

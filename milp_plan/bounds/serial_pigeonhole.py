@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
 from milp_plan.serial import SerialGraph
 
-from .bound import Bound, Deadline
 from .serial_conflicts import Cuts, cuts_of
 
 MOST_CHOICES = 40
@@ -29,7 +30,7 @@ STEP = 1.02
 
 
 def pigeonhole_bound(
-    graph: SerialGraph, lower: int, deadline: Deadline, upper: int | None = None
+    graph: SerialGraph, lower: int, budget: Budget, upper: int | None = None
 ) -> Bound | None:
     """Return the best of these bounds over the number q of classes per payer.
 
@@ -53,17 +54,17 @@ def pigeonhole_bound(
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     slow = max(int(lower * STEP), lower + 1) if upper is None else max(upper, lower + 1)
     cuts = cuts_of(graph)
-    chosen = _distant(graph, cuts, slow, deadline)
+    chosen = _distant(graph, cuts, slow, budget)
     payers, best = len(graph.payers), None
     for each in range(2, MOST_EACH + 1):
         many = payers * (each - 1) + 1
         if many > len(chosen):
             break
-        deadline.check()
+        budget.check()
         found = _least(cuts, chosen[:many], each)
         hosts = [graph.host_work[number] for number in chosen[:many]]
         slowest = min((ticks for ticks in hosts if ticks is not None), default=None)
@@ -88,7 +89,7 @@ def _barred(cuts: Cuts) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.array([ticks is None for ticks in cuts.graph.work])
 
 
-def _distant(graph: SerialGraph, cuts: Cuts, slow: int, deadline: Deadline) -> list[int]:
+def _distant(graph: SerialGraph, cuts: Cuts, slow: int, budget: Budget) -> list[int]:
     """Classes that hosts run no faster than ``slow``, each far from those before it.
 
     Far means that the cheapest set with both costs much; the first is the costliest alone. Classes
@@ -110,7 +111,7 @@ def _distant(graph: SerialGraph, cuts: Cuts, slow: int, deadline: Deadline) -> l
     distance: dict[int, int] = dict.fromkeys(slower, FREE)
     barred = _barred(cuts)
     while True:
-        deadline.check()
+        budget.check()
         last = chosen[-1]
         distance.pop(last)
         for number, known in distance.items():

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import time
-
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
 from milp_plan.core.labelling import Labelling
 
-from .bound import Bound
 from .messages import Dual
 
 BOUND = "messages and prices"
 
 
-def dual_bound(labelling: Labelling, time_limit_s: float, target: float | None = None) -> Bound:
+def dual_bound(labelling: Labelling, budget: Budget, target: float | None = None) -> Bound:
     """Return the bound of the local-polytope relaxation's dual, improved until the time is up.
 
     Parameters
     ----------
     labelling
         The problem, best after reductions.
-    time_limit_s
-        Seconds; the bound is valid however few there are.
+    budget
+        The bound is valid however small it is.
     target
         Cost of a plan, if one is known.
     """
-    until = time.perf_counter() + time_limit_s
     dual = Dual(labelling)
     dual.settle(20)
     last, best = float("-inf"), dual.bound + labelling.constant
-    while time.perf_counter() < until:
+    while not budget.over:
         goal = target if target is not None else best + 0.1 * abs(best) + 1.0
         best = dual.step(4, goal)
         for _ in range(15):
-            if time.perf_counter() < until:
+            if not budget.over:
                 best = dual.step(4, goal)
         if best - last <= 1e-6 * abs(best):
             break

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .bound import Bound, Deadline
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+
 from .heads import Windows
 from .load import usable_devices
 from .view import FAR, Array
 
 
-def stagger_bound(windows: Windows, deadline: Deadline) -> Bound:
+def stagger_bound(windows: Windows, budget: Budget) -> Bound:
     """Head + work + tail, with devices that start and stop one after another.
 
     Proof: take the operators with head >= a and tail >= b, and suppose they use k devices. Each
@@ -25,7 +27,7 @@ def stagger_bound(windows: Windows, deadline: Deadline) -> Bound:
     Raises
     ------
     OutOfTime
-        The deadline passed.
+        The budget passed.
     """
     frame = windows.frame
     heads, tails = windows.least_heads, windows.least_tails
@@ -40,7 +42,7 @@ def stagger_bound(windows: Windows, deadline: Deadline) -> Bound:
     for position, v in enumerate(by_head):
         if position and heads[by_head[position - 1]] == heads[v]:
             continue
-        deadline.check()
+        budget.check()
         chosen = late >= heads[v]
         load = np.cumsum(np.where(chosen, area, 0))
         first = int(np.argmax(chosen))

@@ -17,7 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .bound import Deadline
+from milp_plan.core.budget import Budget
+
 from .frame import Edge, Frame, Link, State
 from .sites import least
 
@@ -165,7 +166,7 @@ class Separations:
     ----------
     view
         Any.
-    deadline
+    budget
         Gives up with :class:`OutOfTime`.
     segments
         Least time from stop to start of pairs, in the view's order, from another argument
@@ -177,12 +178,12 @@ class Separations:
     def __init__(
         self,
         view: View,
-        deadline: Deadline,
+        budget: Budget,
         together: frozenset[int] = frozenset(),
         segments: Array | None = None,
     ) -> None:
         self.view = view
-        self.deadline = deadline
+        self.budget = budget
         self.together = together
         self.segments = segments
         self._around: dict[int, Array] = {}
@@ -193,7 +194,7 @@ class Separations:
         view = self.view
         found = np.full((view.size, view.size), -FAR, dtype=np.int64)
         for a in range(view.size - 1, -1, -1):
-            self.deadline.check()
+            self.budget.check()
             row = found[a]
             for b, edge in view.after[a]:
                 np.maximum(row, found[b] + view.least_link(edge), out=row)
@@ -225,7 +226,7 @@ class Separations:
         view, through = self.view, self.through
         found = np.full((view.size, view.size), -FAR, dtype=np.int64)
         for a in range(view.size - 1, -1, -1):
-            self.deadline.check()
+            self.budget.check()
             row = found[a]
             for b, edge in view.after[a]:
                 apart = found[b] + view.least_link(edge)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
+
+from milp_plan.core.budget import now
 
 from .quantities import seconds_text
 
@@ -119,16 +120,16 @@ class Log(Quiet):
     """Writes a line to standard error for each result, and how far it is after a while."""
 
     def __init__(self) -> None:
-        self._said_s = time.monotonic()
+        self._said_s = now()
 
     def state(self, state: State) -> None:
         """Write how far it is, now and then."""
-        if time.monotonic() - self._said_s >= SILENCE_S:
+        if now() - self._said_s >= SILENCE_S:
             self.line(summary(state))
 
     def line(self, text: str) -> None:
         """Write a line."""
-        self._said_s = time.monotonic()
+        self._said_s = now()
         click.echo(text, err=True)
 
 
@@ -167,9 +168,9 @@ class Live(Quiet):
 
         if self._state is None:
             return Text("starting")
-        now = time.monotonic()
+        moment = now()
         running: list[Any] = [
-            f"  {title}: {now - began:.0f} s"
+            f"  {title}: {moment - began:.0f} s"
             for title, began in list(self._state.running.items())[:20]
         ]
         text = "\n".join([summary(self._state), *running])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import InputError, PlanningProblem
+from milp_plan.core.budget import Budget
 
 from .exits import Exit, most_serious
 from .inputs import PATH, Variation, instances, varied
@@ -57,8 +58,8 @@ def bound(
         if is_sharding(item):
             codes.append(show_bound(item, time_limit, as_json=as_json))
             continue
-        obstacle = infeasibility(item, time_limit)
-        known = () if obstacle is not None else all_bounds(item, time_limit)
+        obstacle = infeasibility(item, Budget(time_limit))
+        known = () if obstacle is not None else tuple(all_bounds(item, Budget(time_limit)))
         bounds = sorted(known, key=lambda entry: -entry.value)
         show = _show_json if as_json else _show
         show(item, bounds, obstacle)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from milp_plan.core import Finding, InputError
+from milp_plan.core.budget import now
 
 from .exits import Exit
 from .inputs import PATH
@@ -170,11 +170,11 @@ def _limits(limits: Limits, asked: dict[str, Any]) -> Limits:
 
 
 def _news(problem: HybridProblem) -> Callable[[float, float], None]:
-    began = monotonic()
+    began = now()
 
     def show(seconds: float, bound: float) -> None:
         incumbent = "none" if seconds == float("inf") else f"{seconds:.6g} s"
-        spent = monotonic() - began
+        spent = now() - began
         note(f"{problem.name}: incumbent {incumbent}, bound {bound:.6g} s, {spent:.1f} s")
 
     return show

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from milp_plan.core.budget import now
+
 from .output import note
 
 
@@ -14,10 +16,8 @@ def compile_() -> None:
     Takes a minute or two, once after installation. Without it the first run of each kind compiles
     what it needs, for some seconds of its time limit.
     """
-    import time
-
     from milp_plan.run.loops import compile_loops
 
-    began = time.monotonic()
+    began = now()
     compile_loops(lambda part: note(f"compiling: {part}"))
-    note(f"all loops are compiled and kept, {time.monotonic() - began:.0f} s")
+    note(f"all loops are compiled and kept, {now() - began:.0f} s")

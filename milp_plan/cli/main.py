@@ -8,6 +8,7 @@ import click
 
 from milp_plan import __version__
 from milp_plan.core import MilpPlanError
+from milp_plan.core.budget import process_began
 
 from . import (
     bench,
@@ -26,7 +27,6 @@ from . import (
     table,
     versions,
 )
-from .clock import started
 from .exits import Exit, code_of
 from .output import complain, note
 
@@ -42,7 +42,7 @@ class Commands(click.Group):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run as a program: time limits count from the start of the process."""
-        kwargs.setdefault("obj", started())
+        kwargs.setdefault("obj", process_began())
         return super().__call__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from milp_plan.core import PlanningProblem
+from milp_plan.core.budget import now
 
 from .quantities import share_text, value_text
 
@@ -97,7 +97,7 @@ class Live:
 
         self._problem = problem
         self._progress: Progress | None = None
-        self._seen_s = time.monotonic()
+        self._seen_s = now()
         self._live = RichLive(
             console=console,
             get_renderable=self._render,
@@ -114,14 +114,14 @@ class Live:
 
     def __call__(self, progress: Progress) -> None:
         """Keep what was said for the next refresh."""
-        self._progress, self._seen_s = progress, time.monotonic()
+        self._progress, self._seen_s = progress, now()
 
     def _render(self) -> RenderableType:
         from rich.text import Text
 
         if self._progress is None:
             return Text(f"{self._problem.name}: starting")
-        elapsed = self._progress.elapsed_s + time.monotonic() - self._seen_s
+        elapsed = self._progress.elapsed_s + now() - self._seen_s
         text = line(self._problem, self._progress, elapsed)
         return Text(text, no_wrap=True, overflow="ellipsis")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import InputError, MilpPlanError, PlanningProblem
+from milp_plan.core.budget import now
 
 from . import answers
 from .exits import Exit, code_of, most_serious
@@ -113,14 +113,14 @@ def solve(
     asked["time_limit_s"] = asked.pop("time_limit")
     request = Request(asked, start, plan_output, plot, record_folder, as_json, quiet)
     began = ctx.find_root().obj  # nothing where the command is called from Python
-    codes, begun = [], time.perf_counter() if began is None else began
+    codes, begun = [], now() if began is None else began
     item: Any
     for number, (path, item) in enumerate(instances(files, variation), 1):
         if is_sharding(item):
             code, interrupted = _handle_sharding(ctx, path, item, request, solution, begun)
         else:
             code, interrupted = _handle(path, item, request)
-        begun = time.perf_counter()
+        begun = now()
         codes.append(code)
         if interrupted:
             for skipped in files[number:]:
@@ -155,7 +155,7 @@ def _handle_sharding(  # noqa: PLR0917 (what a file needs)
             gap=1e-6 if given("gap") is None else given("gap"),
             seed=asked["seed"],
             workers=given("threads"),
-            spent_s=time.perf_counter() - begun,  # reading it, and loading what solves it
+            spent_s=now() - begun,  # reading it, and loading what solves it
         )
         if modelled:
             from milp_plan.run.sharding_model import ModelSettings

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from milp_plan.core import Placement, Plan, PlanningProblem
+from milp_plan.core.budget import now
 
 from .dispatch import dispatch
 from .priorities import bottom_levels
@@ -110,10 +110,10 @@ class Annealing:
 
         With ``moves`` the cooling follows the count, not the clock, and the run is repeatable.
         """
-        began = time.monotonic()
+        began = now()
         count = 0
-        while (moves is None or count < moves) and time.monotonic() - began < time_limit_s:
-            clock = (time.monotonic() - began) / time_limit_s
+        while (moves is None or count < moves) and now() - began < time_limit_s:
+            clock = (now() - began) / time_limit_s
             done = clock if moves is None else count / moves
             heat = START_TEMPERATURE * (END_TEMPERATURE / START_TEMPERATURE) ** done
             known = self.best_value

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.budget import now
 
 from .baselines import PLANNERS
 from .planner import Planner
@@ -29,7 +29,7 @@ def best_plan(
     seed
         Handed to every planner.
     deadline
-        Reading of ``time.monotonic()`` after which no further planner is started.
+        Reading of ``now()`` after which no further planner is started.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def best_plan(
     best: Plan | None = None
     values: dict[str, int | None] = {}
     for name, planner in (PLANNERS if planners is None else planners).items():
-        if deadline is not None and time.monotonic() >= deadline:
+        if deadline is not None and now() >= deadline:
             break
         plan = planner(problem, seed=seed)
         if plan is None:

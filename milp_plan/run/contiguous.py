@@ -8,9 +8,9 @@ from __future__ import annotations
 from milp_plan.api import Guide
 from milp_plan.backends import Limits
 from milp_plan.bounds import Bound
-from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_load import work_bound
+from milp_plan.core.budget import Budget
 from milp_plan.planners.serial.baselines import CONTIGUOUS
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial import SerialGraph
@@ -74,7 +74,7 @@ class ContiguousRun:
         """Bounds on any partition; every chain is one."""
         host = self.host
         with host.clock.phase("bounds"):
-            deadline = Deadline(BOUND_SHARE * host.clock.left_s)
+            deadline = Budget(BOUND_SHARE * host.clock.left_s)
             for bound in serial_bounds(self.graph, deadline):
                 host.raise_bound(bound)
 

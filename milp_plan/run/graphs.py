@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound, all_bounds
 from milp_plan.coarsen import Coarsening, coarsen
+from milp_plan.core.budget import Budget, now
 from milp_plan.planners import Annealing, best_plan
 
 from .compaction import compact
@@ -73,7 +73,7 @@ class GraphRun:
     def find_bounds(self) -> None:
         """Bounds on the original problem."""
         with self.clock.phase("bounds"):
-            self.host.bounds = all_bounds(self.problem, self.host.limit(BOUND_SHARE))
+            self.host.bounds = tuple(all_bounds(self.problem, Budget(self.host.limit(BOUND_SHARE))))
         self.host.bound = max(self.host.bounds, key=lambda bound: bound.value)
         self.host.say("bounds", self.host.bound.name)
 
@@ -94,7 +94,7 @@ class GraphRun:
     ) -> tuple[Plan | None, dict[str, int | None]]:
         """Best plan of all heuristics, and what each of them reached."""
         share = self.host.limit(part)
-        deadline = None if share is None else time.monotonic() + share
+        deadline = None if share is None else now() + share
         with self.clock.phase("baselines"):
             return best_plan(problem, seed=self.settings.seed, deadline=deadline)
 

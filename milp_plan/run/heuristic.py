@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
+from milp_plan.core.budget import now
 from milp_plan.io import plan_to_json
 
 from .identity import installed
@@ -27,11 +27,11 @@ def run_heuristic(problem: PlanningProblem, name: str, seed: int) -> dict[str, A
     from milp_plan.planners import PLANNERS
     from milp_plan.planners.experts import EXPERTS
 
-    began = time.perf_counter()
+    began = now()
     plan = PLANNERS[name](problem, seed=seed) if name in PLANNERS else EXPERTS[name](problem)
-    planned_s = time.perf_counter() - began
+    planned_s = now() - began
     verdict = None if plan is None else verify(problem, plan)
-    seconds = time.perf_counter() - began
+    seconds = now() - began
     value = None if verdict is None or not verdict.ok else verdict.value
     found = "no plan" if verdict is None else "ok" if verdict.ok else "violated"
     outcome = {

@@ -7,7 +7,6 @@ last, where something is left to prove.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -16,8 +15,8 @@ import numpy as np
 from milp_plan.api import Guide
 from milp_plan.backends import Limits
 from milp_plan.bounds import Bound
-from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_latency import latency_bounds, proved
+from milp_plan.core.budget import Budget, now
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
 from milp_plan.serial import HOST, SerialGraph, operator_tables
 from milp_plan.serial.atoms import merge_idle
@@ -76,7 +75,7 @@ class LatencyRun:
         """All stages, until nothing is left to do or no time is left."""
         host = self.host
         with host.clock.phase("bounds"):
-            for bound in latency_bounds(self.graph, Deadline(host.clock.left_s)):
+            for bound in latency_bounds(self.graph, Budget(host.clock.left_s)):
                 host.raise_bound(bound)
         if host.plan is not None:
             self.consider(self.atoms.places(host.plan))
@@ -135,9 +134,9 @@ class LatencyRun:
     def try_lines(self) -> None:
         """Cut random lines."""
         host = self.host
-        end = time.monotonic() + LINE_SHARE * host.settings.time_limit_s
+        end = now() + LINE_SHARE * host.settings.time_limit_s
         with host.clock.phase("search"):
-            while time.monotonic() < end and host.clock.left_s > 0:
+            while now() < end and host.clock.left_s > 0:
                 places = self.random_line()
                 if places is not None:
                     self.take(places, "cuts of a line", "search")
@@ -189,14 +188,14 @@ class LatencyRun:
             start = np.full(len(self.atoms), HOST, dtype=np.int64)
         if not np.isfinite(self.arrays.latency(start)):
             return False
-        begun = time.monotonic()
+        begun = now()
         budget = max(1e-3, min(ANNEALING_SHARE * self.host.settings.time_limit_s, left()))
         seed = self.host.settings.seed * 1009 + number
         run = Annealing(self.arrays, start.copy(), seed, hot=HOT[turn])
 
         def share() -> float:
             run.value = min(run.value, self.value)
-            return 0.0 if left() <= 0 else 1.0 - (time.monotonic() - begun) / budget
+            return 0.0 if left() <= 0 else 1.0 - (now() - begun) / budget
 
         run.run(ROUNDS, share, take)
         return True
@@ -235,7 +234,7 @@ class _Search:
 
     def begin(self, share: float, *, anneal: bool = True) -> None:
         """Start, for a share of the time that is left; anneal in what the ideals leave of it."""
-        end = time.monotonic() + share * self.run.host.clock.left_s
+        end = now() + share * self.run.host.clock.left_s
         self.thread = Beside(lambda: self._work(end, anneal))
         self.thread.start()
 
@@ -284,7 +283,7 @@ class _Search:
         found.run(lambda: run.value, self._until(end), self._take, tell)
 
     def _until(self, end: float) -> Callable[[], float]:
-        return lambda: 0.0 if self.stopped else max(0.0, end - time.monotonic())
+        return lambda: 0.0 if self.stopped else max(0.0, end - now())
 
     def _take(self, places: Ints) -> None:
         run = self.run

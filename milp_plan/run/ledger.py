@@ -11,6 +11,7 @@ from milp_plan.bounds import Bound, infeasibility
 from milp_plan.check import verify
 from milp_plan.coarsen import Coarsening
 from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.budget import Budget
 from milp_plan.core.gap import relative_gap, within
 from milp_plan.formulation.registry import Found
 
@@ -129,7 +130,7 @@ class Ledger:
     def look_for_obstacle(self) -> None:
         """Look for a proof that there is no plan."""
         with self.clock.phase("bounds"):
-            proof = infeasibility(self.problem, self.limit(BOUND_SHARE))
+            proof = infeasibility(self.problem, Budget(self.limit(BOUND_SHARE)))
         if proof is not None:
             self.infeasible_because = proof.reason
 

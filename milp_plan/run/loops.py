@@ -16,8 +16,8 @@ from random import Random
 
 import numpy as np
 
-from milp_plan.bounds.bound import Deadline
 from milp_plan.core import Contiguity, SerialLaw
+from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.formulation.planted_serial import PAYER, ladder
 from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
@@ -98,8 +98,8 @@ def _largest_load() -> None:
     search = SerialAnnealing(graph)
     search.cut_orders()
     search.step()
-    serial_bounds(graph, Deadline(None), 1)  # every class counts as slow on hosts
-    conflicts(graph, class_bound(graph, Deadline(None)).value)
+    tuple(serial_bounds(graph, Budget(), 1))  # every class counts as slow on hosts
+    conflicts(graph, class_bound(graph, Budget()).value)
     local_search(graph, 0)
 
 

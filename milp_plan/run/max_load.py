@@ -8,15 +8,14 @@ up. Every plan goes through the checker.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
-from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_catalogue import serial_bounds
+from milp_plan.core.budget import Budget, now
 from milp_plan.planners.serial.annealing import SerialAnnealing
 from milp_plan.serial import SerialGraph
 
@@ -68,7 +67,7 @@ class MaxLoadRun:
         self.search_and_prove()
         host = self.host
         if host.proved and not self.repeatable and host.gap:
-            end = time.monotonic() + min(SETTLE_S, host.clock.left_s)
+            end = now() + min(SETTLE_S, host.clock.left_s)
             while self.idle <= PATIENCE and all(s.worth_while(end) for s in self.searches):
                 self.turn(TURN_S / 4, end)
 
@@ -98,7 +97,7 @@ class MaxLoadRun:
         """Bounds by cuts; those that look at slow classes know the best plan."""
         host = self.host
         with host.clock.phase("bounds"):
-            deadline = Deadline(None if self.repeatable else BOUND_SHARE * self.limit_s)
+            deadline = Budget(None if self.repeatable else BOUND_SHARE * self.limit_s)
             for bound in serial_bounds(self.graph, deadline, host.value):
                 host.raise_bound(bound)
 
@@ -137,7 +136,7 @@ class MaxLoadRun:
     def anneal(self, limit_s: float, patience: float = float("inf")) -> None:
         """Cool again and again in all threads; enough after so many rounds without a better one."""
         host = self.host
-        end = time.monotonic() + min(limit_s, host.clock.left_s)
+        end = now() + min(limit_s, host.clock.left_s)
         turn_s = 0.1
         self.share()
         while not host.proved and all(search.worth_while(end) for search in self.searches):
@@ -148,7 +147,7 @@ class MaxLoadRun:
 
     def turn(self, seconds: float, end: float) -> None:
         """Let all threads cool for a while, until the end at most, and compare what they have."""
-        until = min(end, time.monotonic() + seconds)
+        until = min(end, now() + seconds)
         with self.host.clock.phase("anneal"), _Searches(self.searches, until, end):
             pass
         self.collect()
@@ -174,13 +173,13 @@ class MaxLoadRun:
         Plans within the gap asked for are not looked for: refuting the rest is the proof.
         """
         host, settings = self.host, self.host.settings
-        end = time.monotonic() + share * host.clock.left_s
+        end = now() + share * host.clock.left_s
         host.say("model", f"{len(self.graph)} classes, {len(self.graph.nets)} nets")
         while not host.proved and host.infeasible_because is None:
             cutoff = None
             if host.value is not None:
                 cutoff = min(host.value - 1, host.value - int(host.value * settings.gap * 0.99))
-            left = host.clock.left_s if self.repeatable else end - time.monotonic()
+            left = host.clock.left_s if self.repeatable else end - now()
             limits = Limits(
                 time_s=max(1.0, left),
                 nodes=settings.node_limit,

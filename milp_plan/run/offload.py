@@ -22,6 +22,7 @@ from milp_plan.backends import Limits, Stop
 from milp_plan.bounds import Bound, best_bound
 from milp_plan.check import verify
 from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.budget import Budget
 from milp_plan.formulation.registry import get
 from milp_plan.pipeline import Precedence, residence_bound
 from milp_plan.planners.experts.offload import expert_plan, list_schedules
@@ -114,7 +115,7 @@ class OffloadRun:
         """All stages, until nothing is left to do or no time is left."""
         host = self.host
         with host.clock.phase("bounds"):
-            host.raise_bound(best_bound(host.problem, time_limit_s=self.seconds(FLOOR_S)))
+            host.raise_bound(best_bound(host.problem, Budget(self.seconds(FLOOR_S))))
             residence = self.residence(travel=True)
         host.raise_bound(Bound("residence", residence, "memory times how long it is held"))
         if host.settings.start is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 from milp_plan.backends import Stop
 from milp_plan.core import Plan, PlanningProblem, Verdict
+from milp_plan.core.budget import now
 
 AUTO = "auto"
 """Settings.formulation: the one that suits the problem."""
@@ -120,14 +120,14 @@ class Clock:
     """Elapsed time of a run, by phase."""
 
     def __init__(self, time_limit_s: float) -> None:
-        self.began = time.perf_counter()
+        self.began = now()
         self.time_limit_s = time_limit_s
         self.phases: dict[str, float] = {}
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the run began."""
-        return time.perf_counter() - self.began
+        return now() - self.began
 
     @property
     def left_s(self) -> float:
@@ -137,11 +137,11 @@ class Clock:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the time spent inside to a phase."""
-        began = time.perf_counter()
+        began = now()
         try:
             yield
         finally:
-            self.add(name, time.perf_counter() - began)
+            self.add(name, now() - began)
 
     def add(self, name: str, seconds: float) -> None:
         """Add seconds to a phase."""

@@ -20,6 +20,7 @@ from milp_plan.bounds.sharding import BOUND, dual_bound
 from milp_plan.check.sharding import OBJECTIVE, verify_sharding
 from milp_plan.coarsen.sharding import Reduction, reduce_sharding
 from milp_plan.core import Verdict
+from milp_plan.core.budget import Budget, now
 from milp_plan.core.gap import relative_gap, within
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.io import write_document
@@ -123,7 +124,7 @@ class ShardingRun:
     @property
     def elapsed_s(self) -> float:
         """Seconds of the limit that are gone."""
-        return self.settings.spent_s + time.perf_counter() - self.began
+        return self.settings.spent_s + now() - self.began
 
     def outcome(self) -> ShardingOutcome:
         """Reduce, search, undo, check."""
@@ -215,11 +216,11 @@ class ShardingRun:
         )
 
     def _timed(self, name: str, work: Callable[[], Any]) -> Any:
-        began = time.perf_counter()
+        began = now()
         try:
             return work()
         finally:
-            self.phases[name] = time.perf_counter() - began
+            self.phases[name] = now() - began
 
     def _record(self, outcome: ShardingOutcome, reduction: Reduction | None) -> dict[str, Any]:
         problem, settings = self.problem, self.settings
@@ -272,12 +273,12 @@ def bound_sharding(
     UnsupportedProblemError
         Sums of its numbers may exceed 64 bits.
     """
-    began = time.perf_counter()
+    began = now()
     reduction = reduce_sharding(problem, 0.5 * time_limit_s)
     if reduction.infeasible_because is not None:
         return None, reduction.infeasible_because
-    left = time_limit_s - (time.perf_counter() - began)
-    return dual_bound(reduction.labelling, left), None
+    left = time_limit_s - (now() - began)
+    return dual_bound(reduction.labelling, Budget(left)), None
 
 
 def _key(problem: ShardingProblem, settings: ShardingSettings) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +15,7 @@ from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import Reduction
 from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core import Finding, FormulationError, InputError, UnsupportedProblemError
+from milp_plan.core.budget import now
 from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.formulation.covers import broken_covers, with_covers
@@ -180,12 +180,12 @@ class _ModelRun(ShardingRun):
             board.offer(projected(reduction, np.array(self.settings.start.chosen)))
         if stop is Stop.INTERRUPTED or board.proved:
             return board, stop
-        began = time.perf_counter()
+        began = now()
         try:
             answer = self._solve(left, board, max(0.05, end - self.elapsed_s))
         except KeyboardInterrupt:  # while the model was built; the solver's own is a report
             return board, Stop.INTERRUPTED
-        building = time.perf_counter() - began - answer.report.seconds
+        building = now() - began - answer.report.seconds
         self.model = _described(answer) | {"build_s": round(building, 3)}
         return board, self._take(answer, board)
 
@@ -286,7 +286,7 @@ def solve_labelling(
     start
         Labels to start from.
     """
-    end = time.perf_counter() + limits.time_s
+    end = now() + limits.time_s
     subject: Any = problem
     source = formulation.build(subject, options, guide)
     model: CompiledModel = compile_source(source)
@@ -301,7 +301,7 @@ def solve_labelling(
     limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
     seconds, labels, disputed = 0.0, None, ""
     for _ in range(MOST_ROUNDS):
-        left = replace(limits, time_s=max(0.0, end - time.perf_counter()))
+        left = replace(limits, time_s=max(0.0, end - now()))
         report = backend(solver)(model, left, vector, on_progress=on_progress)
         seconds += report.seconds
         labels, disputed = None, ""

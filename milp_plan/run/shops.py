@@ -7,7 +7,6 @@ checker, every bound is on the whole problem.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Event
@@ -15,6 +14,7 @@ from threading import Event
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop, highs
 from milp_plan.bounds import Bound
+from milp_plan.core.budget import now
 from milp_plan.pipeline import Shop, Words, best_times, fits, value_of, words_of
 from milp_plan.planners.experts import SEARCHES, WORDS
 from milp_plan.planners.pipelines import Overtaking, PipelineSearch, one_by_one
@@ -163,9 +163,9 @@ class ShopRun:
 
     def take(self, words: Words, planner: str, phase: str) -> None:
         """Offer the plan of words."""
-        began = time.monotonic()
+        began = now()
         self.host.offer(self.shop.plan(best_times(self.shop, words), planner), planner, phase)
-        self.check_s = max(self.check_s, time.monotonic() - began)
+        self.check_s = max(self.check_s, now() - began)
 
     def ask_experts(self) -> None:
         """Every expert that is defined here; one whose memory does not suffice has no value."""
@@ -173,7 +173,7 @@ class ShopRun:
         found: dict[str, Words] = {}
         until = None
         if host.settings.node_limit is None:
-            until = time.monotonic() - host.clock.elapsed_s
+            until = now() - host.clock.elapsed_s
             until += SEARCHING_SHARE * host.settings.time_limit_s
         with host.clock.phase("baselines"):
             for name, expert in WORDS.items():
@@ -202,10 +202,10 @@ class ShopRun:
     def search(self, limit_s: float, watch: _Watch | None) -> None:
         """Two searches over words in turns, so that a bound found meanwhile can end them."""
         host = self.host
-        end = time.monotonic() + min(limit_s, self.left_s)
+        end = now() + min(limit_s, self.left_s)
         turn = 0
-        while not host.proved and end - time.monotonic() > 0.05:
-            seconds = min(TURN_S, end - time.monotonic())
+        while not host.proved and end - now() > 0.05:
+            seconds = min(TURN_S, end - now())
             with host.clock.phase("search"):
                 overtake = self.overtaking.elite and (turn % 2 == 0 or not self.beams)
                 found = self.overtake(seconds) if overtake else self.beam(seconds, end)
@@ -242,7 +242,7 @@ class ShopRun:
             start = words_of(self.shop, host.plan) if large and host.plan is not None else None
             try:
                 self.searching = PipelineSearch(
-                    self.shop, host.settings.seed, start, limit_s=end - time.monotonic()
+                    self.shop, host.settings.seed, start, limit_s=end - now()
                 )
             except ValueError as reason:
                 host.say("search", str(reason))
@@ -275,12 +275,12 @@ class ShopRun:
         itself would have to close the gap by branching.
         """
         host, settings = self.host, self.host.settings
-        end = time.monotonic() + share * host.clock.left_s
+        end = now() + share * host.clock.left_s
         host.say("model", f"{self.shop.num_tasks} tasks")
         while not host.proved and host.infeasible_because is None:
             cutoff = None if host.value is None else host.value - 1
             limits = Limits(
-                time_s=max(1.0, end - time.monotonic()),
+                time_s=max(1.0, end - now()),
                 nodes=settings.node_limit,
                 gap=min(settings.gap, 1e-6),
                 seed=settings.seed,
@@ -325,8 +325,8 @@ class _Watch:
     def end(self, host: Host) -> None:
         """Stop the work, wait for it shortly, and pass on what it found."""
         self.stopped.set()
-        end = time.monotonic() + PATIENCE_S
-        while self.thread.is_alive() and time.monotonic() < end:
+        end = now() + PATIENCE_S
+        while self.thread.is_alive() and now() < end:
             self.session.interrupt()  # again, in case that a solve had only just begun
             self.thread.join(PATIENCE_S / 10)
         self.tell(host)

@@ -12,7 +12,6 @@ first and say where the finer ones begin.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from scipy.sparse import csr_array
 from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
 from milp_plan.core import Objective
+from milp_plan.core.budget import now
 from milp_plan.formulation.slots import SlotRows, finest_step
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.certificate import refutes
@@ -194,7 +194,7 @@ class _Search:
         stop: Callable[[], bool],
     ) -> None:
         self.shop, self.upper, self.threads = shop, upper, threads
-        self.began = time.perf_counter()
+        self.began = now()
         self.limit_s, self.stop = limit_s, stop
         self.on_progress, self.session = on_progress, session
         self.grain = finest_step(shop)
@@ -203,7 +203,7 @@ class _Search:
         self.columns = 1
 
     def left(self) -> float:
-        return self.limit_s - (time.perf_counter() - self.began)
+        return self.limit_s - (now() - self.began)
 
     def run(self, lower: int | None, finest: int | None) -> SlotBound:
         floor = best_floor(self.shop)
@@ -227,7 +227,7 @@ class _Search:
             # finer points only for the device that bounds most
             lines = [max(told, key=lambda line: line.guess or 0.0)]
             steps = self.finer(steps)
-        return SlotBound(self.best, tuple(self.probes), time.perf_counter() - self.began)
+        return SlotBound(self.best, tuple(self.probes), now() - self.began)
 
     def over(self) -> bool:
         if self.stop() or self.left() <= 0.05:
@@ -317,7 +317,7 @@ class _Search:
 
     def probe(self, line: _Line, horizon: int, step: int) -> Probe | None:
         """Solve for one horizon; ``None`` when there is no time left."""
-        began = time.perf_counter()
+        began = now()
         rows = self.rows(line, horizon, step)
         model = rows.model()
         if self.left() <= 0.05 or self.stop():
@@ -331,7 +331,7 @@ class _Search:
         refuted = report.row_duals is not None and refutes(
             model, -report.row_duals * factors, [1] + [0] * (model.num_columns - 1), rows.boxes
         )
-        seconds = time.perf_counter() - began
+        seconds = now() - began
         self.rate = report.seconds / model.num_columns**GROWTH
         self.columns = model.num_columns
         share = None if report.objective is None else -report.objective

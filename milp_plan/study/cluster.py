@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from milp_plan.core import BackendUnavailableError
+from milp_plan.core.budget import now
 
 from .job import Child, Result
 
@@ -76,12 +77,12 @@ class Dask:
     @property
     def slots(self) -> int:
         """Threads of all workers: runs that can be under way at a time."""
-        if time.monotonic() - self._seen_s >= SLOTS_EVERY_S:
-            self._seen_s = time.monotonic()
+        if now() - self._seen_s >= SLOTS_EVERY_S:
+            self._seen_s = now()
             info = self._client.scheduler_info(n_workers=-1)["workers"]
-            now = {address: int(entry["nthreads"]) for address, entry in info.items()}
-            self._lost += [address for address in self._workers if address not in now]
-            self._workers = now
+            there = {address: int(entry["nthreads"]) for address, entry in info.items()}
+            self._lost += [address for address in self._workers if address not in there]
+            self._workers = there
         return sum(self._workers.values())
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Lock as Mutex
 from typing import Any, Protocol
 
+from milp_plan.core.budget import now
+
 from .job import Child, Result, job_of
 from .store import FINISHED, Lock, Record, Store
 from .tasks import Task
@@ -144,7 +146,7 @@ class State:
     @property
     def elapsed_s(self) -> float:
         """Since the call began."""
-        return time.monotonic() - self.began
+        return now() - self.began
 
     @property
     def estimate_s(self) -> float | None:
@@ -152,7 +154,7 @@ class State:
         ended = self.done + self.failed
         if not ended or not self.seconds:
             return None
-        spent = sum(time.monotonic() - began for began in self.running.values())
+        spent = sum(now() - began for began in self.running.values())
         return max(0.0, (self.left * self.seconds / ended - spent) / max(1, self.slots))
 
 
@@ -257,12 +259,12 @@ class _Driver:
             if len(self.under_way) >= self.executor.slots:
                 return
             task = self.pending.popleft()
-            if self.waiting.get(task.key, 0.0) > time.monotonic():
+            if self.waiting.get(task.key, 0.0) > now():
                 self.pending.append(task)
                 continue
             lock = self.store.lock(task.key)
             if lock is None:
-                self.waiting[task.key] = time.monotonic() + AGAIN_S
+                self.waiting[task.key] = now() + AGAIN_S
                 self.pending.append(task)
                 continue
             self._begin_one(task, lock)
@@ -285,7 +287,7 @@ class _Driver:
             lock.release()
             raise
         self.under_way[future] = (task, lock, attempts + 1)
-        self.state.running[task.title] = time.monotonic()
+        self.state.running[task.title] = now()
 
     def _collect(self) -> None:
         if not self.under_way:

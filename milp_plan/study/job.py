@@ -16,12 +16,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from milp_plan.core.budget import now
 from milp_plan.run.identity import installed, sources
 
 from .tasks import Task
@@ -99,11 +99,11 @@ class Child:
         unwanted
             Asked now and then; true ends the process.
         """
-        began, started = time.monotonic(), datetime.now(UTC)
+        began, started = now(), datetime.now(UTC)
         out, err, overran = self._follow(unwanted, began)
         facts = {
             "started": started.isoformat(timespec="seconds"),
-            "wall_s": round(time.monotonic() - began, 3),
+            "wall_s": round(now() - began, 3),
             "worker": {"host": platform.node(), "pid": self.process.pid},
         }
         try:
@@ -137,11 +137,11 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=POLL_S)
                 break
-            now = time.monotonic()
+            moment = now()
             if self.interrupted and asked_at is None:
-                asked_at = now
-            late = asked_at is not None and now - asked_at > LAST_WORDS_S
-            overran = now - began > limit
+                asked_at = moment
+            late = asked_at is not None and moment - asked_at > LAST_WORDS_S
+            overran = moment - began > limit
             if overran or late or unwanted():
                 self.kill()
                 self.process.wait()

@@ -2,6 +2,7 @@ import pytest
 
 from milp_plan.bounds import Infeasible, infeasibility
 from milp_plan.core import MemoryLaw, Operator, Option, PlanningProblem
+from milp_plan.core.budget import Budget
 from tests.support.brute import brute_force
 
 from .samples import cluster, operator, problem, value
@@ -198,4 +199,4 @@ def test_ancestors_that_cannot_be_elsewhere_leave_no_memory():
 
 def test_search_stops_at_its_limit():
     p = problem([operator("a", 1), operator("b", 1)], [value("v", "a", "b", 1)], cluster([8]))
-    assert infeasibility(p, time_limit_s=0.0) is None
+    assert infeasibility(p, Budget(0.0)) is None

@@ -15,6 +15,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
+from milp_plan.core.budget import Budget
 from tests.support.brute import brute_force
 
 from .samples import cluster, operator, problem, value
@@ -242,7 +243,7 @@ def test_bottleneck_counts_work_only():
 def test_no_time_leaves_the_cheap_bounds(caplog: pytest.LogCaptureFixture):
     p = problem([operator("a", 3), operator("b", 4)], [value("v", "a", "b", 1)])
     with caplog.at_level(logging.INFO):
-        bounds = all_bounds(p, time_limit_s=0.0)
+        bounds = tuple(all_bounds(p, Budget(0.0)))
     assert [bound.name for bound in bounds] == ["critical path", "load", "largest group"]
     assert "left out" in caplog.text
 

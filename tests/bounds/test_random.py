@@ -19,7 +19,7 @@ def check(problem: PlanningProblem) -> tuple[int, int]:
     found = brute_force(problem)
     assert found is not None
     assert infeasibility(problem) is None
-    bounds = all_bounds(problem)
+    bounds = tuple(all_bounds(problem))
     for bound in bounds:
         assert bound.value <= found[0], bound
     return max(bound.value for bound in bounds), found[0]

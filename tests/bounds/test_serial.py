@@ -36,7 +36,7 @@ def subset_loads(graph):
 def test_never_above_the_optimum(seed):
     problem, _ = planted_serial(seed)
     best = brute_serial(problem)[0]
-    found = all_bounds(problem)
+    found = tuple(all_bounds(problem))
     assert len(found) >= 2
     assert all(0 <= bound.value <= best for bound in found)
 
@@ -44,7 +44,7 @@ def test_never_above_the_optimum(seed):
 def test_each_bound_is_best_somewhere():
     names = set()
     for seed in range(40):
-        found = all_bounds(planted_serial(seed, contiguous=False)[0])
+        found = tuple(all_bounds(planted_serial(seed, contiguous=False)[0]))
         top = max(bound.value for bound in found)
         best = [bound.name for bound in found if bound.value == top]
         names |= set(best) if len(best) == 1 else set()

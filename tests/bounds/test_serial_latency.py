@@ -1,8 +1,8 @@
 import pytest
 
 from milp_plan.bounds import all_bounds
-from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_latency import latency_bounds
+from milp_plan.core.budget import Budget
 from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.serial import SerialGraph, read_serial
 from tests.support.serial_brute import brute_serial
@@ -17,9 +17,9 @@ def test_no_bound_is_above_the_optimum():
         assert isinstance(graph, SerialGraph)
         best = brute_serial(problem)
         assert best is not None
-        bounds = latency_bounds(graph, Deadline(10.0))
+        bounds = tuple(latency_bounds(graph, Budget(10.0)))
         assert [bound.name for bound in bounds] == ["critical path", "path with memory"]
-        assert all_bounds(problem) == bounds
+        assert tuple(all_bounds(problem)) == bounds
         for bound in bounds:
             assert 0 <= bound.value <= best[0], (seed, bound)
         met += max(bound.value for bound in bounds) == best[0]

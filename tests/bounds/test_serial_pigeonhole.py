@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from milp_plan.bounds import all_bounds
-from milp_plan.bounds.bound import Deadline
 from milp_plan.bounds.serial_conflicts import cuts_of
 from milp_plan.bounds.serial_flow import FREE, cheapest, cheapest_choice
 from milp_plan.bounds.serial_load import class_bound, work_bound
@@ -29,6 +28,7 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
+from milp_plan.core.budget import Budget
 from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.serial import read_serial
 from tests.support.seeds import few
@@ -75,7 +75,7 @@ def test_a_class_on_the_host_limits_it():
         "cheapest set": 40,
     }
     graph = read_serial(layers(4, 10, 200, 3))
-    assert pigeonhole_bound(graph, 99, Deadline(), upper=100) is None
+    assert pigeonhole_bound(graph, 99, Budget(), upper=100) is None
 
 
 @pytest.mark.parametrize("seed", few(range(60), 20))
@@ -84,10 +84,10 @@ def test_never_above_the_optimum(seed):
     graph, best = read_serial(problem), brute_serial(problem)[0]
     for lower in {0, best // 2}:
         for upper in (None, 1, best):
-            found = pigeonhole_bound(graph, lower, Deadline(), upper)
+            found = pigeonhole_bound(graph, lower, Budget(), upper)
             assert found is None or lower < found.value <= best
     assert work_bound(graph).value <= best
-    assert class_bound(graph, Deadline()).value <= best
+    assert class_bound(graph, Budget()).value <= best
 
 
 @pytest.mark.parametrize("seed", range(12))

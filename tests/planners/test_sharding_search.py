@@ -13,6 +13,7 @@ from milp_plan.coarsen.sharding.instants import with_fewer_rows
 from milp_plan.coarsen.sharding.masks import possible_labels
 from milp_plan.coarsen.sharding.reading import labelling_of
 from milp_plan.coarsen.sharding.rebuild import without_labels
+from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.planners.sharding.anytime import Sighting, search
 from tests.support.seeds import few
@@ -91,4 +92,4 @@ def test_bound_is_given_in_no_time() -> None:
     labelling = reduce_sharding(layered(9, 50)).labelling
     board = search(labelling, 1.0, workers=1)
     assert board.value is not None
-    assert dual_bound(labelling, 0.0).value <= board.value
+    assert dual_bound(labelling, Budget(0.0)).value <= board.value

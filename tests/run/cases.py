@@ -43,7 +43,7 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     Without this, a better heuristic or bound would silently take the subject of a test away.
     """
     naive = {"single_device": PLANNERS["single_device"]}
-    patch.setattr(graphs, "all_bounds", lambda problem, limit: (WEAK_BOUND,))
+    patch.setattr(graphs, "all_bounds", lambda *_: (WEAK_BOUND,))
     patch.setattr(graphs, "best_plan", partial(best_plan, planners=naive))
 
 

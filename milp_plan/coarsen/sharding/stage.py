@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from milp_plan.core.budget import now
 from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingProblem
 
@@ -162,7 +162,7 @@ def reduce_sharding(problem: ShardingProblem, time_limit_s: float = 60.0) -> Red
 
 def reduced(labelling: Labelling, time_limit_s: float = 60.0) -> Reduction:
     """Reduce a labelling."""
-    work = _Work(labelling, time.perf_counter() + time_limit_s)
+    work = _Work(labelling, now() + time_limit_s)
     work.note("read")
     try:
         _fixed_point(work)
@@ -178,7 +178,7 @@ def _fixed_point(work: _Work) -> None:
     cheap = (work.masks, work.separable, work.rows, work.merge, work.eliminate)
     while True:
         while sum(step() for step in cheap):
-            if time.perf_counter() > work.until:
+            if now() > work.until:
                 return
-        if time.perf_counter() > work.until or not dear():
+        if now() > work.until or not dear():
             return

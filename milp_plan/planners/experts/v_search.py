@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, product
-from time import monotonic
 
+from milp_plan.core.budget import now
 from milp_plan.pipeline import Shop, Words, fits, times, value_of
 
 from .building_blocks import PERIOD, WEIGHT, Block, Orders, orders_of, repeated
@@ -36,7 +36,7 @@ def v_auto_words(shop: Shop, until: float | None = None) -> Words | None:
         return None
     best: tuple[int, Words] | None = None
     for words in _candidates(shop, layout):
-        if best is not None and until is not None and monotonic() >= until:
+        if best is not None and until is not None and now() >= until:
             break
         if fits(shop, words):
             value = value_of(shop, times(shop, words))

@@ -18,6 +18,7 @@ from math import inf, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from milp_plan.core.budget import now
 from milp_plan.hybrid import Choice, HybridPlan, HybridProblem, Stage
 
 from .free_layers import without_free_layers
@@ -100,7 +101,7 @@ class _Search:
 
     def news(self) -> None:
         """Keep and tell incumbent and bound."""
-        self.trace.append((time.monotonic() - self.started, self.value, self.bound))
+        self.trace.append((now() - self.started, self.value, self.bound))
         if self.on_news is not None:
             self.on_news(self.value, self.bound)
 
@@ -116,7 +117,7 @@ class _Search:
         while True:
             front, status = new_front(total, room), EXHAUSTED
             for begin in range(0, total - 1, _ROWS_PER_CALL):
-                if time.monotonic() > self.deadline:
+                if now() > self.deadline:
                     raise OutOfTimeError
                 span = (begin, min(begin + _ROWS_PER_CALL, total - 1))
                 status = sweep(sets, front, draft, span, Rule(most, True, optimistic))
@@ -207,7 +208,7 @@ def plan_exactly(
     """
     reduction = without_free_layers(problem)
     smaller = reduction.problem
-    search = _Search(smaller, time.monotonic() + time_limit_s, on_news)
+    search = _Search(smaller, now() + time_limit_s, on_news)
     lattice = all_down_sets(smaller, MOST_DOWN_SETS)
     complete = interrupted = False
     with suppress(OutOfTimeError):
@@ -223,7 +224,7 @@ def plan_exactly(
         complete,
         None if lattice is None else len(lattice.sets),
         search.sweeps,
-        time.monotonic() - search.started,
+        now() - search.started,
         interrupted,
         tuple(search.trace),
     )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
-from time import monotonic
 
+from milp_plan.core.budget import now
 from milp_plan.pipeline import Shop, Words, best_times, fits, value_of
 
 from .refill import Rule, refill, reverse, rules
@@ -95,10 +95,10 @@ class Overtaking:
         rounds
             At most so many.
         """
-        end = None if limit_s is None else monotonic() + limit_s
+        end = None if limit_s is None else now() + limit_s
         done = 0
         while self.elite and self.elite[0][0] > lower and done != rounds:
-            if end is not None and monotonic() >= end:
+            if end is not None and now() >= end:
                 return
             if self.round():
                 on_better(self.elite[0][1], self.elite[0][0])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Objective
+from milp_plan.core.budget import now
 from milp_plan.pipeline import Shop, Words, best_times, fits, times, value_of
 
 from .arrays import halved, whole
@@ -109,7 +109,7 @@ class PipelineSearch:
         lower: int | None = None,
         limit_s: float | None = None,
     ) -> None:
-        end = None if limit_s is None else monotonic() + limit_s
+        end = None if limit_s is None else now() + limit_s
         self.shop = shop
         self.rng = np.random.default_rng(seed)
         half = halved(shop)
@@ -124,7 +124,7 @@ class PipelineSearch:
         self.done = 0
         if start_words is not None:
             for pool in self.pools:
-                found = pool.beam.follow(self.words, lambda: end is not None and monotonic() >= end)
+                found = pool.beam.follow(self.words, lambda: end is not None and now() >= end)
                 if found is not None:
                     self.keep(pool, found, PROVEN[0], None)
 
@@ -145,11 +145,11 @@ class PipelineSearch:
         words, value
             The best so far.
         """
-        end = None if limit_s is None else monotonic() + limit_s
+        end = None if limit_s is None else now() + limit_s
 
         def late() -> bool:
             wait = self.patient and not self.done
-            return end is not None and not wait and monotonic() >= end
+            return end is not None and not wait and now() >= end
 
         last = None if generations is None else self.done + generations
         while self.value > self.lower and not late() and self.done != last:
@@ -189,11 +189,11 @@ class PipelineSearch:
             tunings = [self.child(pool, parent) for parent in parents]
         level = len(starts[0].order) if starts else 0
         pool.full_work += (pool.beam.tables.total - level) * (groups * width + OVERHEAD)
-        begin = monotonic()
+        begin = now()
         targets = [self.target(index) for index in range(groups)]
         run = pool.beam.run(tunings, width, targets, self.rng, starts=starts, stop=late)
         if run and not starts:
-            pool.pace.append((groups * width, monotonic() - begin))
+            pool.pace.append((groups * width, now() - begin))
         for found in run:
             self.keep(pool, found, tunings[found.group], on_better)
 

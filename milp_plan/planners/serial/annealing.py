@@ -9,13 +9,13 @@ Tarnawski et al. 2020), and the best plan so far.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from random import Random
 
 import numpy as np
 
 from milp_plan.core import Passes
+from milp_plan.core.budget import now
 from milp_plan.serial import SerialGraph
 
 from .moves import Heat, Ints, State, Tables, anneal, best_cuts, fill
@@ -296,7 +296,7 @@ class SerialAnnealing:
 
     def worth_while(self, end: float) -> bool:
         """Whether there is time for a round until a point in monotonic time."""
-        return time.monotonic() + max(0.05, FEWEST_STEPS * self.pace_s) < end
+        return now() + max(0.05, FEWEST_STEPS * self.pace_s) < end
 
     def run(self, until: float, end: float = float("inf")) -> None:
         """Rounds until a point in monotonic time, or until ``stopped`` is set; one at least.
@@ -305,10 +305,10 @@ class SerialAnnealing:
         to be for the ``end``, and left out where no time is worth while.
         """
         while self.worth_while(end):
-            began = time.monotonic()
+            began = now()
             most = (end - began) / self.pace_s if self.pace_s else MOST_STEPS
             steps = self.step(int(min(most, MOST_STEPS)))
-            now = time.monotonic()
-            self.pace_s = (now - began) / steps
-            if self.stopped or now + self.pace_s * self.steps > until:
+            ended = now()
+            self.pace_s = (ended - began) / steps
+            if self.stopped or ended + self.pace_s * self.steps > until:
                 return

@@ -28,7 +28,6 @@ windows, the incremental loads and the pairs of maxima are this project's.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Passes
+from milp_plan.core.budget import now
 from milp_plan.serial.order import Bits, ChainGraph
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class _Search:
         lattice, devices, count = self._lattice(), self._devices(), len(self.bits)
         at, turn = 0, 64
         while at < count and go_on():
-            began = time.monotonic()
+            began = now()
             reached = int(extend_chains(lattice, devices, self.labels, at, min(count, at + turn)))
             if reached < 0:
                 at = -1 - reached
@@ -204,7 +204,7 @@ class _Search:
                 self.labels = _with_room(self.labels, 4 * len(self.labels.values))
                 continue
             at = reached
-            turn = 2 * turn if time.monotonic() - began < TURN_S else max(1, turn // 2)
+            turn = 2 * turn if now() - began < TURN_S else max(1, turn // 2)
         return self._answer(at >= count)
 
     def _lattice(self) -> Lattice:

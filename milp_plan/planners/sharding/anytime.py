@@ -8,13 +8,13 @@ the best choice is worked on by tree moves with noise (annealing).
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from milp_plan.bounds.messages import Dual
+from milp_plan.core.budget import now
 from milp_plan.core.gap import within
 from milp_plan.core.labelling import Integers, Labelling
 
@@ -57,7 +57,7 @@ class Board:
 
     def __init__(self, labelling: Labelling, time_limit_s: float, gap: float) -> None:
         self.labelling, self.gap = labelling, gap
-        self.began = time.perf_counter()
+        self.began = now()
         self.time_limit_s = time_limit_s
         self.value: int | None = None
         self.labels: Integers | None = None
@@ -71,7 +71,7 @@ class Board:
     @property
     def elapsed_s(self) -> float:
         """Seconds since the beginning."""
-        return time.perf_counter() - self.began
+        return now() - self.began
 
     @property
     def over(self) -> bool:
@@ -178,9 +178,9 @@ class Worker:
         dual.settle(20)
         passes, calls, last = 4, 0, -np.inf
         while not board.over and board.elapsed_s < share * board.time_limit_s:
-            began = time.perf_counter()
+            began = now()
             bound = dual.step(passes, self._target())
-            passes = _adapted(passes, time.perf_counter() - began)
+            passes = _adapted(passes, now() - began)
             calls += 1
             if (calls > 2 and calls & (calls - 1) == 0) or calls % 16 == 0:
                 self._certify()
@@ -253,7 +253,7 @@ class Worker:
     def _moves(
         self, labels: Integers, best: Integers, prices: Floats, slack: float, noise: float
     ) -> tuple[float, float]:
-        began = time.perf_counter()
+        began = now()
         cost, excess, _, _ = tree_search(
             self.graph,
             labels,
@@ -266,7 +266,7 @@ class Worker:
             self._unit(),
             int(self.random.integers(2**31)),
         )
-        self.moves = _adapted(self.moves, time.perf_counter() - began)
+        self.moves = _adapted(self.moves, now() - began)
         if excess > 0.0:
             self.push = min(2.0 * self.push, 1e12)
         return cost, excess

@@ -1,8 +1,7 @@
-"""What a bound and a proof of infeasibility say, and how long computing them may take."""
+"""What a bound and a proof of infeasibility say."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 
@@ -46,29 +45,3 @@ class Infeasible:
 
     def __str__(self) -> str:
         return self.reason
-
-
-class OutOfTime(Exception):
-    """A bound was given up before it was finished; nothing is known from it."""
-
-
-class Deadline:
-    """A point in time after which a bound gives up.
-
-    Parameters
-    ----------
-    seconds
-        From now; ``None`` never ends.
-    """
-
-    def __init__(self, seconds: float | None = None) -> None:
-        self._stop = None if seconds is None else time.monotonic() + seconds
-
-    def left(self) -> float:
-        """Seconds left, possibly infinite, never negative."""
-        return float("inf") if self._stop is None else max(0.0, self._stop - time.monotonic())
-
-    def check(self) -> None:
-        """Raise :class:`OutOfTime` when the time is up."""
-        if self._stop is not None and time.monotonic() > self._stop:
-            raise OutOfTime
