@@ -34,11 +34,11 @@ from suites import REPOSITORY
 from milp_plan.backends import Limits
 from milp_plan.coarsen import coarsen
 from milp_plan.core import PlanningProblem
-from milp_plan.formulation.protocol import Guide
-from milp_plan.formulation.registry import get
 from milp_plan.io import read
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
+from milp_plan.models.protocol import Guide
+from milp_plan.models.registry import get
 from milp_plan.run import versions
 from milp_plan.run.model import Solver
 from milp_plan.run.settings import Clock
@@ -58,7 +58,7 @@ PARTS = (
     ),
     ("Pyomo: variables, constraints, sets", ("pyomo/core/base/", "pyomo/environ")),
     ("Pyomo: the rest", ("pyomo/",)),
-    ("our rows", ("formulations/", "milp_plan/formulation/", "milp_plan/lp/")),
+    ("our rows", ("formulations/", "milp_plan/models/", "milp_plan/lp/")),
     ("our routes and core types", ("milp_plan/",)),
     ("NumPy and SciPy", ("numpy/", "scipy/")),
 )

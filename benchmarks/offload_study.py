@@ -32,7 +32,7 @@ from milp_plan.api import Guide
 from milp_plan.backends import Limits
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.formulation.registry import get
+from milp_plan.models.registry import get
 from milp_plan.pipeline import Lanes, chain_problem, offload_problem, place, uniform
 from milp_plan.run import Settings
 from milp_plan.run.model import Solver

@@ -1,6 +1,6 @@
 """The local polytope of a sharding problem, solved by HiGHS in this process, one thread.
 
-The model is that of ``formulations/sharding.py``, without reductions and without memory: with
+The model is that of ``formulations/sharding``, without reductions and without memory: with
 integral strategies the model of Alpa (OSDI 2022) with equalities; without, its linear relaxation.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import highspy
 import numpy as np
 
+from formulations.sharding.polytope import Polytope
 from milp_plan.core.labelling import Labelling
 from milp_plan.core.repeated import RepeatedProblem
-from milp_plan.formulation.polytope import Polytope
 from milp_plan.lp import CompiledModel
 
 GOAL = 1e4

@@ -1,17 +1,12 @@
-"""Everything a formulation file may import from this package."""
+"""Everything a formulation may import from this package."""
 
 from milp_plan.bounds.chain_windows import chain_windows
 from milp_plan.bounds.serial_conflicts import conflicts_below
 from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import (
     FULL,
-    Channel,
-    Cluster,
     CommunicationModel,
-    ComputationGraph,
     Contiguity,
-    Device,
-    DeviceClass,
     FormulationError,
     MemoryLaw,
     Objective,
@@ -25,18 +20,13 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
-from milp_plan.core.labelling import Labelling
+from milp_plan.core.labelling import BAN, Flags, Integers, Labelling
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
-from milp_plan.cost import Route, route_between, routes, send_choices
-from milp_plan.formulation.builders import Latest, Term, at_least, column_values, merged
-from milp_plan.formulation.columns import Columns, choose, label
-from milp_plan.formulation.lane_memory import LaneMemory
-from milp_plan.formulation.lane_order import LaneOrder
-from milp_plan.formulation.memory_rows import MemoryRows, at_most
-from milp_plan.formulation.period_rates import shortest_periods
-from milp_plan.formulation.period_rows import PeriodCycle, PeriodRows
-from milp_plan.formulation.polytope import Polytope, read_labelling
-from milp_plan.formulation.protocol import (
+from milp_plan.cost import Route, send_choices
+from milp_plan.models.builders import Latest, Term, at_least, at_most, column_values, merged
+from milp_plan.models.columns import Columns, choose, label
+from milp_plan.models.labelling import read_labelling
+from milp_plan.models.protocol import (
     Card,
     CompiledModel,
     Formulation,
@@ -45,69 +35,32 @@ from milp_plan.formulation.protocol import (
     Scale,
     Values,
 )
-from milp_plan.formulation.retention import (
-    Holder,
-    Holding,
-    Persistent,
-    devices_at_risk,
-    holdings,
-    persistent,
-)
-from milp_plan.formulation.retime import Arc, retime
-from milp_plan.formulation.sequence import (
-    Interval,
-    Sequence,
-    fixed_placements,
-    guided_sets,
-    intervals,
-)
-from milp_plan.formulation.sets import (
-    Leg,
-    ScheduleSets,
-    TransferTask,
-    needed_routes,
-    schedule_sets,
-)
-from milp_plan.formulation.shop_graph import Stretch, free_tasks
-from milp_plan.formulation.shop_mirror import is_mirrored, machine_image, mirror_image
-from milp_plan.formulation.shop_orders import Contradiction, ShopOrders
-from milp_plan.formulation.shop_words import (
-    common_tick,
-    decided_words,
-    known_shop,
-    plan_value,
-    ranks,
-    serial_ticks,
-    shop_unit,
-)
-from milp_plan.formulation.slots import SlotRows, finest_step
-from milp_plan.formulation.symmetry import canonical_devices
-from milp_plan.formulation.units import (
+from milp_plan.models.sets import Key, Leg, ScheduleSets, TransferTask, needed_routes, schedule_sets
+from milp_plan.models.slots import SlotRows, finest_step
+from milp_plan.models.units import (
     MARGIN,
+    MOST_UNITS,
     horizon,
     memory_grain,
     memory_unit,
     spread_levels,
     time_unit,
 )
-from milp_plan.formulation.work_rows import WorkRows
 from milp_plan.pipeline import (
+    TRANSFER,
     Deadlock,
     Held,
-    Hold,
     OffloadShop,
     Precedence,
     Shop,
+    Trips,
     best_times,
     canonical,
-    fits,
     interchangeable,
     longest_paths,
-    memory_peaks,
     read_offload,
     read_shop,
     residence_bound,
-    times,
     value_of,
     words_of,
 )
@@ -119,37 +72,29 @@ from milp_plan.serial.order import ChainGraph, chain_graph
 from milp_plan.serial.windows import capacity, most_within
 
 __all__ = [
+    "BAN",
     "FULL",
     "MARGIN",
-    "Arc",
+    "MOST_UNITS",
+    "TRANSFER",
     "Card",
     "ChainGraph",
-    "Channel",
-    "Cluster",
     "Columns",
     "CommunicationModel",
     "CompiledModel",
-    "ComputationGraph",
     "Contiguity",
-    "Contradiction",
     "Deadlock",
-    "Device",
-    "DeviceClass",
+    "Flags",
     "Formulation",
     "FormulationError",
     "Guide",
     "Held",
-    "Hold",
-    "Holder",
-    "Holding",
-    "Interval",
+    "Integers",
+    "Key",
     "Labelling",
-    "LaneMemory",
-    "LaneOrder",
     "Latest",
     "Leg",
     "MemoryLaw",
-    "MemoryRows",
     "Neighbourhood",
     "Objective",
     "OffloadShop",
@@ -158,90 +103,58 @@ __all__ = [
     "OperatorTables",
     "Option",
     "Passes",
-    "PeriodCycle",
-    "PeriodRows",
-    "Persistent",
     "Placement",
     "Plan",
     "PlanningProblem",
-    "Polytope",
     "Precedence",
     "Route",
     "Scale",
     "ScheduleSets",
-    "Sequence",
     "SerialGraph",
     "ShardingObjective",
     "ShardingPlan",
     "ShardingProblem",
     "Shop",
-    "ShopOrders",
     "SlotRows",
-    "Stretch",
     "Term",
     "Transfer",
     "TransferTask",
+    "Trips",
     "Value",
     "Values",
-    "WorkRows",
     "at_least",
     "at_most",
     "best_times",
     "canonical",
-    "canonical_devices",
     "capacity",
     "chain_graph",
     "chain_windows",
     "choose",
     "colocated",
     "column_values",
-    "common_tick",
     "conflicts_below",
-    "decided_words",
-    "devices_at_risk",
     "finest_step",
-    "fits",
-    "fixed_placements",
-    "free_tasks",
-    "guided_sets",
-    "holdings",
     "horizon",
     "interchangeable",
     "interchangeable_devices",
-    "intervals",
-    "is_mirrored",
-    "known_shop",
     "label",
     "longest_paths",
-    "machine_image",
     "memory_grain",
-    "memory_peaks",
     "memory_unit",
     "merge_idle",
     "merged",
-    "mirror_image",
     "most_within",
     "needed_routes",
     "operator_tables",
-    "persistent",
-    "plan_value",
-    "ranks",
     "read_labelling",
     "read_offload",
     "read_serial",
     "read_shop",
     "residence_bound",
-    "retime",
-    "route_between",
-    "routes",
     "schedule_sets",
     "send_choices",
-    "serial_ticks",
-    "shop_unit",
-    "shortest_periods",
     "spread_levels",
     "time_unit",
-    "times",
     "value_of",
     "whole",
     "words_of",

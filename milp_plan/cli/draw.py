@@ -242,8 +242,8 @@ def _write_model(
 ) -> None:
     from milp_plan.api import CompiledModel, Guide
     from milp_plan.backends.export import write_model
-    from milp_plan.formulation import registry
     from milp_plan.lp.from_pyomo import compile_pyomo
+    from milp_plan.models import registry
 
     name, switches = formulation
     chosen = registry.get(name).formulation

@@ -16,7 +16,7 @@ def chosen_switches(reference: str, texts: Iterable[str]) -> dict[str, Any]:
     Parameters
     ----------
     reference
-        Name, or path to a ``.py`` file.
+        Name, or path to a ``.py`` file or a package.
     texts
         ``key=value``, as given.
 
@@ -27,9 +27,9 @@ def chosen_switches(reference: str, texts: Iterable[str]) -> dict[str, Any]:
     FormulationError
         The formulation does not load.
     """
-    from milp_plan.formulation import registry
+    from milp_plan.models import registry
 
-    if not reference.endswith(".py"):
+    if not registry.is_path(reference):
         known = registry.discover()
         if reference not in known:
             names = ", ".join(sorted(known))

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 def formulations() -> list[Row]:
     """Return formulations by name, with the error of those that do not load."""
-    from milp_plan.formulation.registry import discover
+    from milp_plan.models.registry import discover
 
     rows = []
     for name, found in sorted(discover().items()):

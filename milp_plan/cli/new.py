@@ -30,7 +30,7 @@ def new() -> None:
 @click.option(
     "--tests",
     type=PATH,
-    help="Where its test goes; tests/formulation/ beside the folder if there is one, else "
+    help="Where its test goes; tests/models/ beside the folder if there is one, else "
     "tests/ in the folder.",
 )
 def formulation(name: str, folder: Path | None, tests: Path | None) -> None:
@@ -45,7 +45,7 @@ def formulation(name: str, folder: Path | None, tests: Path | None) -> None:
     if folder is None:
         folder = Path("formulations") if Path("formulations").is_dir() else Path()
     if tests is None:
-        shared = folder.absolute().parent / "tests" / "formulation"
+        shared = folder.absolute().parent / "tests" / "models"
         tests = shared if shared.is_dir() else folder / "tests"
     code = folder / f"{name}.py"
     files = {

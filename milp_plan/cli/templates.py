@@ -205,8 +205,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from milp_plan.formulation.contract import FormulationContract
-from milp_plan.formulation.registry import load_file
+from milp_plan.models.contract import FormulationContract
+from milp_plan.models.registry import load
 
 FILE = Path(__file__).parent / "@PATH@"
 
@@ -219,7 +219,7 @@ class Test@CLASS@(FormulationContract):
 
 def test_card_has_the_name_of_the_file() -> None:
     """It can be called by name when the file lies in ``formulations/``."""
-    found = load_file(FILE)
+    found = load(FILE)
     assert found.error is None
     assert found.name == FILE.stem
 '''

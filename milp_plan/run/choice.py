@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from milp_plan.api import PlanningProblem
-from milp_plan.formulation.registry import Found, get
+from milp_plan.models.registry import Found, get
 from milp_plan.pipeline import Shop, read_offload, shop_of
 
 from .serial import formulation_of

@@ -13,7 +13,7 @@ from milp_plan.coarsen import Coarsening
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import relative_gap, within
-from milp_plan.formulation.registry import Found
+from milp_plan.models.registry import Found
 
 from .model import ModelAnswer, Solver
 from .polish import FAILURES, Search

@@ -19,8 +19,8 @@ import numpy as np
 from milp_plan.core import Contiguity, SerialLaw
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
-from milp_plan.formulation.planted_serial import PAYER, ladder
 from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
+from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.serial import SerialGraph, operator_tables, read_serial
 
 SEARCH_S = 1.0

@@ -14,7 +14,7 @@ from milp_plan.api import CompiledModel, Formulation, Guide, Plan, PlanningProbl
 from milp_plan.backends import Limits, SolverReport, TracePoint
 from milp_plan.check import verify
 from milp_plan.core import Finding, FormulationError, InputError, Verdict
-from milp_plan.formulation.registry import Found
+from milp_plan.models.registry import Found
 
 from .settings import Clock
 

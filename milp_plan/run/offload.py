@@ -23,7 +23,7 @@ from milp_plan.bounds import Bound, best_bound
 from milp_plan.check import verify
 from milp_plan.core import UnsupportedProblemError
 from milp_plan.core.budget import Budget
-from milp_plan.formulation.registry import get
+from milp_plan.models.registry import get
 from milp_plan.pipeline import Precedence, residence_bound
 from milp_plan.planners.experts.offload import expert_plan, list_schedules
 

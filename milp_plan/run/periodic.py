@@ -19,7 +19,7 @@ from typing import Any
 
 from milp_plan.api import Guide, Neighbourhood, Plan
 from milp_plan.backends import Limits
-from milp_plan.formulation.registry import discover
+from milp_plan.models.registry import discover
 from milp_plan.pipeline import Shop, fits, times, value_of, words_of
 from milp_plan.planners.experts import WORDS, v_search
 from milp_plan.planners.pipelines.refill import refill, reverse, rules

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from milp_plan import __version__
-from milp_plan.formulation.registry import Found
 from milp_plan.io import plan_to_json, write_document
+from milp_plan.models.registry import Found
 
 from .settings import Clock, Outcome, Progress, Settings
 

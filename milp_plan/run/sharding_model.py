@@ -18,9 +18,9 @@ from milp_plan.core import Finding, FormulationError, InputError, UnsupportedPro
 from milp_plan.core.budget import now
 from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
-from milp_plan.formulation.covers import broken_covers, with_covers
-from milp_plan.formulation.polytope import read_labelling
-from milp_plan.formulation.registry import get
+from milp_plan.models.covers import broken_covers, with_covers
+from milp_plan.models.labelling import read_labelling
+from milp_plan.models.registry import get
 from milp_plan.planners.sharding.anytime import Board, Sighting
 
 from .model import RELATIVE_TOLERANCE, backend, compile_source, make_options
@@ -275,7 +275,7 @@ def solve_labelling(
     """Build, hand over, solve, decode, and recompute in exact integers.
 
     Where the plan overflows by less than floats can tell, the solver gets rows that say so
-    (:mod:`milp_plan.formulation.covers`) and is asked again.
+    (:mod:`milp_plan.models.covers`) and is asked again.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Bounds of pipelines by refuting horizons: counting rows, HiGHS, and a check in integers.
 
-A horizon T is refuted when the rows of :mod:`milp_plan.formulation.slots` have no solution with
+A horizon T is refuted when the rows of :mod:`milp_plan.models.slots` have no solution with
 share 1. HiGHS maximises the share; its multipliers are only a suggestion, from which
 :func:`milp_plan.lp.certificate.refutes` makes a proof in integers, or not. So every bound is
 proved, however inexact the solver was, and the solver may stop early.
@@ -24,9 +24,9 @@ from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
 from milp_plan.core import Objective
 from milp_plan.core.budget import now
-from milp_plan.formulation.slots import SlotRows, finest_step
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.certificate import refutes
+from milp_plan.models.slots import SlotRows, finest_step
 from milp_plan.pipeline.bounds import best_floor, longest_path
 from milp_plan.pipeline.frames import Frame, colours, frames, whole
 from milp_plan.pipeline.shop import Shop

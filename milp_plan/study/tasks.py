@@ -171,8 +171,10 @@ def _asked(suite: Suite, variation: SuiteVariation, who: SuitePlanner, seed: int
 
 
 def _formulation(suite: Suite, who: SuitePlanner) -> str:
-    """Name, or the path to a file, seen from the suite."""
-    if not who.formulation.endswith(".py"):
+    """Name, or the path to a file or package, seen from the suite."""
+    from milp_plan.models.registry import is_path
+
+    if not is_path(who.formulation):
         return who.formulation
     return str(suite.path.absolute().parent / who.formulation)
 
@@ -246,7 +248,7 @@ def _unknown_heuristic(where: str, name: str) -> list[Finding]:
 
 def _formulation_hash(suite: Suite, who: SuitePlanner) -> str | None:
     from milp_plan.core import FormulationError
-    from milp_plan.formulation.registry import get
+    from milp_plan.models.registry import get
     from milp_plan.run.model import make_options
 
     if who.formulation == "auto":

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from milp_plan.backends import Limits, Stop, worker
-from tests.formulation.solving import solve_here
+from tests.models.solving import solve_here
 
 from .models import knapsack, market_split, symmetric
 

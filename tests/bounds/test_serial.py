@@ -10,7 +10,7 @@ import pytest
 from milp_plan.bounds import all_bounds
 from milp_plan.bounds.serial_conflicts import RESOLUTION, conflicts, cuts_of
 from milp_plan.bounds.serial_flow import FREE, cheapest
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.serial import read_serial
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial

@@ -3,7 +3,7 @@ import pytest
 from milp_plan.bounds import all_bounds
 from milp_plan.bounds.serial_latency import latency_bounds
 from milp_plan.core.budget import Budget
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.serial import SerialGraph, read_serial
 from tests.support.serial_brute import brute_serial
 

@@ -29,7 +29,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.budget import Budget
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.serial import read_serial
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial

@@ -129,7 +129,7 @@ def test_list_of_everything() -> None:
 def test_a_formulation_that_does_not_load_is_listed_with_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from milp_plan.formulation import registry
+    from milp_plan.models import registry
 
     (tmp_path / "bad.py").write_text("import no_such_module\n")
     monkeypatch.setattr(registry, "shipped_folders", lambda: (tmp_path,))

@@ -15,9 +15,9 @@ from milp_plan.api import Guide
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
-from milp_plan.formulation.registry import load_file
 from milp_plan.io import read
 from milp_plan.lp.from_pyomo import compile_pyomo
+from milp_plan.models import registry
 from tests.report.plans import chain, plan_of_two_devices, two_devices
 
 from .cases import INSTANCES, REPOSITORY, call
@@ -40,7 +40,7 @@ def stub(tmp_path: Path) -> Path:
 
 def load(path: Path) -> Any:
     """The loaded formulation."""
-    found = load_file(path)
+    found = registry.load(path)
     assert found.error is None
     assert found.formulation is not None
     return found.formulation
@@ -124,12 +124,12 @@ def test_what_it_writes_is_clean(stub: Path) -> None:
 
 def test_a_formulations_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "formulations").mkdir()
-    (tmp_path / "tests" / "formulation").mkdir(parents=True)
+    (tmp_path / "tests" / "models").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert call("new", "formulation", "idea").exit_code == Exit.DONE
     assert (tmp_path / "formulations" / "idea.py").is_file()
     assert (tmp_path / "formulations" / "idea.md").is_file()
-    test = tmp_path / "tests" / "formulation" / "test_idea.py"
+    test = tmp_path / "tests" / "models" / "test_idea.py"
     assert '"../../formulations/idea.py"' in test.read_text()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.formulation.planted import planted_pipeline, planted_words
+from milp_plan.models.planted import planted_pipeline, planted_words
 from milp_plan.pipeline import best_times, shop_of, times, value_of
 from tests.support.words import word_value
 

@@ -9,7 +9,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Passes
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial.annealing import SerialAnnealing
 from milp_plan.planners.serial.moves import fill, shift
 from milp_plan.serial import read_serial

@@ -8,7 +8,7 @@ WRAPPER = """
 from dataclasses import replace
 
 from milp_plan.core import FormulationError
-from milp_plan.formulation.registry import get
+from milp_plan.models.registry import get
 from milp_plan.lp.from_pyomo import compile_pyomo
 
 INNER = get("operator_schedule").formulation

@@ -7,7 +7,7 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial import contiguous
 from milp_plan.planners.serial.baselines import CONTIGUOUS
 from milp_plan.run.pipeline import solve

@@ -8,7 +8,7 @@ from milp_plan.backends import SolverReport, Stop
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import Verdict, Violation
-from milp_plan.formulation.protocol import Scale
+from milp_plan.models.protocol import Scale
 from milp_plan.run import graphs
 from milp_plan.run.model import RELATIVE_TOLERANCE, _dispute, _round_up
 from tests.check.cases import problem

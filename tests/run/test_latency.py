@@ -5,7 +5,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import SerialLaw
-from milp_plan.formulation.planted_serial import PAYER, ladder, planted_serial
+from milp_plan.models.planted_serial import PAYER, ladder, planted_serial
 from milp_plan.run import Settings, latency, solve
 from milp_plan.run.beside import Beside
 from tests.support.serial_brute import brute_serial

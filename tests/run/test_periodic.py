@@ -11,7 +11,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.formulation.registry import get
+from milp_plan.models.registry import get
 from milp_plan.pipeline import (
     FORWARD,
     Shop,

@@ -16,7 +16,7 @@ from milp_plan.core import (
     Plan,
     UnsupportedProblemError,
 )
-from milp_plan.formulation.registry import get
+from milp_plan.models.registry import get
 from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, graphs, ledger, solve
 from milp_plan.run.model import _uncollected, make_options

@@ -7,7 +7,7 @@ import pytest
 from milp_plan.backends import SolverReport, Stop
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.formulation.registry import get
+from milp_plan.models.registry import get
 from milp_plan.planners import Rule, dispatch
 from milp_plan.run import Settings, compaction, polish
 from milp_plan.run.compaction import compact

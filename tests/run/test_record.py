@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import OperatorRun, Plan
-from milp_plan.formulation.registry import get
 from milp_plan.io import read_plan
+from milp_plan.models.registry import get
 from milp_plan.run import Settings, solve, versions, write_record
 from milp_plan.run import record as record_module
 from milp_plan.run.settings import Clock
@@ -100,11 +101,12 @@ def test_another_start_another_key():
 
 
 def test_another_formulation_file_another_key(tmp_path):
-    copied = tmp_path / "operator_schedule.py"
-    text = (REPOSITORY / "formulations" / "operator_schedule.py").read_text()
+    copied = tmp_path / "operator_schedule"
+    shutil.copytree(REPOSITORY / "formulations" / "operator_schedule", copied)
+    rows = copied / "memory_rows.py"
     keys = {key()}
-    for edition in (text, text + "# revised\n"):
-        copied.write_text(edition)
+    for revision in ("", "# revised\n"):
+        rows.write_text(rows.read_text() + revision)
         keys.add(key(settings=replace(SETTINGS, formulation=str(copied))))
     assert len(keys) == 2, "the same text elsewhere is the same formulation"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from milp_plan.coarsen.sharding import reduce_sharding
 from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core import InputError, UnsupportedProblemError
 from milp_plan.core.sharding import sharding_problem
-from milp_plan.formulation.registry import get, shipped_folders
+from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import sharding_model
 from milp_plan.run.sharding_model import ModelSettings, solve_labelling, solve_sharding_model
-from tests.formulation.solving import solve_here
+from tests.models.solving import solve_here
 from tests.support.sharding import layered, optimum, random_problem
 
 FORM = get("sharding").formulation
@@ -228,11 +229,13 @@ def test_a_byte_decides(seed):
 
 def altered(folder: Path, old: str, new: str) -> str:
     """Write a formulation that differs from the shipped one in a line, and return its path."""
-    text = (shipped_folders()[0] / "sharding.py").read_text()
+    copy = folder / "altered"
+    shutil.copytree(shipped_folders()[0] / "sharding", copy)
+    start = copy / "__init__.py"
+    text = start.read_text()
     assert text.count(old) == 1
-    path = folder / "altered.py"
-    path.write_text(text.replace(old, new))
-    return str(path)
+    start.write_text(text.replace(old, new))
+    return str(copy)
 
 
 def crowded() -> ShardingProblem:

@@ -10,8 +10,8 @@ import pytest
 from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
 from milp_plan.core import Objective
-from milp_plan.formulation.slots import SlotRows, finest_step
 from milp_plan.lp.certificate import refutes
+from milp_plan.models.slots import SlotRows, finest_step
 from milp_plan.pipeline import Shop, pipeline_problem, place, shop_of, uniform
 from milp_plan.pipeline.bounds import best_floor
 from milp_plan.pipeline.frames import frames, whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from milp_plan.core import Contiguity, PlanningProblem
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.serial import SerialGraph, read_serial
 
 

@@ -3,7 +3,7 @@ from random import Random
 import pytest
 
 from milp_plan.core import PlanningProblem
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial.latency import ways
 from milp_plan.serial import HOST, OperatorTables, SerialGraph, operator_tables, read_serial
 from milp_plan.serial.chains import merge_chains

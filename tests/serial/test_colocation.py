@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.serial import read_serial
 from milp_plan.serial.colocation import colocated
 from tests.support.serial_brute import brute_serial, serial_plans

@@ -7,7 +7,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Operator, PlanningProblem
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial.latency import arrays
 from milp_plan.planners.serial.latency.timing import scratch, sweep
 from milp_plan.planners.serial.latency.ways import paired

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Operator, Option, PlanningProblem, Value
-from milp_plan.formulation.planted_serial import planted_serial
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial.chains import best_chain
 from milp_plan.planners.serial.contiguous import plan_ideals
 from milp_plan.serial.contraction import contracted

@@ -16,6 +16,12 @@ from milp_plan.study.tasks import Expansion, Task, expand
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSTANCES = REPOSITORY / "instances"
+REUSED = (
+    "from milp_plan.models.registry import get\n\n"
+    'FORMULATION = get("operator_schedule").formulation\n'
+)
+"""A formulation file of one's own that does what the shipped one does."""
+
 PATIENCE_S = 120
 """Only against a test that hangs."""
 

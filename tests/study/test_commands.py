@@ -10,7 +10,7 @@ import pytest
 from milp_plan.cli.exits import Exit
 from tests.cli.cases import call
 
-from .cases import INSTANCES, TINY, suite_file
+from .cases import INSTANCES, REUSED, TINY, suite_file
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +122,7 @@ def test_a_planner_that_crashes_is_a_failed_run(tmp_path):
 
 def _crashing():
     """A formulation that is good where it is looked up, and ends the process that runs it."""
-    source = (INSTANCES.parent / "formulations" / "operator_schedule.py").read_text()
-    return source + "\nimport os, sys\nif sys.argv[0].endswith('job.py'):\n    os._exit(7)\n"
+    return REUSED + "\nimport os, sys\nif sys.argv[0].endswith('job.py'):\n    os._exit(7)\n"
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,15 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import MilpPlanError
-from milp_plan.formulation.registry import shipped_folders
 from milp_plan.io import plan_from_json, read
+from milp_plan.models.registry import shipped_folders
 from milp_plan.run import identity
 from milp_plan.study.job import Child, do, job_of
 
 from .cases import (
     INSTANCES,
     REPOSITORY,
+    REUSED,
     TINY,
     a_job,
     a_task,
@@ -142,10 +143,9 @@ def test_a_run_ends_with_its_starter(tmp_path):
 @pytest.mark.slow
 def test_an_interrupted_run_keeps_its_best_plan(tmp_path):
     ready = tmp_path / "ready"
-    source = (INSTANCES.parent / "formulations" / "operator_schedule.py").read_text()
     odd = formulation(
         tmp_path,
-        f"{source}\n"
+        f"{REUSED}\n"
         "def _wait(*_):\n"
         "    import pathlib, time\n"
         f"    pathlib.Path({str(ready)!r}).touch()\n"

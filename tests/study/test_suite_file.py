@@ -1,14 +1,12 @@
 """Suites as TOML: what is read, what is refused, what is absent."""
 
-from pathlib import Path
-
 import pytest
 
 from milp_plan.core import InputError, Objective
 from milp_plan.io.suite_file import above, read_suite
 from milp_plan.study.tasks import expand
 
-from .cases import INSTANCES, TINY, expansion, suite_file
+from .cases import INSTANCES, REUSED, TINY, expansion, suite_file
 
 
 def test_suites_of_the_repository_are_read():
@@ -166,11 +164,10 @@ def test_a_key_depends_on_what_is_asked(tmp_path):
 
 
 def test_a_formulation_file_is_seen_from_the_suite(tmp_path):
-    source = Path(INSTANCES.parent / "formulations" / "operator_schedule.py").read_text()
-    (tmp_path / "own.py").write_text(source)
+    (tmp_path / "own.py").write_text(REUSED)
     text = '[[planners]]\nname = "own"\nformulation = "own.py"\n'
     (task,) = expansion(tmp_path, text, files=TINY[:1]).tasks
     assert task.asked["formulation"] == str(tmp_path / "own.py")
-    (tmp_path / "own.py").write_text(source + "\n# changed\n")
+    (tmp_path / "own.py").write_text(REUSED + "\n# changed\n")
     (again,) = expansion(tmp_path, text, files=TINY[:1]).tasks
     assert again.key != task.key

@@ -6,8 +6,8 @@ import pytest
 from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import Contiguity, Objective
-from milp_plan.formulation.planted_serial import planted_serial
 from milp_plan.io.goal import Goal
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial import contiguous
 from milp_plan.planners.serial.baselines import BASELINES, CONTIGUOUS, scotch
 from milp_plan.planners.serial.chains import best_chain

@@ -1,0 +1,457 @@
+r"""Placement, option choice, order, transfers and memory over time as one disjunctive MILP.
+
+The families, each a method of ``_Builder`` or a helper of it. Letters: operator i, k; placement
+p = (option, devices); device d; value v; transfer task t; task means operator or transfer; H the
+horizon.
+
+================  ===============================================================================
+``choose_place``  sum_p place[i,p] = 1; operators of a group choose the same devices
+``link_flows``    sum_q flow[i,k,p,q] = place[i,p];  sum_p flow[i,k,p,q] = place[k,q]
+``use_legs``      sum_a use[t,p,a] >= sum_q flow[i,k,p,q] over the q that call for t (shared t)
+``precede``       start[k] >= start[i] + length[i] + longest route of the chosen flow
+``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
+``order_tasks``   start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
+``order_tasks``   before[i,k] + before[k,i] >= on[i,r] + on[k,r] - 1 for each resource r
+``span``          makespan >= stop[i] + tail[i]
+``workload``      makespan >= head + work on r of tasks between head and tail + tail
+``memory``        later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
+``memory``        alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
+``memory``        sum of bytes * alive[c,e] + persistent <= memory, at each allocating task e
+``first_use``     device k of a class of equals is used only after device k - 1
+================  ===============================================================================
+
+Memory can only peak where something is allocated, so ``capacity`` at the start of every allocating
+task is exact. ``later`` is strict by one tick common to all durations: some optimal plan starts
+every task at 0 or at the stop of another, hence at multiples of it.
+
+Source: this project; the disjunctive skeleton is the field's common one (Manne 1960), the flow
+form of transfers and the retention of copies follow the laws in docs/laws.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+import pyomo.environ as pyo
+
+from milp_plan.api import (
+    MARGIN,
+    Card,
+    Columns,
+    CommunicationModel,
+    Guide,
+    Latest,
+    Objective,
+    Placement,
+    Plan,
+    PlanningProblem,
+    Scale,
+    TransferTask,
+    Values,
+    at_most,
+    choose,
+    column_values,
+    horizon,
+    interchangeable_devices,
+    label,
+    memory_grain,
+    memory_unit,
+    needed_routes,
+    time_unit,
+)
+
+from .memory_rows import MemoryRows
+from .retention import devices_at_risk
+from .retime import Arc, retime
+from .sequence import Interval, Sequence, guided_sets, intervals
+from .symmetry import canonical_devices
+from .work_rows import WorkRows
+
+
+@dataclass(frozen=True)
+class Options:
+    """Switches of the formulation."""
+
+    symmetry: bool = field(
+        default=True, metadata={"help": "break the symmetry between identical devices"}
+    )
+    load_thresholds: int = field(
+        default=5, metadata={"help": "head and tail levels per device for the load rows"}
+    )
+
+
+class OperatorSchedule:
+    """The exact formulation of a planning problem with a schedule."""
+
+    card = Card(
+        name="operator_schedule",
+        title="Placement, sharding, order, transfers and memory over time",
+        source="this project; laws in docs/laws.md",
+        objectives=(Objective.MAKESPAN, Objective.PEAK_MEMORY),
+        exact=True,
+        neighbourhoods=True,
+    )
+    Options = Options
+
+    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+        """Everything with a schedule is supported."""
+        if problem.objective not in self.card.objectives:
+            return f"objective {problem.objective} is not one of makespan, peak_memory"
+        return None
+
+    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
+        """Write the model."""
+        return _builder(problem, options, guide).build()
+
+    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
+        """Every optimum is a sum of durations (of sizes, for peak memory)."""
+        builder = _builder(problem, options, guide)
+        if problem.objective is Objective.PEAK_MEMORY:
+            return Scale(builder.memory_unit, memory_grain(problem))
+        return Scale(builder.unit, builder.sets.tick, builder.spread * len(builder.names))
+
+    def decode(
+        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
+    ) -> Plan:
+        """Round the decisions and give every task its earliest start under them."""
+        sets = guided_sets(problem, guide)
+        columns = Columns(sets, sets.transfers)
+        placements = columns.decided_placements(values.get("place", {}))
+        sources = columns.decided_sources(values.get("use", {}))
+
+        def bits(family: str) -> Iterable[tuple[str, str]]:
+            return (pair for pair, bit in values.get(family, {}).items() if bit > 0.5)  # type: ignore[misc]
+
+        arcs = [Arc(first, second) for first, second in bits("before")]
+        arcs += [Arc(reader, event) for reader, event in bits("ended")]
+        arcs += [Arc(e, m, from_stop=False, lag_ns=sets.tick) for e, m in bits("later")]
+        return retime(sets, placements, arcs, values["start"], sources)
+
+    def encode(
+        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
+    ) -> Values | None:
+        """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
+        builder: _Builder = model.builder
+        if builder.symmetry:
+            plan = canonical_devices(problem, plan, builder.columns.deciders)
+        return builder.encode(plan) if plan.stop_ns <= builder.horizon else None
+
+
+class _Builder:
+    """One model under construction, and what encoding a plan into it needs."""
+
+    def __init__(self, problem: PlanningProblem, options: Options, guide: Guide) -> None:
+        self.problem, self.options, self.guide = problem, options, guide
+        self.sets = sets = guided_sets(problem, guide)
+        self.by_time = problem.objective is Objective.MAKESPAN
+        self.symmetry = options.symmetry and guide.neighbourhood is None
+        self.horizon = horizon(sets, guide)
+        self.unit = time_unit(sets, self.horizon)
+        self.memory_unit = memory_unit(problem)
+        self.devices = problem.cluster.device_names
+        self.risky = list(self.devices) if not self.by_time else devices_at_risk(sets)
+        if not guide.memory:
+            self.risky = []
+        contended = problem.cluster.communication is not CommunicationModel.DELAY
+        self.transfers: tuple[TransferTask, ...] = sets.transfers if contended or self.risky else ()
+        self.columns = Columns(sets, self.transfers)
+        self.names = [*sets.operators, *(task.name for task in self.transfers)]
+        # any plan can be spread out so that different starts differ by the margin
+        self.strict = max(sets.tick / self.unit, MARGIN)
+        self.spread = self.strict if self.risky and self.strict * self.unit > sets.tick else 0.0
+        self.horizon += ceil(self.spread * self.unit * len(self.names))
+
+    def build(self) -> pyo.ConcreteModel:
+        self.m = m = pyo.ConcreteModel("operator_schedule")
+        m.builder = self
+        self.choose_place()
+        self.link_flows()
+        self.use_legs()
+        self.declare_times()
+        self.precede()
+        self.travel()
+        self.order_tasks()
+        self.span()
+        WorkRows(self).write(self.options.load_thresholds if self.by_time else 0)
+        self.memory()
+        if self.symmetry:
+            self.first_use()
+        m.objective = pyo.Objective(expr=m.makespan if self.by_time else m.peak)
+        return m
+
+    def choose_place(self) -> None:
+        """Exactly one placement per operator; one set of devices per group."""
+        m, sets, places = self.m, self.sets, self.columns.places
+        own = {name: sets.placements[name] for name in self.columns.deciders}
+        m.place = pyo.Var(
+            [
+                (name, label(p))
+                for name, options in own.items()
+                for p in options
+                if len(options) > 1
+            ],
+            domain=pyo.Binary,
+        )
+        m.choose_place, m.same_devices = pyo.ConstraintList(), pyo.ConstraintList()
+        for name, options in own.items():
+            for p in options:
+                places[name, p] = m.place[name, label(p)] if len(options) > 1 else 1
+            if len(options) > 1:
+                m.choose_place.add(sum(places[name, p] for p in options) == 1)
+        for members in sets.graph.groups.values():
+            deciding = [name for name in members if name in own]
+            sites = dict.fromkeys(p.devices for name in deciding for p in own[name])
+            for first, other in pairwise(deciding):
+                for site in sites:
+                    one, two = (
+                        sum(places[n, p] for p in own[n] if p.devices == site)
+                        for n in (first, other)
+                    )
+                    at_most(m.same_devices, one, two)
+                    at_most(m.same_devices, two, one)
+
+    def link_flows(self) -> None:
+        """Pair the placements of producers and consumers; forbidden pairs have no column."""
+        m, sets = self.m, self.sets
+        m.flow, m.link_flows = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        for pair in sets.values_between:
+            if pair not in sets.local_pairs:
+                self.link(*pair)
+
+    def link(self, producer: str, consumer: str) -> None:
+        sets, columns = self.sets, self.columns
+        sides = [(producer, sets.placements[producer]), (consumer, sets.placements[consumer])]
+        found: list[dict[Placement, list[Any]]] = [{p: [] for p in side} for _, side in sides]
+        for made, read in sets.combinations[producer, consumer]:
+            if len(sides[0][1]) == 1:  # the other side alone decides
+                column = columns.place(consumer, read)
+            elif len(sides[1][1]) == 1:
+                column = columns.place(producer, made)
+            else:
+                column = self.m.flow[producer, consumer, label(made), label(read)]
+            columns.flows[producer, consumer, made, read] = column
+            found[0][made].append(column)
+            found[1][read].append(column)
+        for (name, _), table in zip(sides, found, strict=True):
+            for placement, flows in table.items():
+                place = columns.place(name, placement)
+                if len(flows) != 1 or flows[0] is not place:
+                    at_most(self.m.link_flows, sum(flows), place)
+                    at_most(self.m.link_flows, place, sum(flows))
+
+    def use_legs(self) -> None:
+        """A shared transfer runs if any of its consumers calls for it."""
+        m, columns = self.m, self.columns
+        m.use, m.use_legs = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        for task in self.transfers:
+            if not task.shared:
+                continue
+            calls: dict[Placement, dict[str, dict[Any, Any]]] = {}
+            sources: dict[Placement, dict[tuple[str, ...], None]] = {}
+            for leg in task.legs:
+                made = leg.combination[0]
+                flows = calls.setdefault(made, {}).setdefault(leg.consumer, {})
+                flows[leg.combination] = columns.flow(task, leg)
+                sources.setdefault(made, {})[leg.route.source] = None
+            for made, readers in calls.items():
+                wanted = [sum(flows.values()) for flows in readers.values()]
+                self.use(task, made, list(sources[made]), wanted)
+
+    def use(
+        self, task: TransferTask, made: Placement, sources: list[tuple[str, ...]], wanted: list[Any]
+    ) -> None:
+        """One column per device that the copy may leave from; 1 if it is sure to leave there."""
+        m, columns = self.m, self.columns
+        if len(sources) == 1 and any(isinstance(t, int) and t == 1 for t in wanted):
+            columns.use[task.name, made, sources[0]] = 1
+            return
+        for source in sources:
+            column = m.use[task.name, label(made), "+".join(source)]
+            if len(sources) > 1:  # half a send from each of two devices would hold neither
+                column.domain = pyo.Binary
+            columns.use[task.name, made, source] = column
+        total = sum(columns.use[task.name, made, source] for source in sources)
+        for call in wanted:
+            at_most(m.use_legs, call, total)
+        if len(sources) > 1:
+            at_most(m.use_legs, total, 1)
+
+    def declare_times(self) -> None:
+        """Starts within windows from heads, tails and the horizon."""
+        sets, unit = self.sets, self.unit
+        self.earliest = dict(sets.heads)
+        self.latest_stop = {name: self.horizon - sets.tails[name] for name in sets.operators}
+        for task in self.transfers:
+            self.earliest[task.name] = sets.heads[task.producer] + sets.shortest[task.producer]
+            self.latest_stop[task.name] = self.horizon
+        self.latest = {n: self.latest_stop[n] - sets.shortest.get(n, 0) for n in self.names}
+        self.m.start = pyo.Var(
+            self.names,
+            bounds=lambda _, n: (self.earliest[n] / unit, self.latest[n] / unit),
+        )
+        low = max(0, self.guide.bound or 0) if self.by_time else 0
+        self.m.makespan = pyo.Var(bounds=(low / unit, self.horizon / unit))
+        self.lengths = {
+            name: pyo.quicksum(ticks / unit * c for ticks, c in self.columns.lengths(name) if ticks)
+            for name in self.names
+        }
+
+    def stop(self, name: str) -> Any:
+        return self.m.start[name] + self.lengths[name]
+
+    def precede(self) -> None:
+        """Producers before consumers, with the longest journey their placements call for."""
+        m, sets = self.m, self.sets
+        m.precede = pyo.ConstraintList()
+        for pair in sets.values_between:
+            wait: list[Any] = []
+            if pair not in sets.local_pairs:
+                for combination, needed in sets.combinations[pair].items():
+                    ticks = max((r.duration_ns for way in needed.values() for r in way), default=0)
+                    if ticks:
+                        wait.append(ticks / self.unit * self.columns.flows[(*pair, *combination)])
+            at_most(m.precede, self.stop(pair[0]) + pyo.quicksum(wait), m.start[pair[1]])
+
+    def travel(self) -> None:
+        """Transfers after their producer and before the consumers that need them."""
+        m = self.m
+        m.travel = pyo.ConstraintList()
+        for task in self.transfers:
+            at_most(m.travel, self.stop(task.producer), m.start[task.name])
+            at_most(m.travel, self.stop(task.name), self.latest_stop[task.name] / self.unit)
+            for consumer in task.consumers:
+                slack: Any = 0
+                if task.shared:
+                    legs = {leg.combination: leg for leg in task.legs if leg.consumer == consumer}
+                    big = (self.latest_stop[task.name] - self.earliest[consumer]) / self.unit
+                    calls = sum(self.columns.flow(task, leg) for leg in legs.values())
+                    slack = big * (1 - calls)
+                at_most(m.travel, self.stop(task.name) - slack, m.start[consumer])
+
+    def order_tasks(self) -> None:
+        """Order bits, for pairs that can meet on a resource and are not ordered already."""
+        m = self.m
+        self.sequence = Sequence(self.columns, self.names, self.guide.neighbourhood)
+        self.pairs = self.sequence.pairs()
+        directions = [
+            pair
+            for first, second in self.pairs
+            for pair in ((first, second), (second, first))
+            if self.may_precede(*pair)
+        ]
+        m.before = pyo.Var(directions, domain=pyo.Binary)
+        m.sequence, m.meet = pyo.ConstraintList(), pyo.ConstraintList()
+        for pair in directions:
+            self.after_if(m.sequence, *pair, m.before[pair])
+        held = self.sequence.held
+        for (first, second), common in self.pairs.items():
+            bits = [m.before[p] for p in ((first, second), (second, first)) if p in m.before]
+            if len(bits) == 2:
+                at_most(m.meet, sum(bits), 1)
+            for resource in common:
+                both = sum(held[first][resource]) + sum(held[second][resource])
+                at_most(m.meet, both - 1, sum(bits))
+
+    def may_precede(self, first: str, second: str) -> bool:
+        if self.sequence.decided(first, second) is not None:
+            return bool(self.sequence.decided(first, second))
+        shortest = self.sets.shortest.get(first, 0)
+        return self.earliest[first] + shortest <= self.latest[second]
+
+    def order(self, first: str, second: str) -> Any:
+        """Column or number: 1 where the first of two tasks that meet comes first."""
+        if (first, second) in self.m.before:
+            return self.m.before[first, second]
+        if (first, second) in self.pairs or (second, first) in self.pairs:
+            return 0
+        return int(bool(self.sequence.decided(first, second)))
+
+    def after_if(self, rows: Any, first: str, second: str, bit: Any) -> None:
+        """``bit`` = 1 -> the second task starts when the first has stopped, or later."""
+        big = max(0, self.latest_stop[first] - self.earliest[second]) / self.unit
+        at_most(rows, self.stop(first) - big * (1 - bit), self.m.start[second])
+
+    def span(self) -> None:
+        """The makespan is at least every stop and what must follow it."""
+        m, sets = self.m, self.sets
+        m.span = pyo.ConstraintList()
+        for name in sets.operators:
+            at_most(m.span, self.stop(name) + sets.tails[name] / self.unit, m.makespan)
+
+    def memory(self) -> None:
+        """Memory over time, on the devices where it can bind."""
+        floor = 0 if self.by_time else max(0, self.guide.bound or 0)
+        self.m.peak = pyo.Var(bounds=(floor / self.memory_unit, None))
+        self.rows = MemoryRows(self)
+        for device in self.risky:
+            self.rows.write(device)
+
+    def fits(self, device: str, total: Any) -> None:
+        """``capacity``: bytes on a device, in memory units, at most its memory or the peak."""
+        limit = self.problem.cluster.device(device).memory_bytes
+        if limit is not None:
+            at_most(self.m.capacity, total, limit / self.memory_unit)
+        if not self.by_time:
+            at_most(self.m.capacity, total, self.m.peak)
+
+    def first_use(self) -> None:
+        """Interchangeable devices are first used in device order."""
+        m = self.m
+        m.first_use = pyo.ConstraintList()
+        for members in interchangeable_devices(self.problem):
+            for lower, upper in pairwise(members):
+                used: list[Any] = []
+                for name in self.columns.deciders:
+                    places = self.sets.placements[name]
+                    for placement in places:
+                        if upper in placement.devices and lower not in placement.devices:
+                            place = self.columns.place(name, placement)
+                            at_most(m.first_use, place, pyo.quicksum(used))
+                    used += self.columns.on(name, lower)
+
+    def encode(self, plan: Plan) -> Values:
+        """Values of every column under a valid plan."""
+        sets, m, columns = self.sets, self.m, self.columns
+        for column in m.component_data_objects(pyo.Var):
+            column.set_value(0, skip_validation=True)
+        placements = {run.operator: run.placement for run in plan.runs}
+        for name, placement in placements.items():
+            choose(columns.place(name, placement))
+        for pair in sets.values_between:
+            if pair not in sets.local_pairs:
+                choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
+        sources = {(t.value, t.target, t.layout): t.source for t in plan.transfers}
+        needed = needed_routes(sets, placements, sources)
+        for task in self.transfers:
+            if task.shared and task.name in needed:
+                source = needed[task.name][0].source
+                choose(columns.use[task.name, placements[task.producer], source])
+        times = intervals(sets, plan)
+        moments = sorted({interval.start_ns for interval in times.values()})
+        later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}
+        for name in self.names:
+            begin = times[name].start_ns
+            m.start[name].set_value(begin / self.unit + later_by[begin])
+        self.encode_bits(times)
+        self.rows.encode(times)
+        m.makespan.set_value(plan.stop_ns / self.unit + later_by[moments[-1]])
+        totals = [pyo.value(row.body) for row in m.capacity.values()]
+        m.peak.set_value(max([m.peak.lb, *totals]))
+        return column_values(m)
+
+    def encode_bits(self, times: dict[str, Interval]) -> None:
+        """Order bits as the times say; of two that both hold, the first."""
+        m = self.m
+        for first, second in m.before:
+            if times[first].stop_ns <= times[second].start_ns:
+                reverse = (second, first) in m.before and m.before[second, first].value
+                m.before[first, second].set_value(0 if reverse else 1)
+
+
+_builder = Latest(_Builder)
+
+FORMULATION = OperatorSchedule()

@@ -1,0 +1,205 @@
+"""The memory law as rows: what is alive when something is allocated fits.
+
+A device's memory can only peak where something is allocated. So at the start of every task that
+allocates (an *event*), everything that has been allocated and not yet released is summed up::
+
+    alive[c, e] >= read[r, c] + on[e, d] - 1 - later[e, maker of c] - ended[r, e]
+
+for each holder r of holding c: unless the maker starts later than the event, or the holder has
+stopped when the event starts, the holding counts. Each bit set to 1 is a truth about time (a row
+of ``started`` or ``stopped``); a bit left at 0 only counts more. Exact, and without a time index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import pyomo.environ as pyo
+
+from milp_plan.api import Columns, at_most
+
+from .retention import Holding, holdings, persistent
+from .sequence import Interval, Sequence
+
+
+class Model(Protocol):
+    """What the rows need of the scheduling model they are added to.
+
+    ``m`` is the Pyomo model, with ``start`` columns; times are in units of ``unit`` ticks, bytes
+    in units of ``memory_unit``; ``earliest`` and ``latest`` bound starts. Different starts differ
+    by at least ``strict`` units.
+    """
+
+    m: Any
+    columns: Columns
+    sequence: Sequence
+    unit: float
+    memory_unit: float
+    strict: float
+    earliest: dict[str, int]
+    latest: dict[str, int]
+
+    def order(self, first: str, second: str) -> Any:
+        """Column or number: 1 where the first of two tasks that meet comes first."""
+        ...
+
+    def after_if(self, rows: Any, first: str, second: str, bit: Any) -> None:
+        """Add: bit = 1 -> the second task starts no earlier than the first stops."""
+        ...
+
+    def fits(self, device: str, total: Any) -> None:
+        """Add: this many memory units fit on the device."""
+        ...
+
+
+class MemoryRows:
+    """Rows and columns of the memory law, added to a scheduling model device by device."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.m, self.columns = model, model.m, model.columns
+        self.sets = model.columns.sets
+        self.lower: dict[Any, list[Any]] = {}  # column -> expressions it must reach
+        m = self.m
+        m.keep = pyo.Var(pyo.Any, bounds=(0, 1), dense=False)
+        m.alive = pyo.Var(pyo.Any, bounds=(0, 1), dense=False)
+        m.ended = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
+        m.later = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
+        for family in ("kept", "started", "stopped", "living", "capacity"):
+            m.add_component(family, pyo.ConstraintList())
+
+    def encode(self, times: Mapping[str, Interval]) -> None:
+        """Set the bits as the times say; ``keep`` and ``alive`` to the least values they allow."""
+        for reader, event in self.m.ended:
+            done = times[reader].stop_ns <= times[event].start_ns
+            self.m.ended[reader, event].set_value(int(done))
+        for event, maker in self.m.later:
+            apart = times[maker].start_ns >= times[event].start_ns + self.sets.tick
+            self.m.later[event, maker].set_value(int(apart))
+        for (family, *key), expressions in self.lower.items():
+            reached = max(0.0, *(pyo.value(expression) for expression in expressions))
+            self.m.component(family)[tuple(key)].set_value(min(1.0, reached))
+
+    def write(self, device: str) -> None:
+        """At the start of every allocating task, what is alive on the device fits."""
+        base = self.persistent_bytes(device)
+        self.model.fits(device, base)
+        items = holdings(self.sets, device)
+        for event in dict.fromkeys(item.maker for item in items):
+            present = [self.columns.column(r) for r in self.presence(items, event, device)]
+            terms = []
+            for number, item in enumerate(items):
+                if self.alive(device, number, item, event, present):
+                    column = self.m.alive[device, number, event]
+                    terms.append(item.bytes / self.model.memory_unit * column)
+            self.model.fits(device, base + pyo.quicksum(terms))
+
+    def presence(self, items: list[Holding], event: str, device: str) -> Iterable[tuple[Any, ...]]:
+        """Columns that say whether an allocating task is on the device."""
+        if event in self.sets.shortest:
+            return [("place", event, p) for p in self.sets.placements[event] if device in p.devices]
+        return dict.fromkeys(
+            reference
+            for item in items
+            if item.maker == event
+            for reference, _ in item.holders[0].references
+        )
+
+    def persistent_bytes(self, device: str) -> Any:
+        """Bytes of persistent values on the device, an expression."""
+        terms = []
+        for item in persistent(self.sets, device):
+            sums = {
+                tuple(sorted(id(self.columns.column(r)) for r in columns)): columns
+                for columns in item.consumers
+            }
+            if len(sums) == 1:
+                kept = pyo.quicksum(self.columns.column(r) for r in item.consumers[0])
+            else:
+                kept = self.m.keep[item.label, device]
+                for columns in sums.values():
+                    reached = pyo.quicksum(self.columns.column(r) for r in columns)
+                    at_most(self.m.kept, reached, kept)
+                    self.lower.setdefault(("keep", item.label, device), []).append(reached)
+            terms.append(item.bytes / self.model.memory_unit * kept)
+        return pyo.quicksum(terms)
+
+    def alive(
+        self, device: str, number: int, item: Holding, event: str, present: list[Any]
+    ) -> bool:
+        """Make ``alive`` reach 1 when the holding counts at the event; say whether it ever does."""
+        later = self.later(event, item.maker, device)
+        if isinstance(later, int) and later == 1:
+            return False
+        found = False
+        for holder in item.holders:
+            if holder.task == event:  # it runs: what it holds is alive, unless it takes no time
+                columns = [self.columns.column(r) for r, ticks in holder.references if ticks]
+                reached = pyo.quicksum(columns) - later
+            else:
+                ended = self.ended(holder.task, event, device)
+                if isinstance(ended, int) and ended == 1:
+                    continue
+                makes = holder.task == item.maker  # a maker that takes no time keeps nothing
+                columns = [
+                    self.columns.column(r) for r, ticks in holder.references if ticks or not makes
+                ]
+                meets = pyo.quicksum(columns) + pyo.quicksum(present) - 1
+                reached = meets - later - ended
+            if columns:
+                key = (device, number, event)
+                at_most(self.m.living, reached, self.m.alive[key])
+                self.lower.setdefault(("alive", *key), []).append(reached)
+                found = True
+        return found
+
+    def share_device(self, first: str, second: str, device: str) -> bool:
+        """Whether both are operators that may run on the device."""
+        operators = self.sets.shortest
+        return all(n in operators and self.columns.on(n, device) for n in (first, second))
+
+    def ended(self, reader: str, event: str, device: str) -> Any:
+        """1 where the reader has stopped when the event starts: a constant, or a column."""
+        columns = self.columns
+        if columns.surely_before(reader, event):
+            return 1
+        if columns.short(event) + columns.short(reader) > 0:  # else both may stop where they start
+            if columns.surely_before(event, reader):
+                return 0
+            if self.share_device(reader, event, device):
+                return self.model.order(reader, event)
+        if self.model.earliest[reader] + columns.short(reader) > self.model.latest[event]:
+            return 0
+        if (reader, event) not in self.m.ended:
+            bit = self.m.ended[reader, event]
+            self.model.after_if(self.m.stopped, reader, event, bit)
+            self.keep_known(bit, reader, event, stopped=True)
+        return self.m.ended[reader, event]
+
+    def later(self, event: str, maker: str, device: str) -> Any:
+        """1 where the maker has not started when the event starts: a constant, or a column."""
+        columns, model = self.columns, self.model
+        if maker == event or columns.surely_before(maker, event):
+            return 0
+        if columns.short(event) > 0:
+            if columns.surely_before(event, maker):
+                return 1
+            if self.share_device(event, maker, device):
+                return model.order(event, maker)
+        if (event, maker) not in self.m.later:
+            big = max(0, model.latest[event] - model.earliest[maker]) / model.unit + model.strict
+            bit = self.m.later[event, maker]
+            start = self.m.start
+            at_most(self.m.started, start[event] + model.strict - big * (1 - bit), start[maker])
+            self.keep_known(bit, event, maker, stopped=False)
+        return self.m.later[event, maker]
+
+    def keep_known(self, bit: Any, first: str, second: str, *, stopped: bool) -> None:
+        """Fix a bit between two tasks that a neighbourhood keeps to what it is in its plan."""
+        free, known = self.model.sequence.free, self.model.sequence.known
+        if free is None or first in free or second in free:
+            return
+        moment = known[first].stop_ns if stopped else known[first].start_ns + self.sets.tick
+        truth = int(moment <= known[second].start_ns)
+        bit.setlb(truth)
+        bit.setub(truth)

@@ -1,0 +1,147 @@
+"""Exact times for decided plans: longest paths over integer arcs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any
+
+from milp_plan.api import (
+    Key,
+    OperatorRun,
+    Placement,
+    Plan,
+    PlanningProblem,
+    Route,
+    ScheduleSets,
+    Transfer,
+    needed_routes,
+)
+
+Network = Mapping[str, list[tuple[str, int]]]
+"""Task -> (task that follows, least time between their starts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """``start[after] >= start[before] + lag``, plus the length of ``before`` if ``from_stop``."""
+
+    before: str
+    after: str
+    from_stop: bool = True
+    lag_ns: int = 0
+
+
+def retime(
+    sets: ScheduleSets,
+    placements: Mapping[str, Placement],
+    arcs: Iterable[Arc],
+    hint: Mapping[Any, float],
+    sources: Mapping[Key, tuple[str, ...]] | None = None,
+) -> Plan:
+    """Give every task its earliest start that respects precedence and the decided arcs.
+
+    Parameters
+    ----------
+    sets, placements
+        Of the problem; transfers follow from the placements.
+    arcs
+        Decided order. Arcs that name a transfer the placements do not call for are ignored.
+    hint
+        Start of each task as the solver has it, in any unit. It decides only where arcs contradict
+        each other or precedence (tasks closer together than the solver's tolerances): those
+        against it are dropped.
+    sources
+        Where copies leave from, as for :func:`needed_routes`.
+    """
+    transfers = needed_routes(sets, placements, sources)
+    length = {name: sets.duration[name, placements[name]] for name in sets.operators}
+    length.update({name: route.duration_ns for name, (route, _) in transfers.items()})
+    network: dict[str, list[tuple[str, int]]] = {name: [] for name in length}
+    for before, after in sets.values_between:
+        network[before].append((after, length[before]))
+    for name, (route, readers) in transfers.items():
+        producer = sets.graph.value(route.value).producer
+        assert producer is not None
+        network[producer].append((name, length[producer]))
+        for reader in readers:
+            network[name].append((reader, route.duration_ns))
+    decided = [arc for arc in arcs if arc.before in length and arc.after in length]
+    rank = _ranks(network, decided, hint)
+    for arc in decided:
+        if rank[arc.before] < rank[arc.after]:
+            lag = arc.lag_ns + (length[arc.before] if arc.from_stop else 0)
+            network[arc.before].append((arc.after, lag))
+    start = _longest_paths(network, rank)
+    return _plan(sets.problem, placements, transfers, start, length)
+
+
+def _ranks(network: Network, decided: list[Arc], hint: Mapping[Any, float]) -> dict[str, int]:
+    """Order of all tasks: precedence first, decided arcs where they allow it, then the hint."""
+    missing = Counter(after for follows in network.values() for after, _ in follows)
+    waiting = Counter(arc.after for arc in decided)
+    later: dict[str, list[str]] = {name: [] for name in network}
+    for arc in decided:
+        later[arc.before].append(arc.after)
+    position = {name: number for number, name in enumerate(network)}
+    ready: list[tuple[bool, float, int, str]] = []
+
+    def offer(name: str) -> None:
+        if not missing[name]:
+            heappush(ready, (waiting[name] > 0, hint.get(name, 0.0), position[name], name))
+
+    for name in network:
+        offer(name)
+    rank: dict[str, int] = {}
+    while ready:
+        name = heappop(ready)[3]
+        if name in rank:
+            continue  # offered again when it had nothing left to wait for
+        rank[name] = len(rank)
+        for after, _ in network[name]:
+            missing[after] -= 1
+            if not missing[after]:
+                offer(after)
+        for after in later[name]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                offer(after)
+    return rank
+
+
+def _longest_paths(network: Network, rank: Mapping[str, int]) -> dict[str, int]:
+    """Earliest starts; every arc goes up in rank."""
+    start = dict.fromkeys(network, 0)
+    for name in sorted(rank, key=rank.__getitem__):
+        for after, lag in network[name]:
+            start[after] = max(start[after], start[name] + lag)
+    return start
+
+
+def _plan(
+    problem: PlanningProblem,
+    placements: Mapping[str, Placement],
+    transfers: Mapping[str, tuple[Route, tuple[str, ...]]],
+    start: Mapping[str, int],
+    length: Mapping[str, int],
+) -> Plan:
+    runs = tuple(
+        OperatorRun(
+            operator.name,
+            placements[operator.name].option,
+            placements[operator.name].devices,
+            start[operator.name],
+            start[operator.name] + length[operator.name],
+        )
+        for operator in problem.graph.operators
+    )
+    journeys = tuple(
+        Transfer(
+            route.value, route.source, route.target, route.layout, start[name],
+            start[name] + route.duration_ns,
+        )
+        for name, (route, _) in transfers.items()
+    )  # fmt: skip
+    return Plan(problem.name, runs, journeys, fingerprint=problem.fingerprint)

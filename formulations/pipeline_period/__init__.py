@@ -1,0 +1,208 @@
+r"""A repeating pattern of a pipeline: the shortest period, then the shortest schedule with it.
+
+Every ``K`` consecutive micro-batches of a route run like the ``K`` before them, one period P later
+(modulo scheduling). A task x is (kind, one of the K); it starts at start[x] + n P for n = 0, 1, ...
+For two tasks x, y of one machine, the integer turn[x,y] = q says how many periods lie between
+them: exactly y's repetitions n >= -q come after x's repetition 0.
+
+==============  ==================================================================================
+``precede``     start[y] >= start[x] + d[x] + lag, for each arc within a micro-batch
+``in_order``    start[k,j+1] >= start[k,j] + d[k];  start[k,0] + P >= start[k,K-1] + d[k]
+``turns``       d[x] <= start[y] - start[x] - P turn[x,y] <= P - d[y]
+``triangles``   turn[x,y] + turn[y,z] <= turn[x,z] <= turn[x,y] + turn[y,z] + 1
+``memory``      alloc[x] - sum_y (alloc[y] - free[y]) turn[x,y] <= limit, at each allocating x
+``makespan``    makespan >= start[x] + P (repetitions of x - 1) + d[x]; a span per device alike
+==============  ==================================================================================
+
+Bytes on a device change only at its own tasks, and what is allocated in a period is released in a
+period; so the number of repetitions of y before one of x, up to a constant that cancels, is
+-turn[x,y], and the memory rows are exact however many stages a device runs. At the ends of the
+schedule there are fewer repetitions, hence no more bytes.
+
+Divided by P all rows are linear in the rate 1/P too: one model finds the shortest period for K
+without a scan, and the turns of its solution determine P exactly, as the largest ratio of length
+and turns on a cycle. With P known, the model minimises the objective of the schedule.
+
+Source: this project; the model is the cyclic shop's (Hanen and Munier 1995; the form in 1/P:
+Brucker and Kampmeyer 2008), with memory as linear rows in the turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+
+import pyomo.environ as pyo
+
+from milp_plan.api import (
+    Card,
+    FormulationError,
+    Guide,
+    Objective,
+    Plan,
+    PlanningProblem,
+    Scale,
+    Shop,
+    Values,
+    read_shop,
+)
+
+from .rates import shortest_periods
+from .rows import PeriodCycle, PeriodRows
+
+
+@dataclass(frozen=True)
+class Options:
+    """Switches of the formulation."""
+
+    micro_batches: int = field(
+        default=1, metadata={"help": "micro-batches per period and route (1 to 3 are useful)"}
+    )
+    period: int = field(default=0, metadata={"help": "ticks of a period; 0: the shortest"})
+    search_s: float = field(
+        default=20.0, metadata={"help": "seconds to look for the shortest period"}
+    )
+    mirror: bool = field(
+        default=True, metadata={"help": "opposite routes do the same on opposite devices"}
+    )
+    even: int = field(
+        default=0,
+        metadata={"help": "n: every n-th device does the same, a far smaller model"},
+    )
+
+
+class PipelinePeriod:
+    """Schedules that repeat themselves: the best of them is a plan, not the optimum."""
+
+    card = Card(
+        name="pipeline_period",
+        title="The shortest repeating pattern of a pipeline, unrolled over all micro-batches",
+        source="this project; cyclic shops: Hanen and Munier 1995, Brucker and Kampmeyer 2008",
+        objectives=(Objective.MAKESPAN, Objective.SPAN),
+        exact=False,
+    )
+    Options = Options
+
+    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+        """Only shops of identical micro-batches repeat themselves."""
+        shop = read_shop(problem)
+        return shop if isinstance(shop, str) else None
+
+    def fastest(self, problem: PlanningProblem, options: Options) -> list[tuple[int, Plan]]:
+        """Shortest periods, ticks, each with a plan that repeats itself; empty if none is found."""
+        pattern = _pattern(problem, options)
+        found = shortest_periods(pattern, options.search_s, options.even)
+        return [(period, pattern.plan(pattern.exact(t, period), period)) for period, t in found]
+
+    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
+        """Write the model for the given or the shortest period.
+
+        A known plan's value cuts nothing off: what is decoded may still be shifted left.
+        """
+        pattern = _pattern(problem, options)
+        period = options.period
+        if not period:
+            found = shortest_periods(pattern, options.search_s, options.even)
+            period = found[0][0] if found else pattern.serial()
+        return _model(pattern, period, guide)
+
+    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
+        """Objectives count in what all times have in common."""
+        return Scale(_unit(_shop(problem)))
+
+    def decode(
+        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
+    ) -> Plan:
+        """Round the turns, give every task its earliest start under them, and unroll."""
+        pattern = _pattern(problem, options)
+        unit = _unit(pattern.shop)
+        period = round(values["period"][None] * unit)
+        turns = [round(values["turn"][i]) for i in range(pattern.num_turns)]
+        worst = round(values["value"][None] * unit)
+        for value in range(worst, worst + period + 1):
+            rows = list(pattern.spans(value)) if problem.objective is Objective.SPAN else []
+            try:
+                return pattern.plan(pattern.exact(turns, period, rows), period)
+            except PeriodCycle as cycle:
+                if not rows:
+                    raise FormulationError(f"no pattern of period {period}: {cycle}") from None
+        raise FormulationError(f"no pattern of period {period} and span {worst}")
+
+    def encode(
+        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
+    ) -> Values | None:
+        """Complete start from a plan that repeats itself with the model's period."""
+        pattern: PeriodRows = model.pattern
+        period, unit = model.ticks, _unit(pattern.shop)
+        starts = pattern.read(plan, period)
+        if starts is None or max(starts) > period * pattern.most_periods():
+            return None
+        turns = [0] * pattern.num_turns
+        for (x, y), index in pattern.turn.items():
+            ahead = starts[pattern.column[y]] - starts[pattern.column[x]]
+            turns[index] = ahead // period - (ahead % period < pattern.duration(x))
+        try:
+            pattern.exact(turns, period)
+        except PeriodCycle:
+            return None
+        value = max(pattern.value(starts, period), round(pyo.value(model.value.lb) * unit))
+        return {
+            "start": {i: ticks / unit for i, ticks in enumerate(starts)},
+            "turn": dict(enumerate(turns)),
+            "period": {None: period / unit},
+            "value": {None: value / unit},
+        }
+
+
+def _shop(problem: PlanningProblem) -> Shop:
+    shop = read_shop(problem)
+    if isinstance(shop, str):
+        raise FormulationError(f"{problem.name}: {shop}")
+    return shop
+
+
+def _pattern(problem: PlanningProblem, options: Options) -> PeriodRows:
+    mirror = options.mirror and not options.even
+    return PeriodRows(_shop(problem), max(1, options.micro_batches), mirror)
+
+
+def _unit(shop: Shop) -> int:
+    """Ticks that all durations and lags have in common."""
+    return gcd(*(k.duration for k in shop.kinds), *(lag for _, _, lag in shop.arcs)) or 1
+
+
+def _model(pattern: PeriodRows, period: int, guide: Guide) -> pyo.ConcreteModel:
+    """The pattern with a period that is known, and its schedule's value."""
+    m = pyo.ConcreteModel("pipeline_period")
+    m.pattern, m.ticks = pattern, period
+    unit = _unit(pattern.shop)
+    most = pattern.most_periods()
+    m.start = pyo.Var(range(pattern.num_starts), bounds=(0, most * period / unit))
+    m.turn = pyo.Var(range(pattern.num_turns), bounds=(-most - 1, most), domain=pyo.Integers)
+    m.period = pyo.Var(bounds=(period / unit, period / unit))
+    m.value = pyo.Var(bounds=(max(0, guide.bound or 0) / unit, None))
+    m.rows = pyo.ConstraintList()
+    m.rows.add(m.period >= period / unit)
+    span = pattern.shop.objective is Objective.SPAN
+    for row in [*pattern.rows, *(pattern.spans(0) if span else ())]:
+        body = sum(f * m.start[c] for c, f in row.starts)
+        body += sum(f * period / unit * m.turn[i] for i, f in row.turns)
+        if row.value:
+            body -= m.value
+        m.rows.add(body + row.ticks / unit + row.periods * m.period <= 0)
+    if not span:
+        m.makespan = pyo.ConstraintList()
+        for x, last in pattern.lasts():
+            stop = m.start[pattern.column[x]] + pattern.duration(x) / unit
+            m.makespan.add(stop + last * m.period - m.value <= 0)
+    m.between = pyo.ConstraintList()
+    for terms, limit in pattern.between_turns():
+        if terms:
+            m.between.add(sum(f * m.turn[i] for i, f in terms) <= limit)
+        elif limit < 0:
+            m.between.add(m.value <= -1)  # a task that alone is too large
+    m.objective = pyo.Objective(expr=m.value)
+    return m
+
+
+FORMULATION = PipelinePeriod()

@@ -1,0 +1,141 @@
+"""The contract finds what it is there to find: each defect fails the test named beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyomo.environ as pyo
+import pytest
+
+from milp_plan.api import Card, Scale
+from milp_plan.cli import templates
+from milp_plan.models.contract import FormulationContract
+
+from .solving import formulation
+
+RESOURCE_LOAD = formulation("resource_load")
+Sound = type(RESOURCE_LOAD)
+
+
+class Wasteful(Sound):
+    def scale(self, *args: Any) -> Scale:
+        return replace(super().scale(*args), unit=2.0 * super().scale(*args).unit)
+
+
+class Mute(Sound):
+    def encode(self, *args: Any) -> None:
+        return None
+
+
+class Picky(Sound):
+    def unsupported(self, *args: Any) -> str:
+        return "not today"
+
+
+class Eager(Sound):
+    def unsupported(self, *args: Any) -> None:
+        return None
+
+
+class Amnesiac(Sound):
+    def decode(self, *args: Any) -> Any:
+        return replace(super().decode(*args), transfers=())
+
+
+class Rough(Sound):
+    def encode(self, *args: Any) -> Any:
+        values = super().encode(*args)
+        values["bottleneck"][None] /= 2
+        return values
+
+
+class Restless(Sound):
+    ticket = count()
+
+    def build(self, *args: Any) -> Any:
+        m = super().build(*args)
+        m.chance = pyo.Var(bounds=(0, next(self.ticket)))
+        m.noise = pyo.Constraint(expr=m.chance >= 0.0 * m.bottleneck)
+        m.objective.expr = m.objective.expr + 0.0 * m.chance
+        return m
+
+
+class Spendthrift(Sound):
+    def build(self, *args: Any) -> Any:
+        m = super().build(*args)
+        m.memory.deactivate()
+        return m
+
+
+class Hasty(Sound):
+    def build(self, *args: Any) -> Any:
+        m = super().build(*args)
+        if args[2].bound is not None:
+            m.bottleneck.setlb(m.bottleneck.lb + 1)
+        return m
+
+
+class Nameless(Sound):
+    card = Card("", "", "", RESOURCE_LOAD.card.objectives, exact=True)
+
+
+@dataclass(frozen=True)
+class Silent:
+    switch: bool = True
+
+
+class Curt(Sound):
+    Options = Silent
+
+
+def contract(kind: type) -> FormulationContract:
+    """Return the contract of a formulation that no file defines."""
+
+    class Contract(FormulationContract):
+        formulation = kind()
+        seeds = range(4)
+
+    return Contract()
+
+
+DEFECTS: list[tuple[type, Callable[[FormulationContract], None]]] = [
+    (Wasteful, FormulationContract.test_relaxation_optimum_and_plans_are_in_order),
+    (Mute, FormulationContract.test_plans_become_starts_and_plans_again),
+    (Rough, FormulationContract.test_plans_become_starts_and_plans_again),
+    (Picky, FormulationContract.test_supports_planted_instances),
+    (Eager, FormulationContract.test_refuses_in_words),
+    (Amnesiac, FormulationContract.test_relaxation_optimum_and_plans_are_in_order),
+    (Restless, FormulationContract.test_repeats_itself),
+    (Spendthrift, FormulationContract.test_nothing_fits_into_no_memory),
+    (Hasty, FormulationContract.test_guides_keep_the_optimum),
+    (Nameless, FormulationContract.test_card_and_switches_say_what_they_are),
+    (Curt, FormulationContract.test_card_and_switches_say_what_they_are),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "test"), DEFECTS, ids=[f"{kind.__name__}-{test.__name__}" for kind, test in DEFECTS]
+)
+def test_a_defect_is_found(kind: type, test: Callable[[FormulationContract], None]) -> None:
+    test(contract(Sound))
+    with pytest.raises(AssertionError):
+        test(contract(kind))
+
+
+def test_a_restriction_keeps_the_contract(tmp_path: Path) -> None:
+    """What ``new formulation`` writes: not exact, and most plans are no starts for it."""
+    file = tmp_path / "single.py"
+    file.write_text(templates.source("single"))
+
+    class Contract(FormulationContract):
+        reference = str(file)
+
+    made = Contract()
+    tests = [name for name in dir(FormulationContract) if name.startswith("test_")]
+    assert len(tests) == 9
+    for name in tests:
+        getattr(made, name)()

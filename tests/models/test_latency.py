@@ -1,0 +1,51 @@
+"""``latency`` keeps the contract and proves what enumeration finds."""
+
+from __future__ import annotations
+
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.models.contract import FormulationContract
+from milp_plan.models.planted import planted
+from milp_plan.models.planted_serial import planted_serial
+from tests.support.serial_brute import brute_serial
+
+from .solving import formulation
+
+
+class TestOneCall(FormulationContract):
+    reference = "latency"
+    seeds = range(10)
+    least = 10
+    calls = 1
+
+    def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
+        assert objective is Objective.LATENCY
+        return planted_serial(seed, calls=self.calls)
+
+    def optimum(self, problem: PlanningProblem) -> int | None:
+        found = brute_serial(problem)
+        assert found is not None
+        return found[0]
+
+
+class TestTwoCalls(TestOneCall):
+    seeds = range(6)
+    least = 6
+    calls = 2
+
+
+class TestBare(TestOneCall):
+    """Without path potentials."""
+
+    seeds = range(4)
+    least = 4
+
+    def make_options(self):
+        return self.formulation.Options(potentials=False)
+
+
+def test_what_it_refuses():
+    form = formulation("latency")
+    options = form.Options()
+    assert form.unsupported(planted_serial(0, calls=2)[0], options) is None
+    for problem in (planted_serial(0)[0], planted(3, Objective.MAKESPAN)):
+        assert "not one of latency" in form.unsupported(problem, options)
