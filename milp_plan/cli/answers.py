@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import InputError, MilpPlanError, PlanningProblem
 
+from . import interrupts
 from .exits import Exit
 from .output import say, say_table
 from .quantities import DASH, seconds_text, share_text, value_text
@@ -46,12 +47,15 @@ _FILES = ("record_file", "plan_file", "plot_file")
 def code_of_outcome(outcome: Outcome) -> Exit:
     """Return the exit code of one solved file.
 
-    A plan that passes the check is what was asked for, whatever ended the search.
+    A plan that passes the check is what was asked for, whatever but an interruption ended the
+    search.
     """
     from milp_plan.backends import Stop
 
     if outcome.disputed or (outcome.verdict is not None and not outcome.verdict.ok):
         return Exit.NOT_VALID
+    if outcome.stop is Stop.INTERRUPTED:
+        return interrupts.code()
     if outcome.plan is not None:
         return Exit.DONE
     if outcome.infeasible_because is not None:
@@ -66,7 +70,7 @@ def summary(file: Path, outcome: Outcome, files: Mapping[str, str], code: Exit) 
     told: dict[str, Any] = {"file": str(file)}
     told |= {key: outcome.record.get(key) for key in KEYS}
     told |= {key: files.get(key) for key in _FILES}
-    return told | {"exit_code": int(code), "errors": []}
+    return told | {"exit_code": int(code)}
 
 
 def failure(

@@ -12,6 +12,7 @@ import click
 
 from milp_plan.core import Finding, InputError
 
+from . import interrupts
 from .bench_progress import Watch, display
 from .exits import Exit, most_serious
 from .inputs import PATH
@@ -110,13 +111,13 @@ def run(
 ) -> None:
     """Do the runs of SUITE that the store has no answer to.
 
-    SUITE is a TOML file, or the name of one in instances/suites. Ctrl-C ends it: runs under way
-    are asked for their best plan, which is kept as that of an interrupted run. The same command
-    again goes on where it was, also after a crash.
+    SUITE is a TOML file, or the name of one in instances/suites. Ctrl-C or SIGTERM ends it: runs
+    under way are asked for their best plan, which is kept as that of an interrupted run. The same
+    command again goes on where it was, also after a crash.
 
     Exits with 6 if a run failed, 7 if a plan fails the check, 3 if an instance cannot be read,
-    130 if runs are left after Ctrl-C; a run that finds no plan, or a proof that there is none,
-    is an answer.
+    130 if runs are left after Ctrl-C, 143 after SIGTERM; a run that finds no plan, or a proof that
+    there is none, is an answer.
     """
     expansion, store = open_suite(suite_file, store_folder)
     tell_missing(expansion)
@@ -127,9 +128,7 @@ def run(
         expansion, store, jobs=jobs, dask=dask, retry_failed=retry_failed, quiet=quiet
     )
     _conclude(state)
-    if state.left or state.stopped:
-        ctx.exit(Exit.INTERRUPTED)
-    ctx.exit(code_of_runs(expansion, store))
+    ctx.exit(most_serious([_code_of_state(state), code_of_runs(expansion, store)]))
 
 
 def run_suite(
@@ -200,6 +199,10 @@ def _conclude(state: State) -> None:
         f"{state.elapsed_s:.1f} s",
     ]
     note(", ".join(parts))
+
+
+def _code_of_state(state: State) -> Exit:
+    return interrupts.code() if state.left or state.stopped else Exit.DONE
 
 
 def code_of_runs(expansion: Expansion, store: Store) -> Exit:

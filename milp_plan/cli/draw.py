@@ -14,23 +14,8 @@ from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
 from .inputs import PATH, Variation, drawable, instance, plan_of, problem, varied
 from .output import note, say
+from .outputs import Content, Output, refuse
 from .sharding import is_sharding, sharding_value
-
-PICTURES = (".png", ".svg")
-
-
-def refuse_suffix(path: Path, option: str) -> None:
-    """Refuse a picture that is neither PNG nor SVG.
-
-    Raises
-    ------
-    click.BadParameter
-        The suffix is another one.
-    """
-    if path.suffix.lower() not in PICTURES:
-        raise click.BadParameter(
-            f"{path}: expected a name that ends in .png or .svg", param_hint=f"'{option}'"
-        )
 
 
 def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
@@ -70,7 +55,7 @@ def plot(
     value-time, incumbent and bound against time; performance-profile, the fraction of problems on
     which a planner is within a ratio of the best (Dolan and More 2002); gap, a bar per run.
     """
-    refuse_suffix(output, "--output")
+    refuse([Output("--output", output, Content.PICTURE)], [Path(what), *sources])
     if what in CHARTS:
         draw_chart(what, sources, store_folder, output)
     elif len(sources) != 1:
@@ -139,6 +124,8 @@ def export(
     variation: Variation,
 ) -> None:
     """Write the model of an instance (lp, mps), or a plan (perfetto, torch-schedule, dnn-split)."""
+    inputs = [file] if plan_file is None else [file, plan_file]
+    refuse([Output("--output", output, _CONTENTS.get(format_name, Content.MODEL))], inputs)
     if format_name in _PLAN_WRITERS:
         if plan_file is None:
             raise click.UsageError(f"--format {format_name} needs --plan")
@@ -211,6 +198,12 @@ _PLAN_WRITERS = {
     "dnn-split": _write_split,
 }
 """Formats that hold a plan, not a model."""
+
+_CONTENTS = {
+    "perfetto": Content.TRACE,
+    "torch-schedule": Content.SCHEDULE,
+    "dnn-split": Content.PLAN,
+}
 
 
 def _value(instance: PlanningProblem, plan_file: Path, file: Path) -> int | None:

@@ -24,27 +24,33 @@ class Exit(IntEnum):
     INFEASIBLE = 4
     """It is proved that no plan exists."""
     NO_PLAN = 5
-    """A limit was reached, or Ctrl-C was pressed, before there was a plan."""
+    """A limit was reached before there was a plan."""
     SOLVER_FAILURE = 6
     """The solver failed, or is not installed."""
     NOT_VALID = 7
     """A plan fails the check, or the checker disputes the solver."""
     INTERRUPTED = 130
-    """Ctrl-C in a command that has nothing to keep."""
+    """Ctrl-C: what was found until then is kept, what was left is not done."""
+    TERMINATED = 143
+    """SIGTERM (timeout, SLURM, docker, Kubernetes): as Ctrl-C."""
 
 
 SERIOUSNESS = (
     Exit.DONE,
     Exit.INFEASIBLE,
     Exit.NO_PLAN,
+    Exit.USAGE,
     Exit.BAD_INPUT,
     Exit.SOLVER_FAILURE,
+    Exit.INTERRUPTED,
+    Exit.TERMINATED,
     Exit.NOT_VALID,
 )
 """Codes a file can end with, the least serious first.
 
-A proof that no plan exists is an answer; no plan within the limit is none; a bad file was not even
-tried; a failed solver, and above all a plan that breaks a law, are defects of ours.
+A proof that no plan exists is an answer; no plan within the limit is none; an answer that could not
+be written may be lost; a bad file was not even tried; a failed solver is a defect. After an
+interruption the rest was not even looked at. Nothing is worse than a plan that breaks a law.
 """
 
 

@@ -14,10 +14,12 @@ import click
 from milp_plan.core import Finding, InputError
 from milp_plan.core.budget import now
 
+from . import interrupts
 from .exits import Exit
 from .inputs import PATH
 from .interrupts import Deferred
 from .output import note, say, say_json, say_table
+from .outputs import Content, Output, refuse
 from .quantities import seconds_text, share_text, size_text, time_text
 
 if TYPE_CHECKING:
@@ -128,10 +130,7 @@ def hybrid(
     from milp_plan.io import read_hybrid, write_hybrid_plan
     from milp_plan.run.hybrid import solve_hybrid, write_hybrid_record
 
-    if plan_output is not None and not plan_output.absolute().parent.is_dir():
-        raise click.BadParameter(
-            f"there is no folder {plan_output.parent}", param_hint="'--plan-output'"
-        )
+    refuse([Output("--plan-output", plan_output, Content.PLAN)], [file])
     record_folder.mkdir(parents=True, exist_ok=True)  # say so now rather than after the solve
     problem = read_hybrid(file)
     problem = problem.with_limits(_limits(problem.limits, asked))
@@ -183,6 +182,8 @@ def _news(problem: HybridProblem) -> Callable[[float, float], None]:
 def _code(outcome: HybridOutcome) -> Exit:
     if outcome.disputed_because:
         return Exit.NOT_VALID
+    if outcome.stop.value == "interrupted":
+        return interrupts.code()
     if outcome.plan is not None:
         return Exit.DONE
     return Exit.NO_PLAN if outcome.infeasible_because is None else Exit.INFEASIBLE

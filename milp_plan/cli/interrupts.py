@@ -1,4 +1,4 @@
-"""Ctrl-C that waits until a result is written."""
+"""Ctrl-C and SIGTERM, which mean the same; and both wait until a result is written."""
 
 from __future__ import annotations
 
@@ -7,9 +7,33 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from .exits import Exit
+
+_seen: set[int] = set()
+"""Signals that have arrived."""
+
+
+def listen() -> None:
+    """Let SIGTERM do from now on what Ctrl-C does at that moment."""
+    _seen.clear()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _as_interrupt)
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    _seen.add(number)
+    act = signal.getsignal(signal.SIGINT)
+    if callable(act):
+        act(signal.SIGINT, frame)
+
+
+def code() -> Exit:
+    """Return the exit code of what was interrupted, by the signal that did it."""
+    return Exit.TERMINATED if signal.SIGTERM in _seen else Exit.INTERRUPTED
+
 
 class Deferred:
-    """A context in which Ctrl-C is noted in ``asked`` and does nothing else.
+    """A context in which an interruption is noted in ``asked`` and does nothing else.
 
     Outside the main thread, where signals do not arrive, it changes nothing.
     """

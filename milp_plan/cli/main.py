@@ -18,6 +18,7 @@ from . import (
     draw,
     hybrid,
     info,
+    interrupts,
     listing,
     loops,
     make,
@@ -31,9 +32,11 @@ from .exits import Exit, code_of
 from .output import complain, note
 
 EPILOG = """\b
-Exit codes: 0 done as asked, 2 usage, 3 bad input, 4 proved infeasible,
-5 limit reached without a plan, 6 solver failure, 7 a plan fails the check or
-disputes the solver. Of several files the most serious counts: 7, 6, 3, 5, 4, 0.
+Exit codes: 0 done as asked, 2 usage or a file that cannot be written, 3 bad
+input, 4 proved infeasible, 5 limit reached without a plan, 6 solver failure,
+7 a plan fails the check or disputes the solver, 130 interrupted by Ctrl-C and
+143 by SIGTERM, with the best plan kept. Of several files the most serious
+counts: 7, 143, 130, 6, 3, 2, 5, 4, 0.
 Results go to standard output, everything else to standard error."""
 
 
@@ -43,6 +46,7 @@ class Commands(click.Group):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run as a program: time limits count from the start of the process."""
         kwargs.setdefault("obj", process_began())
+        interrupts.listen()
         return super().__call__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -59,7 +63,7 @@ class Commands(click.Group):
             ctx.exit(Exit.USAGE)
         except KeyboardInterrupt:
             note("interrupted")
-            ctx.exit(Exit.INTERRUPTED)
+            ctx.exit(interrupts.code())
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)

@@ -12,6 +12,7 @@ from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, Objective
 
 from .inputs import PATH, Variation, positive_fraction, problem, varied
 from .output import say
+from .outputs import Content, Output, refuse
 
 if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingProblem
@@ -123,6 +124,7 @@ def generate(
     from milp_plan import zoo
     from milp_plan.io import write
 
+    refuse([Output("--output", output, Content.INSTANCE)])
     if shape is not None:
         unused = {"--mesh": meshes, "--split": splits, "--micro-batches": micro_batches > 1}
         if given := [name for name, there in unused.items() if there]:
@@ -159,15 +161,22 @@ def generate(
         objective=objective,
         name=name,
     )
-    path = output or Path(f"{made.name}.json")
+    path = _target(made.name, output)
     write(made, path)
     say(f"{path}: {made.name}, {len(made.graph.operators):,} operators")
+
+
+def _target(name: str, output: Path | None) -> Path:
+    """Return the file of a new instance; it may take the place of another instance."""
+    path = output or Path(f"{name}.json")
+    refuse([Output("--output", path, Content.INSTANCE)])
+    return path
 
 
 def _write_sharding(made: ShardingProblem, output: Path | None) -> None:
     from milp_plan.io.iopddl import write_iopddl
 
-    path = output or Path(f"{made.name}.json")
+    path = _target(made.name, output)
     write_iopddl(made, path)
     count = len(made.strategies.cost)
     say(f"{path}: {made.name}, {len(made.operators):,} operators, {count:,} strategies")
@@ -193,6 +202,7 @@ def convert(
             f"{format_name!r} cannot be written; formats that can be: {', '.join(writable)}",
             param_hint="'--format'",
         )
+    refuse([Output("OUT", output, Content.INSTANCE)], [file])
     read = problem(file, variation)
     write(read, output, format_name)
     say(f"{output}: {read.name}, {len(read.graph.operators):,} operators")

@@ -11,8 +11,7 @@ import click
 
 from milp_plan.core import Finding, InputError, Objective
 
-from . import answers
-from .exits import most_serious
+from .exits import Exit, most_serious
 from .inputs import PATH
 from .limits import limits
 from .output import note
@@ -172,24 +171,25 @@ def pipeline(
     costs = _model(times, transfer, amount(freed_at_backward))
     chosen = _cases(costs, devices, micro_batches, memory, asked)
     files = Files(plan_output, instance_output, plot, record_folder)
-    files.check(len(chosen))
+    files.check(len(chosen), [times] if isinstance(times, Path) else [])
     settings = run.Settings(
         time_limit_s=asked["time_limit"],
         **{key: asked[key] for key in ("node_limit", "rounds", "gap", "seed", "threads")},
     )
     points: list[Point] = []
+    codes: list[Exit] = []
     for case in chosen:
         built = build(case)
         with display(built.problem, quiet=quiet) as show:
             point = plan_case(built, settings, points[-1] if points else None, show)
         points.append(point)
-        tell(point, files, as_json=as_json, single=len(chosen) == 1)
+        codes.append(tell(point, files, as_json=as_json, single=len(chosen) == 1))
         if point.outcome.stop is Stop.INTERRUPTED:
             note(f"{len(chosen) - len(points)} cases left out after the interruption")
             break
     if len(chosen) > 1:
         tell_front(points, files, as_json=as_json)
-    ctx.exit(most_serious(answers.code_of_outcome(point.outcome) for point in points))
+    ctx.exit(most_serious(codes))
 
 
 def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) -> Model:

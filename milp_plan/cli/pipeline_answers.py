@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import answers
+from .exits import Exit, most_serious
 from .output import note, say, say_json, say_table
+from .outputs import Content, Output, Writing, refuse
 from .quantities import DASH, share_text
 
 if TYPE_CHECKING:
@@ -26,42 +30,37 @@ class Files:
     plot: Path | None
     records: Path
 
-    def check(self, cases: int) -> None:
+    def check(self, cases: int, inputs: Iterable[Path]) -> None:
         """Refuse what cannot be written, before anything is planned."""
-        for option, given in (("--plan-output", self.plan), ("--instance-output", self.instance)):
-            if given is not None and cases > 1:
-                raise click.UsageError(f"{option} is for one case, found {cases}")
-            if given is not None and not given.absolute().parent.is_dir():
-                raise click.BadParameter(
-                    f"there is no folder {given.parent}", param_hint=f"'{option}'"
-                )
-        if self.plot is not None:
-            from .draw import refuse_suffix
-
-            refuse_suffix(self.plot, "--plot")
+        outputs = (
+            Output("--plan-output", self.plan, Content.PLAN),
+            Output("--instance-output", self.instance, Content.INSTANCE),
+            Output("--plot", self.plot, Content.PICTURE),
+        )
+        for output in outputs[:2]:
+            if output.path is not None and cases > 1:
+                raise click.UsageError(f"{output.option} is for one case, found {cases}")
+        refuse(outputs, inputs)
         self.records.mkdir(parents=True, exist_ok=True)
 
-    def write(self, point: Point, *, single: bool) -> dict[str, str]:
-        """Write record, plan, instance and timeline of a case; return what was written."""
+    def write(self, point: Point, *, single: bool) -> Writing:
+        """Write record, plan, instance and timeline of a case, as far as possible."""
         from milp_plan import report, run
-        from milp_plan.io import write, write_plan
+        from milp_plan.io import write, write_document, write_plan
 
-        outcome = point.outcome
-        record = run.write_record(outcome, self.records)
-        written = {"record_file": str(record)}
+        outcome, written = point.outcome, Writing()
+        for member, (path, data) in run.record_files(outcome, self.records).items():
+            written.write(member, path, partial(write_document, data=data))
         if self.instance is not None:
-            write(outcome.problem, self.instance)
-            written["instance_file"] = str(self.instance)
+            written.write("instance_file", self.instance, partial(write, outcome.problem))
         if outcome.plan is None:
             return written
-        written["plan_file"] = str(record.with_suffix(".plan.json"))
         if self.plan is not None:
-            write_plan(outcome.plan, self.plan)
-            written["plan_file"] = str(self.plan)
+            written.write("plan_file", self.plan, partial(write_plan, outcome.plan))
         if self.plot is not None and single:
             panel = report.Panel(_headline(point), outcome.problem, outcome.plan)
-            report.write_figure(report.schedules([panel]), self.plot)
-            written["plot_file"] = str(self.plot)
+            picture = partial(report.write_figure, report.schedules([panel]))
+            written.write("plot_file", self.plot, picture)
         return written
 
 
@@ -92,19 +91,22 @@ def _facts(point: Point) -> dict[str, Any]:
     }
 
 
-def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> None:
-    """Write the files of a case, and say what came of it."""
+def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
+    """Write the files of a case, say what came of it, and return its exit code."""
     written = files.write(point, single=single)
     outcome = point.outcome
+    code = most_serious([answers.code_of_outcome(outcome), written.code])
     if as_json:
-        code = answers.code_of_outcome(outcome)
-        told = answers.summary(Path(outcome.problem.name), outcome, written, code)
-        say_json(_facts(point) | told)
+        told = answers.summary(Path(outcome.problem.name), outcome, written.files, code)
+        say_json(_facts(point) | told | {"errors": written.failures})
     elif single:
         say(_headline(point))
-        answers.show(outcome, written)
+        answers.show(outcome, written.files)
     for warning in answers.warnings(outcome):
         note(f"{outcome.problem.name}: {warning}")
+    for failure in written.failures:
+        note(f"error: {failure}")
+    return code
 
 
 def _headline(point: Point) -> str:

@@ -10,6 +10,7 @@ import click
 
 from milp_plan.core import Finding, InputError, Verdict
 
+from . import interrupts
 from .exits import Exit
 from .interrupts import Deferred
 from .output import note, say, say_json, say_table
@@ -95,6 +96,8 @@ def solve_sharding_file(
 def _code(outcome: ShardingOutcome) -> Exit:
     if outcome.disputed:
         return Exit.NOT_VALID
+    if outcome.stop.value == "interrupted":
+        return interrupts.code()
     if outcome.plan is not None:
         return Exit.DONE
     if outcome.infeasible_because is not None:
@@ -278,7 +281,7 @@ def show_bound(problem: ShardingProblem, time_limit_s: float, *, as_json: bool) 
     return Exit.DONE if why is None else Exit.INFEASIBLE
 
 
-def refuse(given: dict[str, object], path: Path) -> None:
+def refuse_options(given: dict[str, object], path: Path) -> None:
     """Refuse options that mean nothing for sharding problems.
 
     Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,16 @@ import click
 from milp_plan.core import InputError, MilpPlanError, PlanningProblem
 from milp_plan.core.budget import now
 
-from . import answers
+from . import answers, interrupts
 from .exits import Exit, code_of, most_serious
 from .formulations import chosen_switches
 from .inputs import PATH, Variation, instances, plan_of, varied
 from .interrupts import Deferred
 from .limits import limits
 from .output import complain, note, say_json
+from .outputs import Content, Output, Writing, refuse
 from .progress import display
-from .sharding import is_sharding, refuse, solve_sharding_file
+from .sharding import is_sharding, refuse_options, solve_sharding_file
 
 if TYPE_CHECKING:
     from milp_plan.run import Outcome
@@ -100,9 +102,17 @@ def solve(
 ) -> None:
     """Plan each FILE: heuristics, coarsening, the exact model, neighbourhood search, bounds.
 
-    Ctrl-C keeps the best plan so far and leaves out the files that remain.
+    Ctrl-C and SIGTERM keep the best plan so far and leave out the files that remain.
     """
-    _refuse_conflicts(files, start, plan_output or solution, plot)
+    _refuse_several(files, {"--start": start, "--plan-output": plan_output, "--plot": plot})
+    refuse(
+        (
+            Output("--plan-output", plan_output, Content.PLAN),
+            Output("--solution", solution, Content.PLAN),
+            Output("--plot", plot, Content.PICTURE),
+        ),
+        (*files, *([] if start is None else [start])),
+    )
     record_folder.mkdir(parents=True, exist_ok=True)  # say so now rather than after the solve
     switches = asked.pop("switches")
     if asked["formulation"] == "auto" and switches:
@@ -125,6 +135,7 @@ def solve(
         if interrupted:
             for skipped in files[number:]:
                 note(f"{skipped}: skipped after the interruption")
+                codes.append(interrupts.code())
             break
     ctx.exit(most_serious(codes))
 
@@ -149,7 +160,7 @@ def _handle_sharding(  # noqa: PLR0917 (what a file needs)
     modelled = asked["formulation"] != "auto"
     refused = ["plot", "rounds", *([] if modelled else ["start", "node_limit"])]
     try:
-        refuse({f"--{name.replace('_', '-')}": given(name) for name in refused}, path)
+        refuse_options({f"--{name.replace('_', '-')}": given(name) for name in refused}, path)
         settings = ShardingSettings(
             time_limit_s=asked["time_limit_s"],
             gap=1e-6 if given("gap") is None else given("gap"),
@@ -180,37 +191,37 @@ def _handle_sharding(  # noqa: PLR0917 (what a file needs)
         return code_of(error), False
 
 
-def _refuse_conflicts(
-    files: tuple[Path, ...], start: Path | None, plan_output: Path | None, plot: Path | None
-) -> None:
-    options = {"--start": start, "--plan-output": plan_output, "--plot": plot}
+def _refuse_several(files: tuple[Path, ...], options: dict[str, Path | None]) -> None:
     for name, given in options.items():
         if given is not None and len(files) > 1:
             raise click.UsageError(f"{name} is for one FILE, found {len(files)}")
-    if plan_output is not None and not plan_output.absolute().parent.is_dir():
-        raise click.BadParameter(
-            f"there is no folder {plan_output.parent}", param_hint="'--plan-output'"
-        )
-    if plot is not None:
-        from .draw import refuse_suffix
-
-        refuse_suffix(plot, "--plot")
 
 
 def _handle(path: Path, item: PlanningProblem | InputError, request: Request) -> tuple[Exit, bool]:
-    """Do all there is to do for one file; say how it ended, and whether by Ctrl-C."""
+    """Do all there is to do for one file; say how it ended, and whether by an interruption."""
     try:
         if isinstance(item, InputError):
             raise item
         return _solve_one(path, item, request)
     except MilpPlanError as error:
         complain(error, path)
-        if request.as_json:
-            say_json(answers.failure(path, item, error, code_of(error)))
-        return code_of(error), False
+        return _tell_failure(path, item, error, code_of(error), request), False
     except KeyboardInterrupt:
-        note(f"{path}: interrupted before there was a plan")
-        return Exit.NO_PLAN, True
+        early = MilpPlanError("interrupted before there was a plan")
+        note(f"{path}: {early}")
+        return _tell_failure(path, item, early, interrupts.code(), request), True
+
+
+def _tell_failure(
+    path: Path,
+    item: PlanningProblem | InputError,
+    error: MilpPlanError,
+    code: Exit,
+    request: Request,
+) -> Exit:
+    if request.as_json:
+        say_json(answers.failure(path, item, error, code))
+    return code
 
 
 def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[Exit, bool]:
@@ -227,35 +238,33 @@ def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[
 
 
 def _tell(path: Path, outcome: Outcome, request: Request) -> Exit:
-    """Write the files of a run, and say what it found."""
-    files = _write(outcome, request)
-    code = answers.code_of_outcome(outcome)
+    """Write the files of a run, and say what it found; what could not be written comes last."""
+    written = _write(outcome, request)
+    code = most_serious([answers.code_of_outcome(outcome), written.code])
     if request.as_json:
-        say_json(answers.summary(path, outcome, files, code))
+        told = answers.summary(path, outcome, written.files, code)
+        say_json(told | {"errors": written.failures})
     else:
-        answers.show(outcome, files)
+        answers.show(outcome, written.files)
     for warning in answers.warnings(outcome):
         note(f"{outcome.problem.name}: {warning}")
+    for failure in written.failures:
+        note(f"error: {failure}")
     return code
 
 
-def _write(outcome: Outcome, request: Request) -> dict[str, str]:
-    """Write record, plan and picture; return what was written."""
+def _write(outcome: Outcome, request: Request) -> Writing:
+    """Write record, plan and picture, as far as possible."""
     from milp_plan import run
-    from milp_plan.io import write_plan
+    from milp_plan.io import write_document, write_plan
 
-    record = run.write_record(outcome, request.record_folder)
-    written = {"record_file": str(record)}
-    if outcome.plan is None:
-        return written
-    plan_file = record.with_suffix(".plan.json")
-    if request.plan_output is not None:
-        plan_file = request.plan_output
-        write_plan(outcome.plan, plan_file)
-    written["plan_file"] = str(plan_file)
-    if request.plot_file is not None:
+    written = Writing()
+    for member, (path, data) in run.record_files(outcome, request.record_folder).items():
+        written.write(member, path, partial(write_document, data=data))
+    if outcome.plan is not None and request.plan_output is not None:
+        written.write("plan_file", request.plan_output, partial(write_plan, outcome.plan))
+    if outcome.plan is not None and request.plot_file is not None:
         from .draw import draw
 
-        draw(outcome.problem, outcome.plan, request.plot_file)
-        written["plot_file"] = str(request.plot_file)
+        written.write("plot_file", request.plot_file, partial(draw, outcome.problem, outcome.plan))
     return written

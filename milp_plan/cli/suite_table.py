@@ -10,6 +10,7 @@ from typing import Any
 from milp_plan.core import Finding, InputError
 from milp_plan.io.spec_file import Spec, read_spec, suite_of, unmatched
 
+from . import interrupts
 from .bench import (
     check_known,
     code_of_runs,
@@ -48,7 +49,7 @@ def make_suite_table(
     state = run_suite(expansion, store, jobs=jobs, dask=dask, retry_failed=True, quiet=quiet)
     if state.left or state.stopped:
         note(f"{state.left + state.stopped} runs are left; the table is as it was")
-        return Exit.INTERRUPTED
+        return interrupts.code()
     every = rows_of(expansion, store)
     rows = beside(spec, every)
     for name, variation in unmatched(spec, {(r["instance"], r["variation"]) for r in rows}):

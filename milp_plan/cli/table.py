@@ -15,6 +15,7 @@ from .bench import stored
 from .exits import Exit
 from .inputs import PATH
 from .output import complain, say
+from .outputs import Content, Output, refuse
 
 _NEEDED = ("instance", "fingerprint", "value", "stop")
 """Members that tell a record from other JSON files."""
@@ -86,6 +87,8 @@ def table(
         ctx.exit(make_table(recipe_folder, jobs=jobs, render=render))
     from milp_plan.io import write_atomic
     from milp_plan.report import to_json, to_markdown
+
+    refuse([Output("--output", output, Content.TABLE)])
 
     records: list[dict[str, Any]] = []
     code = Exit.DONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
@@ -17,6 +17,7 @@ def best_plan(
     planners: Mapping[str, Planner] | None = None,
     seed: int = 0,
     deadline: float | None = None,
+    on_plan: Callable[[Plan], object] = lambda _plan: None,
 ) -> tuple[Plan | None, dict[str, int | None]]:
     """Run planners, check every plan, keep the best.
 
@@ -30,6 +31,9 @@ def best_plan(
         Handed to every planner.
     deadline
         Reading of ``now()`` after which no further planner is started.
+    on_plan
+        Called at once with each plan that is better than those before, with its value claimed:
+        what comes later may be interrupted.
 
     Returns
     -------
@@ -57,4 +61,5 @@ def best_plan(
         values[name] = verdict.value
         if best is None or best.value is None or verdict.value < best.value:
             best = plan.claimed(problem.objective.value, verdict.value, name)
+            on_plan(best)
     return best, values

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .pipeline import solve
-    from .record import versions, write_record
+    from .record import record_files, versions, write_record
     from .settings import Outcome, Progress, Settings
 
 _HOMES = {
     "solve": "pipeline",
+    "record_files": "record",
     "versions": "record",
     "write_record": "record",
     "Outcome": "settings",
@@ -22,7 +23,7 @@ _HOMES = {
     "Settings": "settings",
 }
 
-__all__ = ["Outcome", "Progress", "Settings", "solve", "versions", "write_record"]
+__all__ = ["Outcome", "Progress", "Settings", "record_files", "solve", "versions", "write_record"]
 
 
 def __getattr__(name: str) -> Any:

@@ -81,22 +81,21 @@ class GraphRun:
         """Every heuristic, and the user's start."""
         if self.settings.start is not None:
             self.host.check_start(self.settings.start)
-        plan, self.host.baselines = self.heuristics(self.problem)
-        name = min(
-            (n for n, value in self.host.baselines.items() if value is not None),
-            key=lambda n: self.host.baselines[n] or 0,
-            default="",
+        _, self.host.baselines = self.heuristics(
+            self.problem, on_plan=lambda plan: self.host.offer(plan, plan.planner, "baselines")
         )
-        self.host.offer(plan, name, "baselines")
 
     def heuristics(
-        self, problem: PlanningProblem, part: float = BASELINE_SHARE
+        self,
+        problem: PlanningProblem,
+        part: float = BASELINE_SHARE,
+        on_plan: Callable[[Plan], object] = lambda _plan: None,
     ) -> tuple[Plan | None, dict[str, int | None]]:
         """Best plan of all heuristics, and what each of them reached."""
         share = self.host.limit(part)
         deadline = None if share is None else now() + share
         with self.clock.phase("baselines"):
-            return best_plan(problem, seed=self.settings.seed, deadline=deadline)
+            return best_plan(problem, seed=self.settings.seed, deadline=deadline, on_plan=on_plan)
 
     def choose_coarsening(self) -> None:
         """Exact steps alone if they suffice; else the exact stage clusters as well."""

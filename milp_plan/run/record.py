@@ -185,11 +185,19 @@ def _point(point: Progress) -> dict[str, Any]:
     }
 
 
+def record_files(outcome: Outcome, folder: Path) -> dict[str, tuple[Path, bytes]]:
+    """Return the files of a run and their contents: ``record_file``, and ``plan_file`` if any."""
+    path = folder / f"{outcome.record['key']}.json"
+    files = {"record_file": (path, json.dumps(outcome.record, indent=1).encode() + b"\n")}
+    if outcome.plan is not None:
+        files["plan_file"] = (path.with_suffix(".plan.json"), plan_to_json(outcome.plan))
+    return files
+
+
 def write_record(outcome: Outcome, folder: Path = Path("results/runs")) -> Path:
     """Write ``<key>.json``, and the plan beside it as ``<key>.plan.json``; return the former."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{outcome.record['key']}.json"
-    if outcome.plan is not None:
-        write_document(folder / f"{outcome.record['key']}.plan.json", plan_to_json(outcome.plan))
-    write_document(path, json.dumps(outcome.record, indent=1).encode() + b"\n")
-    return path
+    files = record_files(outcome, folder)
+    for path, data in files.values():
+        write_document(path, data)
+    return files["record_file"][0]

@@ -109,4 +109,4 @@ def test_convert_refuses_formats_that_are_only_read(tmp_path: Path) -> None:
 def test_convert_into_a_missing_folder(tmp_path: Path) -> None:
     result = call("convert", instance_file(tmp_path), tmp_path / "no" / "copy.json")
     assert result.exit_code == Exit.USAGE
-    assert "No such file or directory" in result.stderr
+    assert "there is no folder" in result.stderr

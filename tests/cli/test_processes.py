@@ -90,7 +90,7 @@ def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
             break
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
-    assert code == Exit.DONE, "".join(heard) + err
+    assert code == Exit.INTERRUPTED, "".join(heard) + err
     told = json.loads(out)
     assert told["stop"] == "interrupted"
     assert told["value"] >= told["bound"]

@@ -163,7 +163,7 @@ def test_one_json_object_per_line_and_file(here: Path) -> None:
         (outcome, {}, Exit.DONE, ""),
         (outcome, {"stop": Stop.KILLED}, Exit.DONE, "ended from outside or crashed; the best plan"),
         (outcome, {"stop": Stop.ERROR}, Exit.DONE, "the solver failed; the best plan"),
-        (outcome, {"stop": Stop.INTERRUPTED}, Exit.DONE, "interrupted; the best plan"),
+        (outcome, {"stop": Stop.INTERRUPTED}, Exit.INTERRUPTED, "interrupted; the best plan"),
         (
             without_plan,
             {"stop": Stop.INFEASIBLE, "infeasible_because": "'x' needs more memory"},
@@ -173,7 +173,7 @@ def test_one_json_object_per_line_and_file(here: Path) -> None:
         (without_plan, {"stop": Stop.TIME_LIMIT}, Exit.NO_PLAN, ""),
         (without_plan, {"stop": Stop.NODE_LIMIT, "bound": None}, Exit.NO_PLAN, ""),
         (without_plan, {"stop": Stop.MEMORY_LIMIT}, Exit.NO_PLAN, "ran out of memory; no plan"),
-        (without_plan, {"stop": Stop.INTERRUPTED}, Exit.NO_PLAN, "there was no plan yet"),
+        (without_plan, {"stop": Stop.INTERRUPTED}, Exit.INTERRUPTED, "there was no plan yet"),
         (without_plan, {"stop": Stop.KILLED}, Exit.SOLVER_FAILURE, "no plan was found"),
         (without_plan, {"stop": Stop.ERROR}, Exit.SOLVER_FAILURE, "the solver failed"),
         (outcome, {"disputed": True}, Exit.NOT_VALID, "disputes the solver: the values differ"),
@@ -242,7 +242,7 @@ def test_ctrl_c_keeps_the_plan_and_skips_the_rest(
     monkeypatch.setattr(run, "solve", runner(outcome, stop=Stop.INTERRUPTED))
     files = instance_file(here), instance_file(here, chain(2)[0])
     result = call("solve", *files, "--quiet")
-    assert result.exit_code == Exit.DONE
+    assert result.exit_code == Exit.INTERRUPTED
     assert list(here.glob("results/runs/two-devices-*.plan.json"))
     assert f"{files[1]}: skipped" in result.stderr
     assert "chain" not in result.stdout
@@ -251,15 +251,15 @@ def test_ctrl_c_keeps_the_plan_and_skips_the_rest(
 def test_ctrl_c_while_results_are_written_waits(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = run.write_record
+    written = run.record_files
 
-    def write(*arguments: Any) -> Path:
+    def files(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return written(*arguments)
 
-    monkeypatch.setattr(run, "write_record", write)
+    monkeypatch.setattr(run, "record_files", files)
     result = call("solve", instance_file(here), here / "next.json")
-    assert result.exit_code == Exit.DONE
+    assert result.exit_code == Exit.INTERRUPTED
     assert result.stdout.startswith("two-devices: makespan 14 µs\n")
     assert "next.json: skipped" in result.stderr
     with pytest.raises(KeyboardInterrupt):
@@ -284,13 +284,13 @@ def test_ctrl_c_before_the_run_can_catch_it(here: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(run, "solve", interrupt)
     result = call("solve", instance_file(here), here / "next.json")
-    assert result.exit_code == Exit.NO_PLAN
+    assert result.exit_code == Exit.INTERRUPTED
     assert "interrupted before there was a plan" in result.stderr
     assert "next.json: skipped" in result.stderr
 
 
 def test_plan_and_picture_where_they_are_wanted(here: Path) -> None:
-    plan, picture = here / "plan.json.gz", here / "new" / "timeline.svg"
+    plan, picture = here / "plan.json.gz", here / "timeline.svg"
     result = call(
         *("solve", instance_file(here), "--plan-output", plan, "--plot", picture),
         *("--record-folder", here / "records"),
@@ -322,6 +322,7 @@ def test_options_for_one_file(option: str, here: Path) -> None:
     [
         (("--plot", "x.pdf"), Exit.USAGE, ".png or .svg"),
         (("--plan-output", "no/such/plan.json"), Exit.USAGE, "there is no folder"),
+        (("--plot", "no/such/plan.png"), Exit.USAGE, "there is no folder"),
         (("--formulation", "guess"), Exit.USAGE, "there is no 'guess'; there are: "),
         (("--formulation", "guess.py"), Exit.BAD_INPUT, "guess.py"),
         (("--option", "symmetry"), Exit.USAGE, "expected key=value"),

@@ -62,13 +62,14 @@ def test_two_drivers_do_each_run_once(tmp_path):
     assert len(records(store)) == RUNS
 
 
-def test_ctrl_c_leaves_what_is_done_and_says_what_is_left(tmp_path):
+@pytest.mark.parametrize(("number", "ends"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_leaves_what_is_done_and_says_what_is_left(number, ends, tmp_path):
     suite, store = suite_file(tmp_path, ONE, files=TINY[:1], head=SEEDS), tmp_path / "store"
     driver = bench(tmp_path, "run", suite, "--store", store)
     until(lambda: len(records(store)) >= 1)
-    driver.send_signal(signal.SIGINT)
+    driver.send_signal(number)
     code, _, err = finish(driver)
-    assert code == 130, err
+    assert code == ends, err
     kept = len(records(store))
     assert 1 <= kept < RUNS
     assert f"{RUNS - kept} left" in err

@@ -1,0 +1,179 @@
+"""Files that a command writes: what may be overwritten, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from milp_plan.core import InputError, MilpPlanError
+
+from .exits import Exit, code_of, most_serious
+
+if TYPE_CHECKING:
+    from milp_plan.io.files import Document
+
+PICTURES = (".png", ".svg")
+
+
+class Content(StrEnum):
+    """What a file holds; a file is only overwritten by one of its own kind."""
+
+    INSTANCE = "an instance"
+    PLAN = "a plan"
+    RECORD = "a record of a run"
+    PICTURE = "a picture"
+    MODEL = "a model"
+    TRACE = "a trace"
+    SCHEDULE = "a schedule"
+    TABLE = "a table"
+    OTHER = "something else"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file that a command is asked to write: the option that names it, where, and what."""
+
+    option: str
+    path: Path | None
+    content: Content
+
+
+def refuse(outputs: Iterable[Output], inputs: Iterable[Path] = ()) -> None:
+    """Refuse outputs that cannot be written or would destroy something, before anything is done.
+
+    Raises
+    ------
+    click.BadParameter
+        There is no such folder; or the file is an input, another output, or there already with
+        other content.
+    """
+    read = tuple(inputs)
+    taken: list[Output] = []
+    for output in outputs:
+        if output.path is None:
+            continue
+        reason = _reason(output, output.path, read, taken)
+        if reason is not None:
+            raise click.BadParameter(reason, param_hint=f"'{output.option}'")
+        taken.append(output)
+
+
+def _reason(
+    output: Output, path: Path, inputs: Iterable[Path], taken: Iterable[Output]
+) -> str | None:
+    if not path.absolute().parent.is_dir():
+        return f"there is no folder {path.parent}"
+    if output.content is Content.PICTURE and path.suffix.lower() not in PICTURES:
+        return f"{path}: expected a name that ends in .png or .svg"
+    if any(_same(path, entry) for entry in inputs):
+        return f"{path} is an input of this command; name another file"
+    for other in taken:
+        if other.path is not None and _same(path, other.path):
+            return f"{path} is the file of {other.option} as well; name another file"
+    if not path.exists():
+        return None
+    if not path.is_file():
+        return f"{path} is no regular file; name another file"
+    found = content_of(path)
+    if found in (None, output.content):
+        return None
+    return f"{path} exists and holds {found}, not {output.content}; name another file or remove it"
+
+
+def _same(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+def content_of(path: Path) -> Content | None:
+    """Say what a file holds, by its content; nothing if it is empty."""
+    from milp_plan.io import read_document
+
+    if not path.stat().st_size:
+        return None
+    try:
+        document = read_document(path, "a file")
+    except InputError:  # unreadable, or damaged: not ours to replace
+        return Content.OTHER
+    for content, holds in _SIGNS.items():
+        if holds(document):
+            return content
+    return Content.OTHER
+
+
+def _is_instance(document: Document) -> bool:
+    from milp_plan.io import iopddl, native_wire, piper
+    from milp_plan.io.registry import formats
+
+    if document.marker == native_wire.MARKER:
+        return True
+    known = any(entry.can_read(document) for entry in formats())
+    return known or iopddl.can_read(document) or piper.is_hybrid(document)
+
+
+def _is_plan(document: Document) -> bool:
+    from milp_plan.io import hybrid_plan, plan_wire
+
+    if document.marker in (plan_wire.MARKER, hybrid_plan.MARKER):
+        return True
+    text = document.data.strip()
+    return set(document.top_level) == {"solution"} or set(text) <= set(b"[]-0123456789, \n\r\t")
+
+
+def _starts(*heads: bytes) -> Callable[[Document], bool]:
+    return lambda document: document.data.lstrip().startswith(heads)
+
+
+_SIGNS: dict[Content, Callable[[Document], bool]] = {
+    Content.PICTURE: _starts(b"\x89PNG", b"<?xml", b"<svg"),
+    Content.INSTANCE: _is_instance,
+    Content.PLAN: _is_plan,
+    Content.RECORD: lambda document: {"instance", "fingerprint", "stop"} <= set(document.top_level),
+    Content.TRACE: lambda document: "traceEvents" in document.top_level,
+    Content.TABLE: lambda document: (
+        "median_gap" in document.top_level or document.data.startswith((b"| instance", b"PAR1"))
+    ),
+    Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
+    Content.SCHEDULE: lambda document: document.path.name.endswith(".csv"),
+}
+"""How the contents of a file are told apart."""
+
+
+@dataclass
+class Writing:
+    """The files of one answer: each is tried, whatever becomes of the others.
+
+    Parameters
+    ----------
+    files
+        Those that were written, by the member of the answer that names them.
+    failures
+        Those that were not, in words.
+    code
+        What the failures add to the exit code.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    code: Exit = Exit.DONE
+
+    def write(self, member: str, path: Path, write: Callable[[Path], object]) -> None:
+        """Write a file."""
+        try:
+            write(path)
+        except OSError as error:
+            self._fail(path, error.strerror or str(error), Exit.USAGE)
+        except MilpPlanError as error:  # no matplotlib, or nothing to draw
+            self._fail(path, str(error), code_of(error))
+        else:
+            self.files[member] = str(path)
+
+    def _fail(self, path: Path, reason: str, code: Exit) -> None:
+        self.failures.append(f"{path}: not written: {reason}")
+        self.code = most_serious([self.code, code])

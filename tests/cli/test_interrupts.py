@@ -1,0 +1,62 @@
+"""Ctrl-C and SIGTERM: the best plan is kept, the exit code says which it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from milp_plan import run
+from milp_plan.backends import Stop
+from milp_plan.cli.exits import Exit
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.planners import PLANNERS, portfolio
+from tests.report.plans import two_devices
+
+from .cases import INSTANCES, call
+from .test_processes import finish, start
+
+
+@pytest.mark.untraced
+@pytest.mark.skipif(os.name == "nt", reason="sends signals")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)],
+)
+def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Path) -> None:
+    instance = INSTANCES / "unet-inference-2xH100.json"
+    plan = tmp_path / "plan.json"
+    process = start(
+        *(tmp_path, "solve", instance, "--time-limit", "600", "--json"),
+        *("--plan-output", plan),
+    )
+    assert process.stderr is not None
+    heard = []
+    for line in process.stderr:
+        heard.append(line)
+        if "incumbent" in line and "incumbent —" not in line:
+            break
+    process.send_signal(number)
+    ended, out, err = finish(process)
+    assert ended == code, "".join(heard) + err
+    told = json.loads(out)
+    assert told["stop"] == "interrupted"
+    assert told["exit_code"] == code
+    assert told["value"] >= told["bound"]
+    assert "interrupted; the best plan so far was kept" in err
+    assert (tmp_path / told["record_file"]).is_file()
+    assert call("check", instance, plan).exit_code == Exit.DONE
+
+
+def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(_problem: PlanningProblem, seed: int = 0) -> Plan | None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(portfolio, "PLANNERS", {"heft": PLANNERS["heft"], "pressed": pressed})
+    outcome = run.solve(two_devices(), run.Settings(time_limit_s=20))
+    assert outcome.stop is Stop.INTERRUPTED
+    assert outcome.planner == "heft"
+    assert outcome.value is not None
