@@ -34,14 +34,11 @@ class Holdings:
         self.members = members
         self.static = problem.memory_law is MemoryLaw.STATIC
         graph = problem.graph
-        durations = {
-            name: [problem.duration_ns(name, p) for p in problem.placements(name)]
+        self.always_runs = {
+            name: all(problem.duration_ns(name, p) for p in problem.placements(name))
             for unit in members
             for name in unit
         }
-        self.always_runs = {name: min(ticks) > 0 for name, ticks in durations.items()}
-        #: Under the law of instants a plan that lasts no time holds nothing at all.
-        self.lasts = self.static or any(self.always_runs.values())
         self._layouts = {
             name: {
                 value.name: [option.layout_read(value.name) for option in operator.options]
@@ -72,8 +69,6 @@ class Holdings:
         A persistent value that several units read lies once on a device; it is charged to its
         first unit only, by the fewest bytes any reader needs.
         """
-        if not self.lasts:
-            return tuple(0 for _ in self.shared)
         seen: set[str] = set()
         charged = []
         for values in self.shared:
@@ -101,8 +96,6 @@ class Holdings:
         its layout; persistent values of the whole unit lie beside them all the time. An operator
         that lasts no time holds only the latter.
         """
-        if not self.lasts:
-            return 0
         values = dict(self.shared[unit])
         for value in self.problem.graph.inputs[name]:
             if value.persistent:

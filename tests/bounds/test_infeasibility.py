@@ -37,10 +37,10 @@ def test_what_lasts_no_time_holds_nothing():
     )
     assert infeasibility(p) is None
     assert brute_force(p) is not None
-    # Not even persistent values, when the whole plan lasts no time.
+    # But persistent values lie there also when the whole plan lasts no time.
     still = problem([operator("a", 0)], [value("w", None, "a", 9)], cluster([8, 8]))
-    assert infeasibility(still) is None
-    assert brute_force(still) is not None
+    assert infeasibility(still) is not None
+    assert brute_force(still) is None
 
 
 def test_static_memory_has_no_clock():

@@ -26,6 +26,8 @@ the tasks before it have made, less what is read only by tasks before x. In the 
 that is held just before x stops. So the serial plan is valid, and no device ever holds more than
 it did. Hence peak memory is a search over orders, and memory admits a placement exactly if it
 admits an order.
+
+The least span has a search of its own (``span.py``): there a device may start late.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from itertools import accumulate
 
 from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
 
+from .span import least_span
 from .workload import Expander, Workload, joint_placements
 
 Running = tuple[tuple[int, int], ...]
@@ -70,6 +73,8 @@ def _lower_bound(load: Workload) -> int:
         return load.busiest()
     if load.problem.objective is Objective.MAKESPAN:
         return Timetable(load).bound(0, 0, ())
+    if load.problem.objective is Objective.SPAN:
+        return load.busiest(load.devices)
     if load.problem.memory_law is MemoryLaw.STATIC:
         return max(load.static_usage())
     return _quietest_bound(load)
@@ -104,6 +109,8 @@ def _solve(load: Workload, cutoff: int | None) -> tuple[int, Plan] | None:
         return load.busiest(), load.plan([None] * len(load.durations))
     if objective is Objective.MAKESPAN:
         return _shortest(load, cutoff)
+    if objective is Objective.SPAN:
+        return _narrowest(load, cutoff)
     quiet = quietest_order(
         load, cutoff if objective is Objective.PEAK_MEMORY and not static else None
     )
@@ -121,6 +128,13 @@ def _shortest(load: Workload, cutoff: int | None) -> tuple[int, Plan] | None:
     if timetable.tight and quietest_order(load) is None:
         return None
     found = timetable.search(cutoff)
+    return found and (found[0], load.plan(found[1]))
+
+
+def _narrowest(load: Workload, cutoff: int | None) -> tuple[int, Plan] | None:
+    if quietest_order(load) is None:
+        return None
+    found = least_span(load, cutoff)
     return found and (found[0], load.plan(found[1]))
 
 

@@ -7,7 +7,7 @@ that plan. Sizes are capped so that the oracle (``brute.py``) answers each of th
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from random import Random
 
 from hypothesis import strategies as st
@@ -68,7 +68,7 @@ def random_problem_with_plan(
     rng = Random(seed)
     model = rng.choice(list(CommunicationModel))
     goal = rng.choice([Objective.MAKESPAN] * 3 + [Objective.PEAK_MEMORY])
-    draft = _Draft(rng, max_operators)
+    draft = Draft(rng, max_operators)
     goal = objective or goal
     problem = PlanningProblem(
         name=f"random-{seed}",
@@ -78,13 +78,13 @@ def random_problem_with_plan(
         memory_law=MemoryLaw.STATIC if goal is Objective.BOTTLENECK else MemoryLaw.INSTANT,
         provenance={"generator": "tests.support.problems", "seed": str(seed)},
     )
-    problem = _capped(problem)
-    load = _some_workload(rng, problem)
+    problem = capped(problem)
+    load = some_workload(rng, problem)
     if load is None:
-        problem = _joined(problem)
-        load = _some_workload(rng, problem)
+        problem = joined(problem)
+        load = some_workload(rng, problem)
     assert load is not None, "every placement can be routed when nothing is missing"
-    return _with_memory(rng, problem, load)
+    return with_memory(rng, problem, load)
 
 
 def problems(
@@ -101,7 +101,7 @@ def problems(
     )
 
 
-class _Draft:
+class Draft:
     """The random choices behind one problem."""
 
     def __init__(self, rng: Random, max_operators: int) -> None:
@@ -231,18 +231,20 @@ class _Draft:
         return self.rng.choice([0, 0, 1, 2]), TICKS_PER_SECOND * halves // 2
 
 
-def _capped(problem: PlanningProblem) -> PlanningProblem:
-    """Drop options until the oracle can go through all joint placements."""
-    while sum(1 for _ in joint_placements(problem)) > MAX_JOINT_PLACEMENTS:
+def capped(problem: PlanningProblem, most: int = MAX_JOINT_PLACEMENTS) -> PlanningProblem:
+    """Drop options until the oracle can go through all joint placements, or none is to spare."""
+    while sum(1 for _ in islice(joint_placements(problem), most + 1)) > most:
         operators = problem.graph.operators
-        rich = next(op for op in operators if len(op.options) > 1)
+        rich = next((op for op in operators if len(op.options) > 1), None)
+        if rich is None:
+            return problem
         poorer = replace(rich, options=rich.options[:-1])
         operators = tuple(poorer if op is rich else op for op in operators)
         problem = replace(problem, graph=replace(problem.graph, operators=operators))
     return problem
 
 
-def _joined(problem: PlanningProblem) -> PlanningProblem:
+def joined(problem: PlanningProblem) -> PlanningProblem:
     """Fill in every missing channel and change of layout."""
     names = problem.cluster.device_names
     link = (1, TICKS_PER_SECOND)
@@ -263,7 +265,7 @@ def _joined(problem: PlanningProblem) -> PlanningProblem:
     )
 
 
-def _some_workload(rng: Random, problem: PlanningProblem) -> Workload | None:
+def some_workload(rng: Random, problem: PlanningProblem) -> Workload | None:
     expand = Expander(problem)
     placements = list(joint_placements(problem))
     for placement in rng.sample(placements, min(len(placements), 40)):
@@ -273,7 +275,7 @@ def _some_workload(rng: Random, problem: PlanningProblem) -> Workload | None:
     return None
 
 
-def _with_memory(
+def with_memory(
     rng: Random, problem: PlanningProblem, load: Workload
 ) -> tuple[PlanningProblem, Plan]:
     """Set memory limits that a random serial plan of this workload keeps."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import product
+from operator import or_
 from typing import NamedTuple
 
 from milp_plan.core import (
@@ -108,9 +110,14 @@ class Workload(NamedTuple):
             limit is None or held <= limit for held, limit in zip(used, self.limits, strict=True)
         )
 
-    def busiest(self) -> int:
-        """Return the largest sum of task lengths on any device, channel or port."""
-        kinds = max(self.resources).bit_length()
+    @property
+    def devices(self) -> int:
+        """Mask of the resources that are devices."""
+        return (1 << len(self.limits)) - 1
+
+    def busiest(self, among: int = -1) -> int:
+        """Return the largest sum of task lengths on any device, channel or port of a mask."""
+        kinds = (reduce(or_, self.resources) & among).bit_length()
         return max(
             sum(
                 ticks
@@ -314,7 +321,7 @@ class Expander:
             tuple(resources),
             tuple(before),
             tuple(buffer for buffer in buffers if buffer.bytes),
-            self._persistent(placement, options, durations),
+            self._persistent(placement, options),
             self._limits,
         )
 
@@ -322,11 +329,8 @@ class Expander:
         self,
         placement: Mapping[str, Placement],
         options: Mapping[str, Option],
-        durations: list[int],
     ) -> tuple[int, ...]:
-        """Bytes that stay for the whole horizon; under a clock an empty horizon holds nothing."""
-        if self.problem.memory_law is MemoryLaw.INSTANT and not any(durations):
-            return (0,) * len(self._device)
+        """Bytes that stay for the whole horizon."""
         held = {
             (value.name, options[consumer].layout_read(value.name), d): value
             for value in self._kept

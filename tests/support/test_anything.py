@@ -1,0 +1,68 @@
+"""The oracle of the random problems: what it finds is valid, and two ways to search agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import CommunicationModel, MemoryLaw, Objective
+from tests.support.seeds import few
+
+from .anything import GENERAL, KINDS, random_case
+from .brute import Timetable, brute_force, quietest_order, workloads
+from .span import least_span
+
+
+@pytest.mark.parametrize("first", few(range(0, 2000, 100), 2))
+def test_the_optimum_is_what_the_checker_says(first: int) -> None:
+    seen = 0
+    for seed in range(first, first + 100):
+        problem = random_case(seed)
+        found = brute_force(problem) if problem.serial is None else None
+        if found is not None:
+            verdict = verify(problem, found[1])
+            assert verdict.violations == (), f"seed {seed}"
+            assert verdict.value == found[0], f"seed {seed}"
+            seen += 1
+    assert seen > 50
+
+
+@pytest.mark.parametrize("first", few(range(0, 2000, 100), 2))
+def test_the_search_for_spans_finds_the_makespan_of_the_search_in_time(first: int) -> None:
+    seen = 0
+    for seed in range(first, first + 100):
+        problem = random_case(seed)
+        clock = problem.serial is None and problem.memory_law is MemoryLaw.INSTANT
+        for load in list(workloads(problem))[:20] if clock else []:
+            fits = quietest_order(load) is not None
+            found = Timetable(load).search(None) if fits else None
+            other = least_span(load, whole=True)
+            assert (found and found[0]) == (other and other[0]), f"seed {seed}"
+            seen += fits
+    assert seen > 50
+
+
+def test_the_problems_are_of_all_kinds() -> None:
+    seen: Counter[object] = Counter()
+    for seed in range(600):
+        problem = random_case(seed)
+        kind = problem.provenance["kind"]
+        seen[kind] += 1
+        seen["calls"] += problem.serial is not None and problem.serial.calls is not None
+        if kind == GENERAL:
+            seen[problem.objective, problem.memory_law] += 1
+            seen[problem.cluster.communication] += 1
+            options = [o for op in problem.graph.operators for o in op.options]
+            seen["gang"] += any(option.gang > 1 for option in options)
+            seen["group"] += bool(problem.graph.groups)
+            seen["layout"] += any(option.reads or option.writes for option in options)
+            seen["real"] += any(max(o.duration_ns.values()) > 10_000 for o in options)
+            seen["instant"] += any(0 in o.duration_ns.values() for o in options)
+    wanted = [
+        *((objective, law) for objective in Objective for law in MemoryLaw),
+        *(*KINDS, *CommunicationModel, "calls", "gang", "group", "layout", "real", "instant"),
+    ]
+    wanted = [entry for entry in wanted if Objective.LATENCY not in entry]
+    assert {entry: seen[entry] for entry in wanted if seen[entry] < 10} == {}
