@@ -9,6 +9,7 @@ shares no code with planners, models and bounds.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
@@ -162,7 +163,7 @@ def _pipeline(rng: Random, numbers: Numbers) -> PlanningProblem:
             kind = "forward" if name[0] == "F" else "backward"
             option = Option("run", {device[name]: ticks[name]}, workspace_bytes=space[name])
             operators.append(Operator(f"{name}@{batch}", (option,), kind, name[1], batch))
-        for name, reader in zip(stages, stages[1:], strict=False):
+        for name, reader in pairwise(stages):
             size = {FULL: numbers.bytes(sent) if device[name] != device[reader] else 0}
             values.append(
                 Value(f"{name}>@{batch}", f"{name}@{batch}", (f"{reader}@{batch}",), size)

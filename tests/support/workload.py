@@ -16,7 +16,6 @@ from typing import NamedTuple
 from milp_plan.core import (
     FULL,
     CommunicationModel,
-    MemoryLaw,
     OperatorRun,
     Option,
     Placement,
