@@ -1,4 +1,7 @@
-"""Rule `claim`: what the plan says about itself is what it achieves. Claiming nothing is fine."""
+"""Rule `claim`: what the plan says about itself is what it achieves. Claiming nothing is fine.
+
+A plan that is for a relative of the problem claims nothing about this one.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ from collections.abc import Iterator
 
 from milp_plan.core import Plan, PlanningProblem, Violation
 
+from .identity import is_own
+
 RULE = "claim"
 
 
 def check(problem: PlanningProblem, plan: Plan, value: int | None) -> Iterator[Violation]:
     """Yield a wrong objective and a wrong value."""
+    if not is_own(problem, plan):
+        return
     if plan.objective is not None and plan.objective != problem.objective:
         yield Violation(
             RULE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.core import OperatorRun, Transfer, Violation
+from milp_plan.core import OperatorRun, Plan, PlanningProblem, Transfer, Violation
 
 from .reading import Reading
 
@@ -20,7 +20,7 @@ def check(reading: Reading) -> Iterator[Violation]:
             (plan.problem, problem.name),
             f"the plan is for problem {plan.problem!r}, not for {problem.name!r}",
         )
-    if plan.fingerprint is not None and plan.fingerprint != problem.fingerprint:
+    if not is_own(problem, plan) and not _is_related(problem, plan):
         yield Violation(
             RULE,
             (problem.name,),
@@ -32,6 +32,17 @@ def check(reading: Reading) -> Iterator[Violation]:
         if violation not in said:
             said.add(violation)
             yield violation
+
+
+def is_own(problem: PlanningProblem, plan: Plan) -> bool:
+    """Whether nothing says that the plan is for another problem than this one."""
+    return plan.fingerprint in (None, problem.fingerprint)
+
+
+def _is_related(problem: PlanningProblem, plan: Plan) -> bool:
+    """Whether the plan is for the problem's parent, for a variant of it, or of the same parent."""
+    family = {problem.fingerprint, problem.parent} - {None}
+    return bool(family & {plan.fingerprint, plan.parent})
 
 
 def _unknown_names(reading: Reading) -> Iterator[Violation]:

@@ -65,6 +65,8 @@ class Plan:
         Every copy that an operator's own run does not make.
     fingerprint
         Fingerprint of the problem, when the writer knew it.
+    parent
+        Fingerprint of the problem that its problem is a variant of, if it is one.
     objective, value
         What the writer claims the plan achieves; the checker recomputes it.
     planner
@@ -79,6 +81,7 @@ class Plan:
     value: int | None = None
     planner: str = ""
     notes: dict[str, str] = field(default_factory=dict)
+    parent: str | None = None
 
     @cached_property
     def _runs(self) -> dict[str, OperatorRun]:

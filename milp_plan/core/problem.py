@@ -67,6 +67,9 @@ class PlanningProblem:
     serial
         Set where transfers are work of the devices (law 7); plans then list no transfers and no
         times. Needs objective bottleneck or latency and the static memory law.
+    parent
+        Fingerprint of the problem that this one is a variant of: the same graph and devices with
+        another objective, law or memory. No part of its own fingerprint.
 
     Raises
     ------
@@ -82,6 +85,7 @@ class PlanningProblem:
     units: Units = field(default_factory=Units)
     provenance: Mapping[str, str] = field(default_factory=dict)
     serial: SerialLaw | None = None
+    parent: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         findings = find_problems(self.graph, self.cluster) or list(self._law_findings())
@@ -139,7 +143,11 @@ class PlanningProblem:
             for device in self.cluster.devices
             if device.memory_bytes is not None
         }
-        return replace(self, cluster=self.cluster.with_memory(dict(memory)))
+        return self.variant(cluster=self.cluster.with_memory(dict(memory)))
+
+    def variant(self, **changes: Any) -> PlanningProblem:
+        """Return the problem with other memory, objective or law; it knows what it comes from."""
+        return replace(self, parent=self.parent or self.fingerprint, **changes)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -109,23 +110,33 @@ def read(document: Document, goal: Goal) -> PlanningProblem:
         [time for node in workload.nodes for time in (node.cpu_latency, node.fpga_latency)]
         + [edge.cost for edge in workload.edges]
     )
+    try:
+        problem = _problem(workload, document.path, scale, goal)
+        if goal == Goal():
+            return problem
+        return replace(problem, parent=_problem(workload, document.path, scale).fingerprint)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def _problem(
+    workload: Workload, path: Path, scale: int, goal: Goal | None = None
+) -> PlanningProblem:
+    goal = goal or Goal()
     objective = goal.objective or (
         Objective.BOTTLENECK if goal.about_serial_law else Objective.MAKESPAN
     )
     serial = objective in (Objective.BOTTLENECK, Objective.LATENCY)
-    try:
-        return PlanningProblem(
-            _instance_name(document.path),
-            _graph(workload, scale),
-            _cluster(workload, objective),
-            objective,
-            MemoryLaw.STATIC if serial else MemoryLaw.INSTANT,
-            serial=goal.law((ACCELERATOR,)) if serial else None,
-            units=Units("ms", "bytes", scale),
-            provenance={**_PROVENANCE, "file": document.path.name},
-        )
-    except InputError as error:
-        raise error.in_file(document.file) from None
+    return PlanningProblem(
+        _instance_name(path),
+        _graph(workload, scale),
+        _cluster(workload, objective),
+        objective,
+        MemoryLaw.STATIC if serial else MemoryLaw.INSTANT,
+        serial=goal.law((ACCELERATOR,)) if serial else None,
+        units=Units("ms", "bytes", scale),
+        provenance={**_PROVENANCE, "file": path.name},
+    )
 
 
 def _size_findings(workload: Workload) -> Iterator[Finding]:

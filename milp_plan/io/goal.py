@@ -91,8 +91,8 @@ def pursue(problem: PlanningProblem, goal: Goal) -> PlanningProblem:
         return problem
     objective = goal.objective or problem.objective
     if problem.serial is None:
-        return replace(problem, objective=objective)
+        return problem.variant(objective=objective)
     if objective not in (Objective.BOTTLENECK, Objective.LATENCY):
-        return replace(problem, objective=objective, serial=None, memory_law=MemoryLaw.INSTANT)
+        return problem.variant(objective=objective, serial=None, memory_law=MemoryLaw.INSTANT)
     law = replace(goal, objective=objective).law(problem.serial.payers)
-    return replace(problem, objective=objective, serial=law)
+    return problem.variant(objective=objective, serial=law)

@@ -77,6 +77,7 @@ def plan_from_json(data: bytes, file: str = "") -> Plan:
         read.value,
         read.planner,
         read.notes,
+        read.parent,
     )
 
 
@@ -106,5 +107,6 @@ def plan_to_json(plan: Plan) -> bytes:
         value=plan.value,
         planner=plan.planner,
         notes=dict(plan.notes),
+        parent=plan.parent,
     )
     return encode(written)

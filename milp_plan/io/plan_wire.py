@@ -49,3 +49,4 @@ class Plan(Strict):
     value: int | None = None
     planner: str = ""
     notes: dict[str, str] = msgspec.field(default_factory=dict)
+    parent: str | None = None

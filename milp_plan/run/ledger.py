@@ -214,7 +214,8 @@ class Ledger:
         plan = self.plan
         if plan is not None and self.value is not None:
             plan = plan.claimed(str(self.problem.objective), self.value, self.planner)
-            plan = dataclasses.replace(plan, fingerprint=self.problem.fingerprint)
+            mark = self.problem.fingerprint
+            plan = dataclasses.replace(plan, fingerprint=mark, parent=self.problem.parent)
         done = Outcome(
             problem=self.problem,
             plan=plan,
