@@ -136,9 +136,11 @@ class OperatorSchedule:
     ) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
         builder: _Builder = model.builder
+        if builder.sets.empty or plan.stop_ns > builder.latest_end:
+            return None
         if builder.symmetry:
             plan = canonical_devices(problem, plan, builder.columns.deciders)
-        return builder.encode(plan) if plan.stop_ns <= builder.horizon else None
+        return builder.encode(plan)
 
 
 class _Builder:
@@ -149,7 +151,7 @@ class _Builder:
         self.sets = sets = guided_sets(problem, guide)
         self.by_time = problem.objective is Objective.MAKESPAN
         self.symmetry = options.symmetry and guide.neighbourhood is None
-        self.horizon = horizon(sets, guide)
+        self.horizon = self.latest_end = horizon(sets, guide)
         self.unit = time_unit(sets, self.horizon)
         self.memory_unit = memory_unit(problem)
         self.devices = problem.cluster.device_names
@@ -168,6 +170,8 @@ class _Builder:
     def build(self) -> pyo.ConcreteModel:
         self.m = m = pyo.ConcreteModel("operator_schedule")
         m.builder = self
+        if self.sets.empty:
+            return self.nothing()
         self.choose_place()
         self.link_flows()
         self.use_legs()
@@ -182,6 +186,13 @@ class _Builder:
             self.first_use()
         m.objective = pyo.Objective(expr=m.makespan if self.by_time else m.peak)
         return m
+
+    def nothing(self) -> pyo.ConcreteModel:
+        """Write a model without a solution: no plan ends by the horizon."""
+        self.m.refuted = pyo.ConstraintList()
+        at_most(self.m.refuted, 1, 0)
+        self.m.objective = pyo.Objective(expr=self.m.never)
+        return self.m
 
     def choose_place(self) -> None:
         """Exactly one placement per operator; one set of devices per group."""

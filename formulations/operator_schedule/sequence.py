@@ -15,6 +15,7 @@ from milp_plan.api import (
     Columns,
     Guide,
     Neighbourhood,
+    Objective,
     Placement,
     Plan,
     PlanningProblem,
@@ -44,9 +45,14 @@ def fixed_placements(
 
 
 def guided_sets(problem: PlanningProblem, guide: Guide) -> ScheduleSets:
-    """Return the sets of a problem, with the placements that a guide's neighbourhood keeps."""
+    """Return the sets of a problem as far as a guide asks for them.
+
+    With the placements that its neighbourhood keeps, and without what no plan can use whose
+    makespan is at most its cutoff.
+    """
     fixed = fixed_placements(problem.graph.groups, guide.neighbourhood)
-    return schedule_sets(problem, fixed)
+    within = guide.cutoff if problem.objective is Objective.MAKESPAN else None
+    return schedule_sets(problem, fixed, within)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from math import gcd
 from milp_plan.core import FormulationError, Placement, PlanningProblem, Value
 from milp_plan.cost import Route, routes, send_choices
 
-Pair = tuple[str, str]
-Combination = tuple[Placement, Placement]
+from .windows import Combination, Pair, Ways, Windows
+
 Key = tuple[str, tuple[str, ...], str]
 """A copy that a transfer makes: value, target, layout."""
 
@@ -64,10 +64,15 @@ class ScheduleSets:
         Any problem with a schedule.
     fixed
         Placements that are decided already.
+    within
+        Ticks by which plans must end: what none of them can use is left out. ``None`` keeps all.
     """
 
     def __init__(
-        self, problem: PlanningProblem, fixed: Mapping[str, Placement] | None = None
+        self,
+        problem: PlanningProblem,
+        fixed: Mapping[str, Placement] | None = None,
+        within: int | None = None,
     ) -> None:
         self.problem = problem
         decided = fixed or {}
@@ -82,6 +87,13 @@ class ScheduleSets:
             for name in self.operators
             for placement in self.placements[name]
         }
+        self.group = {op.name: op.group or f"\0{op.name}" for op in problem.graph.operators}
+        self.combinations: dict[Pair, dict[Combination, Ways]] = {
+            pair: dict(self._combine(pair)) for pair in self.values_between
+        }
+        self.windows: Windows | None = None
+        if within is not None:
+            self._narrow(within)
         self.shortest = {
             name: min(self.duration[name, p] for p in self.placements[name])
             for name in self.operators
@@ -90,7 +102,37 @@ class ScheduleSets:
             name: max(self.duration[name, p] for p in self.placements[name])
             for name in self.operators
         }
-        self.group = {op.name: op.group or f"\0{op.name}" for op in problem.graph.operators}
+
+    def _narrow(self, within: int) -> None:
+        """Leave out what no plan that ends in time can use."""
+        self.windows = windows = Windows(
+            self.duration, self.combinations, self.graph.groups, within
+        )
+        if windows.empty:
+            return
+        local = {pair for pair in self.combinations if self._is_local(pair)}
+        self.placements = {
+            name: tuple(p for p in places if (name, p) in windows.left)
+            for name, places in self.placements.items()
+        }
+        self.duration = {
+            spot: self.duration[spot] for spot in self.duration if spot in windows.left
+        }
+        self.combinations = {
+            pair: {
+                both: needed
+                for both, needed in found.items()
+                if both in windows.open[pair]
+                # no flow is modelled for local pairs: rows of time forbid what is too long
+                or (pair in local and windows.left.issuperset(zip(pair, both, strict=True)))
+            }
+            for pair, found in self.combinations.items()
+        }
+
+    @property
+    def empty(self) -> bool:
+        """Whether no plan at all ends in time; then nothing has been left out."""
+        return self.windows is not None and self.windows.empty
 
     @cached_property
     def values_between(self) -> dict[Pair, tuple[Value, ...]]:
@@ -102,12 +144,7 @@ class ScheduleSets:
                     found.setdefault((value.producer, consumer), []).append(value)
         return {pair: tuple(values) for pair, values in found.items()}
 
-    @cached_property
-    def combinations(self) -> dict[Pair, dict[Combination, dict[str, tuple[Route, ...]]]]:
-        """(producer, consumer) -> allowed pair of placements -> value -> routes it calls for."""
-        return {pair: dict(self._combine(pair)) for pair in self.values_between}
-
-    def _combine(self, pair: Pair) -> Iterator[tuple[Combination, dict[str, tuple[Route, ...]]]]:
+    def _combine(self, pair: Pair) -> Iterator[tuple[Combination, Ways]]:
         producer, consumer = pair
         same_site = self.group[producer] == self.group[consumer]
         for made in self.placements[producer]:
@@ -126,20 +163,20 @@ class ScheduleSets:
     @cached_property
     def local_pairs(self) -> frozenset[Pair]:
         """Pairs that always share a site and never need a transfer: no flow is modelled."""
-        return frozenset(
-            (producer, consumer)
-            for (producer, consumer), found in self.combinations.items()
-            if self.group[producer] == self.group[consumer]
-            and not any(ways for needed in found.values() for ways in needed.values())
-            and len(found) == self._same_site_count(producer, consumer)
-        )
+        return frozenset(pair for pair in self.combinations if self._is_local(pair))
 
-    def _same_site_count(self, producer: str, consumer: str) -> int:
-        return sum(
+    def _is_local(self, pair: Pair) -> bool:
+        producer, consumer = pair
+        if self.group[producer] != self.group[consumer]:
+            return False
+        found = self.combinations[pair]
+        same_site = [
             made.devices == read.devices
             for made in self.placements[producer]
             for read in self.placements[consumer]
-        )
+        ]
+        transfers = any(ways for needed in found.values() for ways in needed.values())
+        return len(found) == sum(same_site) and not transfers
 
     @cached_property
     def transfers(self) -> tuple[TransferTask, ...]:
@@ -157,6 +194,7 @@ class ScheduleSets:
             for combination, needed in self.combinations[producer, consumer].items()
             for route in needed[value.name]
             for choice in send_choices(self.problem, value, route, combination[0].devices)
+            if self._in_time((producer, consumer), combination, choice)
         ]
         if not legs:
             return []
@@ -179,6 +217,11 @@ class ScheduleSets:
             shared = len(readers) > 1 or len(choices) < len(members)
             tasks.append(TransferTask(label, name, producer, tuple(members), readers, shared))
         return tasks
+
+    def _in_time(self, pair: Pair, combination: Combination, route: Route) -> bool:
+        if self.windows is None or self.windows.empty:
+            return True
+        return self.windows.fits(pair, combination, route.duration_ns)
 
     def _decider(self, legs: list[Leg], consumers: tuple[str, ...]) -> str | None:
         """Return the consumer whose flow alone decides a single journey, if there is one.
@@ -291,6 +334,11 @@ def needed_routes(
                     f"between them, expected an allowed pair; report this with the instance"
                 )
             for route in ways:
+                if route.key not in names:
+                    raise FormulationError(
+                        f"value {value.name!r}: found a copy {route.key}, expected one of those "
+                        f"that end in time; report this with the instance"
+                    )
                 name = names[route.key]
                 served = found[name][1] if name in found else ()
                 source = (sources or {}).get(route.key, route.source)
@@ -300,16 +348,18 @@ def needed_routes(
     return found
 
 
-_recent: dict[tuple[str, tuple[tuple[str, Placement], ...]], ScheduleSets] = {}
+_recent: dict[tuple[str, tuple[tuple[str, Placement], ...], int | None], ScheduleSets] = {}
 
 
 def schedule_sets(
-    problem: PlanningProblem, fixed: Mapping[str, Placement] | None = None
+    problem: PlanningProblem,
+    fixed: Mapping[str, Placement] | None = None,
+    within: int | None = None,
 ) -> ScheduleSets:
     """Return the sets of a problem; building, encoding and decoding one model share them."""
-    key = (problem.fingerprint, tuple(sorted((fixed or {}).items())))
+    key = (problem.fingerprint, tuple(sorted((fixed or {}).items())), within)
     if key not in _recent:
         if len(_recent) >= 4:
             _recent.pop(next(iter(_recent)))
-        _recent[key] = ScheduleSets(problem, fixed)
+        _recent[key] = ScheduleSets(problem, fixed, within)
     return _recent[key]
