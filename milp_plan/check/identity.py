@@ -20,11 +20,12 @@ def check(reading: Reading) -> Iterator[Violation]:
             (plan.problem, problem.name),
             f"the plan is for problem {plan.problem!r}, not for {problem.name!r}",
         )
-    if not is_own(problem, plan) and not _is_related(problem, plan):
+    made_for = plan.fingerprint
+    if made_for is not None and not (is_own(problem, plan) or _is_related(problem, plan)):
         yield Violation(
             RULE,
             (problem.name,),
-            f"the plan was made for fingerprint {plan.fingerprint[:12]}, the problem has "
+            f"the plan was made for fingerprint {made_for[:12]}, the problem has "
             f"{problem.fingerprint[:12]}: its contents have changed",
         )
     said: set[Violation] = set()
