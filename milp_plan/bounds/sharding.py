@@ -7,6 +7,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.labelling import Labelling
 
 from .messages import Dual
+from .sharding_choices import EVERY_CHOICE, best_choice
 
 BOUND = "messages and prices"
 
@@ -23,6 +24,10 @@ def dual_bound(labelling: Labelling, budget: Budget, target: float | None = None
     target
         Cost of a plan, if one is known.
     """
+    choice = best_choice(labelling)
+    value = None if choice is None or choice.labels is None else labelling.value(choice.labels)
+    if value is not None:
+        return Bound(EVERY_CHOICE, value, "the best of all")
     dual = Dual(labelling)
     dual.settle(20)
     last, best = float("-inf"), dual.bound + labelling.constant

@@ -17,6 +17,7 @@ import numpy as np
 from milp_plan.backends import Stop
 from milp_plan.bounds import Bound
 from milp_plan.bounds.sharding import BOUND, dual_bound
+from milp_plan.bounds.sharding_choices import EVERY_CHOICE, NO_CHOICE, best_choice
 from milp_plan.check.sharding import OBJECTIVE, verify_sharding
 from milp_plan.coarsen.sharding import Reduction, reduce_sharding
 from milp_plan.core import Verdict
@@ -158,6 +159,11 @@ class ShardingRun:
         )
         if board.interrupted:
             return board, Stop.INTERRUPTED
+        if board.settled:
+            self.planner = self.bound_name = EVERY_CHOICE
+        if board.infeasible:
+            self.infeasible_because = NO_CHOICE
+            return board, Stop.INFEASIBLE
         return board, Stop.PROVED if board.proved else Stop.TIME_LIMIT
 
     def tell(self, seen: Sighting) -> None:
@@ -277,6 +283,9 @@ def bound_sharding(
     reduction = reduce_sharding(problem, 0.5 * time_limit_s)
     if reduction.infeasible_because is not None:
         return None, reduction.infeasible_because
+    choice = best_choice(reduction.labelling)
+    if choice is not None and choice.labels is None:
+        return None, NO_CHOICE
     left = time_limit_s - (now() - began)
     return dual_bound(reduction.labelling, Budget(left)), None
 

@@ -59,6 +59,55 @@ def optimum(problem: ShardingProblem) -> int | None:
     return best
 
 
+def tense_problem(seed: int) -> ShardingProblem:
+    """Draw a problem whose cheap strategies use more; costs of either sign and of any size."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 8))
+    labels = [int(rng.integers(1, 5)) for _ in range(count)]
+    unit = 10 ** int(rng.choice([0, 0, 3, 9, 15]))
+    low, high = -20 * unit, int(rng.choice([0, 2, 20 * unit]))
+    costs = [np.sort(rng.integers(low, high + 1, n)).tolist() for n in labels]
+    usages = [np.sort(rng.integers(0, 10, n))[::-1].tolist() for n in labels]
+    starts = [int(rng.integers(0, 4)) for _ in labels]
+    edges = {}
+    for _ in range(int(rng.integers(0, 2 * count))):
+        a, b = (int(x) for x in rng.choice(count, 2, replace=False))
+        least = low if rng.random() < 0.5 else 0
+        pairs = rng.integers(least, 20 * unit + 1, (labels[a], labels[b]))
+        banned = rng.random(pairs.shape) < rng.choice([0.1, 0.5])
+        if rng.random() < 0.3:  # partners
+            banned = rng.permuted(np.eye(*pairs.shape), axis=0) == 0
+        edges[a, b] = [
+            [None if ban else cost for cost, ban in zip(*row, strict=True)]
+            for row in zip(pairs.tolist(), banned.tolist(), strict=True)
+        ]
+    return sharding_problem(
+        f"tense-{seed}",
+        costs,
+        usages=usages,
+        intervals=[(start, start + int(rng.integers(1, 6))) for start in starts],
+        edges=edges,
+        limit=int(rng.integers(2 * count, 6 * count)),
+    )
+
+
+def least_cost(problem: ShardingProblem) -> int | None:
+    """Return the least cost of any plan by tables over all choices; shares no code with others."""
+    s, counts = problem.strategies, problem.strategies.counts.tolist()
+    chosen = np.indices(counts).reshape(len(counts), -1)
+    rows = chosen + s.offsets[:-1, None]
+    cost, fits = s.cost[rows].sum(axis=0), s.allowed[rows].all(axis=0)
+    for edge, (a, b) in enumerate(problem.transitions.ends.tolist()):
+        table, mask = problem.table(edge)
+        cost = cost + table[chosen[a], chosen[b]]
+        fits &= mask[chosen[a], chosen[b]]
+    for instant in range(int(problem.intervals.max())):
+        held = [start <= instant < stop for start, stop in problem.intervals.tolist()]
+        if problem.limit is not None:
+            fits &= s.usage[rows][held].sum(axis=0) <= problem.limit
+    return int(cost[fits].min()) if fits.any() else None
+
+
 def layered(
     seed: int, layers: int, width: int = 4, strategies: int = 4, slack: float = 0.3
 ) -> ShardingProblem:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from milp_plan.core.budget import now
-from milp_plan.core.labelling import Integers, Labelling
+from milp_plan.core.labelling import BAN, Integers, Labelling
 from milp_plan.core.sharding import ShardingProblem
 
 from .contraction import merged
@@ -104,6 +104,8 @@ class _Work:
         self.labelling = found[0]
         self.steps.append(found[1])
         self.note(name)
+        if (self.labelling.cost >= BAN).any():  # no other step may meet them: they are no costs
+            self.masks()
         return True
 
     def rows(self) -> bool:

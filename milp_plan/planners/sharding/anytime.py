@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.bounds.messages import Dual
+from milp_plan.bounds.sharding_choices import Choice, best_choice
 from milp_plan.core.budget import now
 from milp_plan.core.gap import within
 from milp_plan.core.labelling import Integers, Labelling
@@ -66,6 +67,7 @@ class Board:
         self.stopped = threading.Event()
         self.failure: BaseException | None = None
         self.interrupted = False
+        self.settled = False
         self._lock = threading.Lock()
 
     @property
@@ -101,6 +103,18 @@ class Board:
             if self.bound is None or bound > self.bound:
                 self.bound = bound
                 self._close()
+
+    def settle(self, choice: Choice) -> None:
+        """Take the best choice of all, or the proof that none is a plan."""
+        self.settled = True
+        value = None if choice.labels is None else self.offer(choice.labels)
+        if value is not None:
+            self.prove(value)
+
+    @property
+    def infeasible(self) -> bool:
+        """Whether it is proved that no choice is a plan."""
+        return self.settled and self.labels is None
 
     def best(self) -> Integers | None:
         """Return the best choice so far."""
@@ -327,16 +341,18 @@ def search(
     Returns
     -------
     Board
-        Best labels (exact value) and exact bound; labels are ``None`` where no plan was found.
+        Best labels (exact value) and exact bound; labels are ``None`` where no plan was found,
+        ``infeasible`` says whether that is proved. Small problems are settled by looking at every
+        choice.
 
     Notes
     -----
     Ctrl-C stops the workers and is kept as ``interrupted``.
     """
     board = Board(labelling, time_limit_s, gap)
-    if not len(labelling):
-        board.offer(np.zeros(0, dtype=np.int64))
-        board.prove(labelling.constant)
+    choice = best_choice(labelling)
+    if choice is not None:
+        board.settle(choice)
         return board
     graph = graph_of(labelling)
     threads = [
