@@ -23,7 +23,14 @@ from milp_plan.core import (
 from milp_plan.core.labelling import BAN, Flags, Integers, Labelling
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route, send_choices
-from milp_plan.models.builders import Latest, Term, at_least, at_most, column_values, merged
+from milp_plan.models.builders import (
+    BuilderFormulation,
+    Term,
+    at_least,
+    at_most,
+    column_values,
+    merged,
+)
 from milp_plan.models.columns import Columns, choose, label
 from milp_plan.models.labelling import read_labelling
 from milp_plan.models.protocol import (
@@ -77,6 +84,7 @@ __all__ = [
     "MARGIN",
     "MOST_UNITS",
     "TRANSFER",
+    "BuilderFormulation",
     "Card",
     "ChainGraph",
     "Columns",
@@ -92,7 +100,6 @@ __all__ = [
     "Integers",
     "Key",
     "Labelling",
-    "Latest",
     "Leg",
     "MemoryLaw",
     "Neighbourhood",

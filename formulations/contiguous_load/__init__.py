@@ -36,6 +36,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     ChainGraph,
     Contiguity,
@@ -59,11 +60,11 @@ Named = dict[Hashable, float]
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """No switches."""
 
 
-class ContiguousLoad:
+class ContiguousLoad(BuilderFormulation):
     """The exact formulation of a bottleneck problem under the chain law."""
 
     card = Card(
@@ -73,9 +74,14 @@ class ContiguousLoad:
         objectives=(Objective.BOTTLENECK,),
         exact=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """No switch leaves out plans."""
+        return False
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only bottleneck problems under the chain law are supported."""
         if problem.objective is not Objective.BOTTLENECK:
             return f"objective {problem.objective} is not bottleneck"
@@ -85,41 +91,6 @@ class ContiguousLoad:
             return f"contiguity {problem.serial.contiguity} is not chain: use max_load"
         graph = read_serial(problem)
         return graph if isinstance(graph, str) else None
-
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model."""
-        return _Builder(_graph(problem), guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """Every load is a sum of durations and transfers, so of ticks in common."""
-        return Scale(*_units(_graph(problem)))
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Read stages from the prefixes, hosts from their flags."""
-        graph = _graph(problem)
-        chain, count = chain_graph(graph), len(graph.payers)
-        stages = count + len(graph.hosts)
-        flags = [values["host"].get(s, 0.0) > 0.5 for s in range(stages)]
-        if sum(flags) != len(graph.hosts):
-            raise FormulationError("contiguous_load: the hosts have no stages")
-        device = [count + sum(flags[:s]) if flags[s] else s - sum(flags[:s]) for s in range(stages)]
-        prefix, windows = values.get("prefix", {}), _Builder(graph, guide).windows
-        if windows is None:
-            raise FormulationError("contiguous_load: no stages are left, yet there is a solution")
-        chosen = [
-            next((s for s in range(first, stop) if prefix.get((b, s), 0.0) > 0.5), stop)
-            for b, (first, stop) in enumerate(windows)
-        ]
-        return graph.plan(chain.places([device[stage] for stage in chosen]))
-
-    def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
-        """Complete start from a valid plan; ``None`` if its value is above the cutoff."""
-        builder: _Builder = model.builder
-        return builder.encode(plan)
 
 
 def _graph(problem: PlanningProblem) -> SerialGraph:
@@ -141,10 +112,12 @@ def _units(graph: SerialGraph) -> tuple[float, int]:
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, graph: SerialGraph, guide: Guide) -> None:
-        self.graph, self.guide = graph, guide
+    def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
+        self.graph = graph = _graph(problem)
+        self.guide = guide
         self.chain: ChainGraph = chain_graph(graph)
-        self.unit = _units(graph)[0]
+        self.scale = Scale(*_units(graph))
+        self.unit = self.scale.unit
         factor = float(self.chain.unit) / self.unit
         self.joint = graph.law.passes is Passes.JOINT
         self.work = _passes(self.chain.work * factor, self.joint)
@@ -165,7 +138,6 @@ class _Builder:
 
     def build(self) -> pyo.ConcreteModel:
         self.m = pyo.ConcreteModel("contiguous_load")
-        self.m.builder = self
         self.prefixes()
         self.rising()
         self.ordered()
@@ -336,8 +308,24 @@ class _Builder:
 
     # -- start -------------------------------------------------------------------------------
 
+    def decode(self, values: Values) -> Plan:
+        """Read stages from the prefixes, hosts from their flags."""
+        graph, count = self.graph, len(self.graph.payers)
+        flags = [values["host"].get(s, 0.0) > 0.5 for s in self.stages]
+        if sum(flags) != len(graph.hosts):
+            raise FormulationError("contiguous_load: the hosts have no stages")
+        device = [count + sum(flags[:s]) if flags[s] else s - sum(flags[:s]) for s in self.stages]
+        if self.windows is None:
+            raise FormulationError("contiguous_load: no stages are left, yet there is a solution")
+        prefix = values.get("prefix", {})
+        chosen = [
+            next((s for s in range(first, stop) if prefix.get((b, s), 0.0) > 0.5), stop)
+            for b, (first, stop) in enumerate(self.windows)
+        ]
+        return graph.plan(self.chain.places([device[stage] for stage in chosen]))
+
     def encode(self, plan: Plan) -> Values | None:
-        """Values of every column under a valid plan."""
+        """Values of every column under a valid plan; ``None`` if it is above the cutoff."""
         graph, chain = self.graph, self.chain
         places = graph.places(plan)
         order = device_order(chain, chain.devices(places))
@@ -397,4 +385,4 @@ def _passes(table: Any, joint: bool) -> Any:
     return np.column_stack((table.sum(axis=1), np.zeros(len(table)))) if joint else table
 
 
-FORMULATION = ContiguousLoad()
+FORMULATION = ContiguousLoad(_Builder)

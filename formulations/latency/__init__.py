@@ -37,6 +37,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     Guide,
     Objective,
@@ -56,13 +57,13 @@ MARGIN = 1e-6
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches."""
 
     potentials: bool = field(default=True, metadata={"help": "path potentials"})
 
 
-class Latency:
+class Latency(BuilderFormulation):
     """The exact formulation of latency problems under the serial law."""
 
     card = Card(
@@ -72,9 +73,14 @@ class Latency:
         objectives=(Objective.LATENCY,),
         exact=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """No switch leaves out plans."""
+        return False
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only latency problems under the serial law."""
         if problem.serial is None or problem.serial.calls is None:
             return "the problem is not one of latency under the serial law"
@@ -84,33 +90,6 @@ class Latency:
         if graph.host_memory is not None and len(graph.hosts) > 1:
             return "there are several hosts with limited memory; one is used"
         return None
-
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model."""
-        return _Builder(_tables(problem), options, guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """Times are counted in hundredths of the longest path."""
-        return Scale(_unit(_tables(problem)))
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Take the heaviest place of each operator."""
-        tables, at, host = _tables(problem), values.get("at", {}), values.get("host", {})
-        places = []
-        for i in range(len(tables)):
-            weight = {p: at.get((i, p), 0.0) for p in range(tables.num_places)}
-            weight[-1] = host.get(i, 0.0)
-            places.append(max(weight, key=weight.__getitem__))
-        return tables.plan(places)
-
-    def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
-        """Complete start from a valid plan; ``None`` if it is above the cutoff."""
-        builder: _Builder = model.builder
-        return builder.encode(builder.tables.places(plan))
 
 
 def _tables(problem: PlanningProblem) -> OperatorTables:
@@ -139,9 +118,11 @@ def _heads(tables: OperatorTables) -> list[int]:
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, tables: OperatorTables, options: Options, guide: Guide) -> None:
-        self.tables, self.options = tables, options
+    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
+        self.tables = tables = _tables(problem)
+        self.options = options
         unit = self.unit = _unit(tables)
+        self.scale = Scale(unit)
         count = range(len(tables))
         self.work = [None if t is None else t / unit for t in tables.work]
         self.host = [None if t is None else t / unit for t in tables.host_work]
@@ -163,7 +144,6 @@ class _Builder:
     def build(self) -> pyo.ConcreteModel:
         """Columns, then rows in the order of the index."""
         model = pyo.ConcreteModel()
-        model.builder = self
         m, operators, places = model, self.operators, self.places
         m.host = pyo.Var(operators, domain=pyo.Binary)
         m.at = pyo.Var(operators, places, domain=pyo.Binary)
@@ -233,7 +213,9 @@ class _Builder:
                  if size and members]  # fmt: skip
         m.memory = pyo.ConstraintList()
         limit = tables.graph.memory
-        for first in self.places[:: tables.calls] if limit is not None and sizes else ():
+        for first in self.places[:: tables.calls] if sizes else ():
+            if limit is None:
+                break
             on = range(first, first + tables.calls)
             held = sum(size / max(limit, 1) * m.at[i, p] for size, i in sizes for p in on)
             m.memory.add(held <= (1 if limit else 0))
@@ -307,9 +289,22 @@ class _Builder:
         index = [(v, r, p) for v, r in self.pairs for p in self.places[1:]]
         m.order = pyo.Constraint(index, rule=order)
 
-    def encode(self, raw: Any) -> Values | None:
-        """Columns of a plan, with payers numbered by their first starts if they have one call."""
+    def decode(self, values: Values) -> Plan:
+        """Take the heaviest place of each operator."""
+        at, host, places = values.get("at", {}), values.get("host", {}), []
+        for i in self.operators:
+            weight = {p: at.get((i, p), 0.0) for p in self.places}
+            weight[-1] = host.get(i, 0.0)
+            places.append(max(weight, key=weight.__getitem__))
+        return self.tables.plan(places)
+
+    def encode(self, plan: Plan) -> Values | None:
+        """Columns of a plan, with payers numbered by their first starts if they have one call.
+
+        ``None`` if the plan ends after the horizon.
+        """
         tables = self.tables
+        raw = tables.places(plan)
         ends = tables.ends(list(raw))
         if ends is None or max(ends, default=0) / self.unit > self.horizon:
             return None
@@ -397,4 +392,4 @@ class _Builder:
         return found
 
 
-FORMULATION = Latency()
+FORMULATION = Latency(_Builder)

@@ -30,6 +30,7 @@ from typing import Any, Literal
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     Contiguity,
     Guide,
@@ -53,7 +54,7 @@ MARGIN = 1e-9
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches."""
 
     anchor: Literal["auto", "yes", "no"] = field(
@@ -65,7 +66,7 @@ class Options:
     )
 
 
-class MaxLoad:
+class MaxLoad(BuilderFormulation):
     """The exact formulation of bottleneck problems under the serial law without contiguity."""
 
     card = Card(
@@ -75,9 +76,14 @@ class MaxLoad:
         objectives=(Objective.BOTTLENECK,),
         exact=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """No switch leaves out plans."""
+        return False
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only bottleneck problems under the serial law whose parts need not be contiguous."""
         if problem.serial is None:
             return "the problem is not under the serial law"
@@ -87,32 +93,6 @@ class MaxLoad:
             return "parts must be contiguous; see contiguous_load"
         graph = read_serial(problem)
         return graph if isinstance(graph, str) else None
-
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model."""
-        return _Builder(_graph(problem), options, guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """Loads are counted in the source's unit of time, or in an even share where it is tiny."""
-        return Scale(_unit(_graph(problem)))
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Take the heaviest device of each class."""
-        graph, place = _graph(problem), values.get("place", {})
-        chosen = []
-        for number in range(len(graph)):
-            devices = _devices(graph, number)
-            chosen.append(max(devices, key=lambda d: place.get((number, d), 0.0)))
-        return graph.plan(chosen)
-
-    def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
-        """Complete start from a valid plan; ``None`` if its load is above the cutoff."""
-        builder: _Builder = model.builder
-        return builder.encode(builder.graph.places(plan))
 
 
 def _graph(problem: PlanningProblem) -> SerialGraph:
@@ -141,10 +121,12 @@ def _devices(graph: SerialGraph, number: int) -> list[int]:
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, graph: SerialGraph, options: Options, guide: Guide) -> None:
-        self.graph, self.options, self.guide = graph, options, guide
+    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
+        self.graph = graph = _graph(problem)
+        self.options, self.guide = options, guide
         self.payers, self.hosts = len(graph.payers), len(graph.hosts)
         self.unit = _unit(graph)
+        self.scale = Scale(self.unit)
         self.apart = graph.law.passes is Passes.SEPARATE
         self.passes = (0, 1) if self.apart else (0,)
         self.nets = self.merged()
@@ -191,7 +173,6 @@ class _Builder:
 
     def build(self) -> pyo.ConcreteModel:
         self.m = pyo.ConcreteModel("max_load")
-        self.m.builder = self
         self.choose()
         self.cross()
         self.memory()
@@ -326,9 +307,20 @@ class _Builder:
 
     # -- start -------------------------------------------------------------------------------
 
-    def encode(self, places: list[int]) -> Values | None:
-        """Values of every column; groups are joined, payers numbered as the anchors want it."""
-        places = list(places)
+    def decode(self, values: Values) -> Plan:
+        """Take the heaviest device of each class."""
+        place, chosen = values.get("place", {}), []
+        for number in range(len(self.graph)):
+            weight = {d: place.get((number, d), 0.0) for d in _devices(self.graph, number)}
+            chosen.append(max(weight, key=weight.__getitem__))
+        return self.graph.plan(chosen)
+
+    def encode(self, plan: Plan) -> Values | None:
+        """Values of every column; groups are joined, payers numbered as the anchors want it.
+
+        ``None`` if the plan's load is above the cutoff.
+        """
+        places = list(self.graph.places(plan))
         for first, *others in self.groups:
             for other in others:
                 places[other] = places[first]
@@ -342,8 +334,8 @@ class _Builder:
         for c, d in m.place:
             named["place"][c, d] = float(chosen[c] == d)
         for n, d in m.enter:
-            root, *others = (float(chosen[c] == d) for c in self.nets[n][0])
-            enter, leave = max(others) - root, root - min(others)
+            here, *rest = (float(chosen[c] == d) for c in self.nets[n][0])
+            enter, leave = max(rest) - here, here - min(rest)
             named["enter"][n, d] = max(enter, 0.0 if (n, d) in m.leave else leave)
             if (n, d) in m.leave:
                 named["enter"][n, d] = max(0.0, enter)
@@ -367,4 +359,4 @@ class _Builder:
         return total
 
 
-FORMULATION = MaxLoad()
+FORMULATION = MaxLoad(_Builder)

@@ -40,11 +40,11 @@ import pyomo.environ as pyo
 
 from milp_plan.api import (
     MARGIN,
+    BuilderFormulation,
     Card,
     Columns,
     CommunicationModel,
     Guide,
-    Latest,
     Objective,
     Placement,
     Plan,
@@ -73,7 +73,7 @@ from .work_rows import WorkRows
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches of the formulation."""
 
     symmetry: bool = field(
@@ -84,7 +84,7 @@ class Options:
     )
 
 
-class OperatorSchedule:
+class OperatorSchedule(BuilderFormulation):
     """The exact formulation of a planning problem with a schedule."""
 
     card = Card(
@@ -95,58 +95,24 @@ class OperatorSchedule:
         exact=True,
         neighbourhoods=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """No switch leaves out plans."""
+        return False
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Everything with a schedule is supported."""
         if problem.objective not in self.card.objectives:
             return f"objective {problem.objective} is not one of makespan, peak_memory"
         return None
 
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model."""
-        return _builder(problem, options, guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """Every optimum is a sum of durations (of sizes, for peak memory)."""
-        builder = _builder(problem, options, guide)
-        if problem.objective is Objective.PEAK_MEMORY:
-            return Scale(builder.memory_unit, memory_grain(problem))
-        return Scale(builder.unit, builder.sets.tick, builder.spread * len(builder.names))
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Round the decisions and give every task its earliest start under them."""
-        sets = guided_sets(problem, guide)
-        columns = Columns(sets, sets.transfers)
-        placements = columns.decided_placements(values.get("place", {}))
-        sources = columns.decided_sources(values.get("use", {}))
-
-        def bits(family: str) -> Iterable[tuple[str, str]]:
-            return (pair for pair, bit in values.get(family, {}).items() if bit > 0.5)  # type: ignore[misc]
-
-        arcs = [Arc(first, second) for first, second in bits("before")]
-        arcs += [Arc(reader, event) for reader, event in bits("ended")]
-        arcs += [Arc(e, m, from_stop=False, lag_ns=sets.tick) for e, m in bits("later")]
-        return retime(sets, placements, arcs, values["start"], sources)
-
-    def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
-        """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
-        builder: _Builder = model.builder
-        if builder.sets.empty or plan.stop_ns > builder.latest_end:
-            return None
-        if builder.symmetry:
-            plan = canonical_devices(problem, plan, builder.columns.deciders)
-        return builder.encode(plan)
-
 
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, problem: PlanningProblem, options: Options, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
         self.problem, self.options, self.guide = problem, options, guide
         self.sets = sets = guided_sets(problem, guide)
         self.by_time = problem.objective is Objective.MAKESPAN
@@ -167,9 +133,15 @@ class _Builder:
         self.spread = self.strict if self.risky and self.strict * self.unit > sets.tick else 0.0
         self.horizon += ceil(self.spread * self.unit * len(self.names))
 
+    @property
+    def scale(self) -> Scale:
+        """Every optimum is a sum of durations (of sizes, for peak memory)."""
+        if self.by_time:
+            return Scale(self.unit, self.sets.tick, self.spread * len(self.names))
+        return Scale(self.memory_unit, memory_grain(self.problem))
+
     def build(self) -> pyo.ConcreteModel:
         self.m = m = pyo.ConcreteModel("operator_schedule")
-        m.builder = self
         if self.sets.empty:
             return self.nothing()
         self.choose_place()
@@ -424,9 +396,28 @@ class _Builder:
                             at_most(m.first_use, place, pyo.quicksum(used))
                     used += self.columns.on(name, lower)
 
-    def encode(self, plan: Plan) -> Values:
-        """Values of every column under a valid plan."""
+    def decode(self, values: Values) -> Plan:
+        """Round the decisions and give every task its earliest start under them."""
+        sets = self.sets
+        columns = Columns(sets, sets.transfers)
+        placements = columns.decided_placements(values.get("place", {}))
+        sources = columns.decided_sources(values.get("use", {}))
+
+        def bits(family: str) -> Iterable[tuple[str, str]]:
+            return (pair for pair, bit in values.get(family, {}).items() if bit > 0.5)
+
+        arcs = [Arc(first, second) for first, second in bits("before")]
+        arcs += [Arc(reader, event) for reader, event in bits("ended")]
+        arcs += [Arc(e, m, from_stop=False, lag_ns=sets.tick) for e, m in bits("later")]
+        return retime(sets, placements, arcs, values["start"], sources)
+
+    def encode(self, plan: Plan) -> Values | None:
+        """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
         sets, m, columns = self.sets, self.m, self.columns
+        if sets.empty or plan.stop_ns > self.latest_end:
+            return None
+        if self.symmetry:
+            plan = canonical_devices(self.problem, plan, columns.deciders)
         for column in m.component_data_objects(pyo.Var):
             column.set_value(0, skip_validation=True)
         placements = {run.operator: run.placement for run in plan.runs}
@@ -463,6 +454,4 @@ class _Builder:
                 m.before[first, second].set_value(0 if reverse else 1)
 
 
-_builder = Latest(_Builder)
-
-FORMULATION = OperatorSchedule()
+FORMULATION = OperatorSchedule(_Builder)

@@ -32,11 +32,11 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     FormulationError,
     Guide,
     Held,
-    Latest,
     Objective,
     Plan,
     PlanningProblem,
@@ -58,7 +58,7 @@ MOST_UNITS = 20_000
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches of the formulation."""
 
     offload: bool = field(
@@ -75,13 +75,8 @@ class Options:
                   "a restriction"},
     )  # fmt: skip
 
-    @property
-    def restricts(self) -> bool:
-        """Whether a switch leaves out plans that may be better than all others."""
-        return self.in_order or not self.offload
 
-
-class PipelineOffload:
+class PipelineOffload(BuilderFormulation):
     """The exact formulation of pipelines with offload lanes."""
 
     card = Card(
@@ -92,45 +87,25 @@ class PipelineOffload:
         exact=True,
         neighbourhoods=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """Without journeys, or with all kinds in order, better plans may be left out."""
+        return options.in_order or not options.offload
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only problems of steps on known devices and holds with two places."""
         if problem.objective not in self.card.objectives:
             return f"objective {problem.objective} is not one of makespan, span"
         found = read_offload(problem)
         return found if isinstance(found, str) else None
 
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model."""
-        return _builder(problem, options, guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """Every optimum is a sum of durations."""
-        builder = _builder(problem, options, guide)
-        return Scale(builder.unit, builder.grain)
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Round the decisions and give everything its earliest time under them."""
-        return _builder(problem, options, guide).decode(values)
-
-    def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
-        """Complete start from a valid plan, in canonical form; ``None`` if it is not in the model.
-
-        That is: it ends after the horizon, or something travels that must stay.
-        """
-        builder: _Builder = model.builder
-        return builder.encode(plan)
-
 
 class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
-    def __init__(self, problem: PlanningProblem, options: Options, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
         found = read_offload(problem)
         if isinstance(found, str):
             raise FormulationError(f"{problem.name}: {found}")
@@ -190,7 +165,8 @@ class _Builder:
         while self.horizon > MOST_UNITS * unit:
             unit *= 2
         self.unit = float(unit)
-        sizes = [thing.bytes for thing in (*shop.items, *shop.held.values())]
+        self.scale = Scale(self.unit, self.grain)
+        sizes = [item.bytes for item in shop.items] + [held.bytes for held in shop.held.values()]
         self.memory_unit = float(max(1, gcd(*sizes)))
         self.earliest = order.heads
         self.latest = {
@@ -222,7 +198,6 @@ class _Builder:
 
     def build(self) -> pyo.ConcreteModel:
         self.m = m = pyo.ConcreteModel("pipeline_offload")
-        m.builder = self
         self.declare()
         self.precede()
         self.value_rows()
@@ -361,7 +336,10 @@ class _Builder:
     # -- from plans and to plans -------------------------------------------------------------
 
     def encode(self, plan: Plan) -> Values | None:
-        """Values of every column under a valid plan in canonical form."""
+        """Values of every column under a valid plan, in canonical form.
+
+        ``None`` if it ends after the horizon, or something travels that must stay.
+        """
         shop, m, unit = self.shop, self.m, self.unit
         plan = canonical(shop, plan, rename=self.symmetry, kinds=self.by_kind)
         if plan.stop_ns > self.horizon:
@@ -387,15 +365,15 @@ class _Builder:
             m.back[value].set_value(back / unit, skip_validation=True)
         self.lanes.encode(trips)
         self.memory.encode(start, trips)
-        value = plan.stop_ns
+        reached = plan.stop_ns
         if not self.by_time:
             spans = []
             for device, names in shop.on_device.items():
                 begin = min(start[n] for n in names)
                 m.begin[device].set_value(begin / unit)
                 spans.append(max(stop[n] for n in names) - begin)
-            value = max(spans)
-        m.value.set_value(max(value / unit, m.value.lb), skip_validation=True)
+            reached = max(spans)
+        m.value.set_value(max(reached / unit, m.value.lb), skip_validation=True)
         return column_values(m)
 
     def decode(self, values: Values) -> Plan:
@@ -432,6 +410,4 @@ class _Builder:
         return self.shop.plan({name: time[name] for name in self.shop.steps}, trips)
 
 
-_builder = Latest(_Builder)
-
-FORMULATION = PipelineOffload()
+FORMULATION = PipelineOffload(_Builder)

@@ -33,11 +33,11 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     Deadlock,
     FormulationError,
     Guide,
-    Latest,
     Objective,
     Plan,
     PlanningProblem,
@@ -71,7 +71,7 @@ PLANNER = "pipeline_order"
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches of the formulation."""
 
     levels: int = field(
@@ -86,13 +86,8 @@ class Options:
         metadata={"help": "part of a tick (below 0.5) for early starts among plans equally good"},
     )
 
-    @property
-    def restricts(self) -> bool:
-        """Whether the model may miss optima of the problem."""
-        return self.mirror
 
-
-class PipelineOrder:
+class PipelineOrder(BuilderFormulation):
     """The order of tasks on each machine of a pipeline."""
 
     card = Card(
@@ -103,9 +98,14 @@ class PipelineOrder:
         exact=True,
         neighbourhoods=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """Mirrored orders only may miss every optimum."""
+        return options.mirror
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Whatever is a shop of identical micro-batches is supported."""
         shop = read_shop(problem)
         if not isinstance(shop, Shop):
@@ -120,33 +120,11 @@ class PipelineOrder:
             return f"spread is {options.spread}, expected at least 0 and below 0.5"
         return None
 
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model."""
-        return _builder(problem, options, guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """Every makespan is a sum of durations and lags; a least span is a whole number."""
-        builder = _builder(problem, options, guide)
-        return builder.scale
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Round the order, and give every task its exact time under it."""
-        return _builder(problem, options, guide).decode(values)
-
-    def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
-        """Complete start from a valid plan; ``None`` if its value is above the ceiling."""
-        builder: _Builder = model.builder
-        return builder.encode(plan)
-
 
 class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
-    def __init__(self, problem: PlanningProblem, options: Options, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
         shop = known_shop(problem)
         self.shop, self.options, self.guide = shop, options, guide
         self.problem = problem
@@ -156,7 +134,7 @@ class _Builder:
         self.grain = 1 if self.span else tick
         self.unit = shop_unit(tick, self.ceiling)
         self.image = mirror_image(shop, guide.neighbourhood) if options.mirror else None
-        self.orders: ShopOrders | None = None
+        self.contradiction: str | None = None
         try:
             self.orders = ShopOrders(shop, self.ceiling, guide.neighbourhood, guide.memory)
         except Contradiction as reason:
@@ -178,8 +156,7 @@ class _Builder:
 
     def build(self) -> pyo.ConcreteModel:
         self.m = m = pyo.ConcreteModel(PLANNER)
-        m.builder = self
-        if self.orders is None:
+        if self.contradiction is not None:
             m.value = pyo.Var(bounds=(0, 0))
             m.objective = pyo.Objective(expr=m.value)
             m.contradiction = pyo.Constraint(expr=m.value >= 1)
@@ -416,12 +393,13 @@ class _Builder:
 
     def encode(self, plan: Plan) -> Values | None:
         """Values of every column under a valid plan, its kinds renamed to micro-batch order."""
-        shop, orders = self.shop, self.orders
+        shop = self.shop
         words = words_of(shop, plan)
         starts = best_times(shop, words)
         known = max(value_of(shop, starts), plan_value(shop, plan))
-        if orders is None or known > self.ceiling:
+        if self.contradiction is not None or known > self.ceiling:
             return None
+        orders = self.orders
         if self.image is not None and not is_mirrored(shop, self.image, words):
             return None
         place = ranks(words)
@@ -447,7 +425,7 @@ class _Builder:
 
     def decode(self, values: Values) -> Plan:
         """Words from the open orders; where they are no words, from the starts."""
-        if self.orders is None:
+        if self.contradiction is not None:
             raise FormulationError(f"the model has no solution: {self.contradiction}")
         self.represent()
         words = self.words(values)
@@ -475,6 +453,4 @@ class _Builder:
         return decided_words(self.orders, self.guide.neighbourhood, comes_first, start)
 
 
-_builder = Latest(_Builder)
-
-FORMULATION = PipelineOrder()
+FORMULATION = PipelineOrder(_Builder)

@@ -19,7 +19,9 @@ class MachineMemory:
     """
 
     def __init__(self, shop: Shop, machine: int) -> None:
-        self.shop, self.limit = shop, shop.limits[machine]
+        limit = shop.limits[machine]
+        assert limit is not None
+        self.shop, self.limit = shop, limit
         self.net = {k: shop.kinds[k].alloc - shop.kinds[k].free for k in shop.on_machine[machine]}
         before = _ancestors(shop)
         routes: dict[int, list[int]] = {}
@@ -30,7 +32,6 @@ class MachineMemory:
 
     def fits(self, kind: int, low: Mapping[int, int], high: Mapping[int, int]) -> bool:
         """Whether a task of a kind may start with between ``low`` and ``high`` tasks before it."""
-        assert self.limit is not None
         held = self.shop.kinds[kind].alloc
         for block, (kinds, _) in enumerate(self.blocks):
             steps = sorted({0, *(low[k] for k in kinds), *(high[k] for k in kinds)})

@@ -52,7 +52,7 @@ from .rows import PeriodCycle, PeriodRows
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches of the formulation."""
 
     micro_batches: int = field(
@@ -81,20 +81,25 @@ class PipelinePeriod:
         objectives=(Objective.MAKESPAN, Objective.SPAN),
         exact=False,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """Plans that repeat themselves need not be among the best."""
+        return True
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only shops of identical micro-batches repeat themselves."""
         shop = read_shop(problem)
         return shop if isinstance(shop, str) else None
 
-    def fastest(self, problem: PlanningProblem, options: Options) -> list[tuple[int, Plan]]:
+    def fastest(self, problem: PlanningProblem, options: Switches) -> list[tuple[int, Plan]]:
         """Shortest periods, ticks, each with a plan that repeats itself; empty if none is found."""
         pattern = _pattern(problem, options)
         found = shortest_periods(pattern, options.search_s, options.even)
         return [(period, pattern.plan(pattern.exact(t, period), period)) for period, t in found]
 
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
+    def build(self, problem: PlanningProblem, options: Switches, guide: Guide) -> pyo.ConcreteModel:
         """Write the model for the given or the shortest period.
 
         A known plan's value cuts nothing off: what is decoded may still be shifted left.
@@ -106,12 +111,12 @@ class PipelinePeriod:
             period = found[0][0] if found else pattern.serial()
         return _model(pattern, period, guide)
 
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
+    def scale(self, problem: PlanningProblem, options: Switches, guide: Guide) -> Scale:
         """Objectives count in what all times have in common."""
         return Scale(_unit(_shop(problem)))
 
     def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
+        self, problem: PlanningProblem, options: Switches, guide: Guide, values: Values
     ) -> Plan:
         """Round the turns, give every task its earliest start under them, and unroll."""
         pattern = _pattern(problem, options)
@@ -129,7 +134,7 @@ class PipelinePeriod:
         raise FormulationError(f"no pattern of period {period} and span {worst}")
 
     def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
+        self, problem: PlanningProblem, options: Switches, model: pyo.ConcreteModel, plan: Plan
     ) -> Values | None:
         """Complete start from a plan that repeats itself with the model's period."""
         pattern: PeriodRows = model.pattern
@@ -161,7 +166,7 @@ def _shop(problem: PlanningProblem) -> Shop:
     return shop
 
 
-def _pattern(problem: PlanningProblem, options: Options) -> PeriodRows:
+def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
     mirror = options.mirror and not options.even
     return PeriodRows(_shop(problem), max(1, options.micro_batches), mirror)
 

@@ -28,12 +28,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     CompiledModel,
     FormulationError,
@@ -59,7 +61,7 @@ PLANNER = "pipeline_slots"
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches of the formulation."""
 
     columns: int = field(
@@ -67,7 +69,7 @@ class Options:
     )
 
 
-class PipelineSlots:
+class PipelineSlots(BuilderFormulation):
     """How many tasks of each kind have started by when."""
 
     card = Card(
@@ -77,9 +79,14 @@ class PipelineSlots:
         objectives=(Objective.MAKESPAN, Objective.SPAN),
         exact=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """No switch leaves out plans."""
+        return False
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Shops whose tasks all take time, and whose horizon has few enough ticks."""
         shop = read_shop(problem)
         if not isinstance(shop, Shop):
@@ -92,22 +99,8 @@ class PipelineSlots:
             return f"needs about {needed} columns, the switch columns allows {options.columns}"
         return None
 
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> CompiledModel:
-        """Write the model."""
-        return _Builder(problem, guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """The objective counts ticks."""
-        return Scale(1.0, _grain(_shop(problem)))
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Round the counts, take the order of starts from them, and give it its exact times."""
-        return _Builder(problem, guide).decode(values)
-
     def encode(
-        self, problem: PlanningProblem, options: Options, model: CompiledModel, plan: Plan
+        self, problem: PlanningProblem, options: Switches, model: CompiledModel, plan: Plan
     ) -> Values | None:
         """Complete start from a valid plan; ``None`` if it does not fit into the horizon."""
         shop = _shop(problem)
@@ -160,9 +153,10 @@ def _starts(shop: Shop, plan: Plan) -> list[list[int]]:
 class _Builder:
     """One model, and what decoding needs."""
 
-    def __init__(self, problem: PlanningProblem, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
         self.shop, self.guide = _shop(problem), guide
         self.grain = _grain(self.shop)
+        self.scale = Scale(1.0, self.grain)
         self.span = problem.objective is Objective.SPAN
         frame = whole(self.shop)
         paths = (
@@ -309,10 +303,12 @@ class _Builder:
     # -- answers -----------------------------------------------------------------------------
 
     def decode(self, values: Values) -> Plan:
+        """Round the counts, take the order of starts from them, and give it its exact times."""
         started = values["started"]
         starts: list[list[int]] = []
         for curve in self.rows.curves:
-            kind, row = self.shop.kinds[curve.kind], []
+            kind = self.shop.kinds[curve.kind]
+            row: list[int] = []
             for tick in curve.points.tolist():
                 reached = round(started[kind.name, kind.route, tick])
                 row += [tick] * (min(reached, kind.count) - len(row))
@@ -337,21 +333,22 @@ def _values(shop: Shop, model: CompiledModel, starts: list[list[int]]) -> Values
         last[kind.machine] = max(last.get(kind.machine, 0), row[-1] + kind.duration)
     end = max(last.values())
     found: Values = {}
+    index: Any
     for family, index in model.columns:
         value = 1.0
         if family == "started":
-            name, route, tick = index  # type: ignore[misc]
+            name, route, tick = index
             value = float(np.searchsorted(rows[name, route], tick, "right"))
         elif family == "span":
             value = float(value_of(shop, starts))
         elif family == "begun":
-            device, tick = index  # type: ignore[misc]
+            device, tick = index
             value = float(first[device] <= tick)
         elif family == "unfinished":
-            stop, tick = (end, index) if isinstance(index, int) else (last[index[0]], index[1])  # type: ignore[index]
+            stop, tick = (end, index) if isinstance(index, int) else (last[index[0]], index[1])
             value = float(stop > tick)
         found.setdefault(family, {})[index] = value
     return found
 
 
-FORMULATION = PipelineSlots()
+FORMULATION = PipelineSlots(_Builder)

@@ -31,6 +31,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     Guide,
     MemoryLaw,
@@ -56,11 +57,11 @@ Copy = tuple[str, Placement, tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """No switches."""
 
 
-class ResourceLoad:
+class ResourceLoad(BuilderFormulation):
     """The exact formulation of a bottleneck problem with static memory."""
 
     card = Card(
@@ -70,9 +71,14 @@ class ResourceLoad:
         objectives=(Objective.BOTTLENECK,),
         exact=True,
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """No switch leaves out plans."""
+        return False
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only problems whose plans need no schedule are supported."""
         if problem.serial is not None:
             return "the problem is under the serial law; see max_load"
@@ -81,42 +87,6 @@ class ResourceLoad:
         if problem.memory_law is not MemoryLaw.STATIC:
             return f"memory law {problem.memory_law} is not static: its plans need a schedule"
         return None
-
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model."""
-        return _Builder(problem, guide).build()
-
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
-        """Every load is a sum of durations, so of ticks in common."""
-        sets = schedule_sets(problem)
-        return Scale(_time_unit(sets), _ticks_in_common(sets))
-
-    def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
-    ) -> Plan:
-        """Take the heaviest placement of each operator, and the way the model sends each copy."""
-        sets = schedule_sets(problem)
-        place, sent = values.get("place", {}), values.get("send", {})
-        chosen = {
-            name: max(sets.placements[name], key=lambda p: place.get((name, label(p)), 0.0))
-            for name in sets.operators
-        }
-        transfers = []
-        for route, _ in needed_routes(sets, chosen).values():
-            made = chosen[str(problem.graph.value(route.value).producer)]
-            copy = (route.value, made, route.target, route.layout)
-            ways = _ways(problem, made, route)
-            best = max(ways, key=lambda way: sent.get(_key(copy, way.source), 0.0))
-            transfers.append(Transfer(route.value, best.source, route.target, route.layout))
-        runs = tuple(OperatorRun(op.name, *chosen[op.name]) for op in problem.graph.operators)
-        return Plan(problem.name, runs, tuple(transfers), fingerprint=problem.fingerprint)
-
-    def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
-        """Complete start from a valid plan; ``None`` if its load is above the cutoff."""
-        builder: _Builder = model.builder
-        return builder.encode(plan)
 
 
 def _ways(problem: PlanningProblem, made: Placement, route: Route) -> tuple[Route, ...]:
@@ -161,17 +131,17 @@ def _memory_unit(problem: PlanningProblem) -> float:
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
-    def __init__(self, problem: PlanningProblem, guide: Guide) -> None:
+    def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
         self.problem, self.guide = problem, guide
         self.sets = schedule_sets(problem)
         self.unit, self.memory_unit = _time_unit(self.sets), _memory_unit(problem)
+        self.scale = Scale(self.unit, _ticks_in_common(self.sets))
         self.ways: dict[Copy, tuple[Route, ...]] = {}
         self.reached: list[tuple[Any, Any]] = []
         self.held: dict[str, list[Any]] = {name: [] for name in problem.cluster.device_names}
 
     def build(self) -> pyo.ConcreteModel:
         self.m = pyo.ConcreteModel("resource_load")
-        self.m.builder = self
         self.choose()
         self.together()
         self.pair()
@@ -351,8 +321,26 @@ class _Builder:
 
     # -- start -------------------------------------------------------------------------------
 
+    def decode(self, values: Values) -> Plan:
+        """Take the heaviest placement of each operator, and the way the model sends each copy."""
+        problem, sets = self.problem, self.sets
+        place, sent = values.get("place", {}), values.get("send", {})
+        chosen = {
+            name: max(sets.placements[name], key=lambda p: place.get((name, label(p)), 0.0))
+            for name in sets.operators
+        }
+        transfers = []
+        for route, _ in needed_routes(sets, chosen).values():
+            made = chosen[str(problem.graph.value(route.value).producer)]
+            copy = (route.value, made, route.target, route.layout)
+            ways = _ways(problem, made, route)
+            best = max(ways, key=lambda way: sent.get(_key(copy, way.source), 0.0))
+            transfers.append(Transfer(route.value, best.source, route.target, route.layout))
+        runs = tuple(OperatorRun(op.name, *chosen[op.name]) for op in problem.graph.operators)
+        return Plan(problem.name, runs, tuple(transfers), fingerprint=problem.fingerprint)
+
     def encode(self, plan: Plan) -> Values | None:
-        """Values of every column under a valid plan."""
+        """Values of every column under a valid plan; ``None`` if its load is above the cutoff."""
         m, sets = self.m, self.sets
         for column in m.component_data_objects(pyo.Var):
             column.set_value(0, skip_validation=True)
@@ -372,4 +360,4 @@ class _Builder:
         return column_values(m)
 
 
-FORMULATION = ResourceLoad()
+FORMULATION = ResourceLoad(_Builder)

@@ -21,7 +21,6 @@ contest on intra-operator parallelism.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,12 +28,12 @@ import pyomo.environ as pyo
 from pyomo.core.expr import LinearExpression
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     CompiledModel,
     FormulationError,
     Guide,
     Labelling,
-    Latest,
     Scale,
     ShardingObjective,
     ShardingPlan,
@@ -51,7 +50,7 @@ LARGE = 20_000
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches."""
 
     builder: Literal["auto", "pyomo", "columns"] = field(
@@ -63,7 +62,7 @@ class Options:
     )
 
 
-class Sharding:
+class Sharding(BuilderFormulation):
     """The exact formulation of sharding problems, whole or reduced."""
 
     card = Card(
@@ -73,56 +72,29 @@ class Sharding:
         objectives=(ShardingObjective.TOTAL_COST,),
         exact=True,
     )
-    Options = Options
+    handles = ShardingProblem
+    Options = Switches
 
-    def __init__(self) -> None:
-        self._builder = Latest(_Builder)
+    def restricts(self, options: Switches) -> bool:
+        """No switch leaves out plans."""
+        return False
 
-    def unsupported(self, problem: Any, options: Options) -> str | None:
+    def unsupported(self, problem: Any, options: Switches) -> str | None:
         """Only sharding problems, and what reductions leave of them."""
         found = read_labelling(problem, fewer_rows=False)
         return found if isinstance(found, str) else None
 
-    def build(
-        self, problem: ShardingProblem | Labelling, options: Options, guide: Guide
-    ) -> pyo.ConcreteModel | CompiledModel:
-        """Write the model; a cutoff leaves out what no plan as good can have."""
-        return self._builder(problem, options, guide).build()
-
-    def scale(self, problem: ShardingProblem | Labelling, options: Options, guide: Guide) -> Scale:
-        """Costs are counted in units that suit the solver; they span ten orders of magnitude."""
-        return Scale(self._builder(problem, options, guide).polytope.unit)
-
-    def decode(
-        self,
-        problem: ShardingProblem | Labelling,
-        options: Options,
-        guide: Guide,
-        values: Values,
-    ) -> ShardingPlan:
-        """Take the largest share of each operator."""
-        shares: dict[int, tuple[float, int]] = {}
-        for (operator, label), share in values.get("x", {}).items():  # type: ignore[misc]
-            shares[operator] = max(shares.get(operator, (-1.0, 0)), (share, -label))
-        labelling = self._builder(problem, options, guide).polytope.labelling
-        if len(shares) < len(labelling):
-            raise FormulationError("sharding: an operator has no strategy left to choose from")
-        chosen = tuple(-shares[operator][1] for operator in range(len(labelling)))
-        if isinstance(problem, ShardingProblem):
-            return ShardingPlan(problem.name, chosen, problem.fingerprint, planner="sharding")
-        return ShardingPlan("", chosen, planner="sharding")
-
     def encode(
         self,
         problem: ShardingProblem | Labelling,
-        options: Options,
-        model: pyo.ConcreteModel | CompiledModel,
+        options: Switches,
+        model: Any,
         plan: ShardingPlan,
     ) -> Values | None:
         """Complete start from a plan; ``None`` if the cutoff has left it out."""
         arrays = isinstance(model, CompiledModel)
-        names: Iterable[Any] = model.columns if arrays else model.builder.polytope.names
-        ends = self._ends(problem)
+        names: Any = model.columns if arrays else model.builder.polytope.names
+        ends: list[list[int]] = names.ends.tolist()
         chosen, values = plan.chosen, Values({"x": {}, "z": {}})
         for family, index in names:
             if family == "x":
@@ -134,36 +106,25 @@ class Sharding:
         complete = sum(values["x"].values()) == len(chosen)
         return values if complete and sum(values["z"].values()) == len(ends) else None
 
-    def _ends(self, problem: ShardingProblem | Labelling) -> list[list[int]]:
-        """Operators of each edge of the model: parallel edges have become one."""
-        known = self._builder.known
-        if known is not None and known[0] is problem:
-            found: Labelling | str = known[3].polytope.labelling
-        else:
-            found = read_labelling(problem, fewer_rows=False)
-        assert isinstance(found, Labelling), found
-        ends: list[list[int]] = found.ends.tolist()
-        return ends
-
 
 class _Builder:
     """One model under construction."""
 
     def __init__(
-        self, problem: ShardingProblem | Labelling, options: Options, guide: Guide
+        self, problem: ShardingProblem | Labelling, options: Switches, guide: Guide
     ) -> None:
         labelling = read_labelling(problem, options.fewer_rows)
         if isinstance(labelling, str):
             raise FormulationError(f"sharding: {labelling}")
-        self.options = options
+        self.problem, self.options = problem, options
         self.polytope = Polytope(labelling, guide.cutoff)
+        self.scale = Scale(self.polytope.unit)
 
     def build(self) -> pyo.ConcreteModel | CompiledModel:
         large = len(self.polytope.names) > LARGE
         if self.options.builder == "columns" or (self.options.builder == "auto" and large):
             return self.polytope.compiled()
         self.m = pyo.ConcreteModel("sharding")
-        self.m.builder = self
         self.columns()
         self.choose()
         self.edges()
@@ -230,6 +191,19 @@ class _Builder:
             )
         )
 
+    def decode(self, values: Values) -> ShardingPlan:
+        """Take the largest share of each operator."""
+        shares: dict[int, tuple[float, int]] = {}
+        for (operator, label), share in values.get("x", {}).items():
+            shares[operator] = max(shares.get(operator, (-1.0, 0)), (share, -label))
+        if len(shares) < len(self.polytope.labelling):
+            raise FormulationError("sharding: an operator has no strategy left to choose from")
+        chosen = tuple(-shares[operator][1] for operator in range(len(shares)))
+        if isinstance(self.problem, ShardingProblem):
+            name, fingerprint = self.problem.name, self.problem.fingerprint
+            return ShardingPlan(name, chosen, fingerprint, planner="sharding")
+        return ShardingPlan("", chosen, planner="sharding")
+
 
 def add(rows: Any, least: float | None, terms: list[Term], most: float) -> None:
     """Add a row between two bounds."""
@@ -238,4 +212,4 @@ def add(rows: Any, least: float | None, terms: list[Term], most: float) -> None:
     rows.add((least, body, most))
 
 
-FORMULATION = Sharding()
+FORMULATION = Sharding(_Builder)

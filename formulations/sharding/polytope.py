@@ -52,10 +52,13 @@ class ColumnNames(Sequence[tuple[str, Hashable]]):
         Shape (label columns, 2).
     pairs
         Shape (pair columns, 3).
+    ends
+        The two operators of each edge, shape (edges, 2).
     """
 
-    def __init__(self, labels: Integers, pairs: Integers) -> None:
+    def __init__(self, labels: Integers, pairs: Integers, ends: Integers) -> None:
         self.labels, self.pairs = labels.astype(np.int32), pairs.astype(np.int32)
+        self.ends = ends
 
     def __len__(self) -> int:
         return len(self.labels) + len(self.pairs)
@@ -175,7 +178,7 @@ class Polytope:
         ends = b.ends[edge]
         pairs = (edge, first - b.offsets[ends[:, 0]], second - b.offsets[ends[:, 1]])
         return ColumnNames(
-            np.stack([owner, labels - b.offsets[owner]], axis=1), np.stack(pairs, axis=1)
+            np.stack([owner, labels - b.offsets[owner]], axis=1), np.stack(pairs, axis=1), b.ends
         )
 
     def memory(self) -> list[MemoryRow]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-Values = dict[str, dict[Hashable, float]]
+Values = dict[str, dict[Any, float]]
 """Variable family -> index -> value: what formulations encode into and decode from."""
 
 

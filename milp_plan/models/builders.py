@@ -1,45 +1,55 @@
-"""What builders of Pyomo models share: rows of terms, values of columns, the latest builder."""
+"""What builders of models share: being asked, rows of terms, values of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pyomo.environ as pyo
 from pyomo.core.expr import LinearExpression
 
-from milp_plan.core import PlanningProblem
+from milp_plan.lp import CompiledModel
 
-from .protocol import Guide, Values
+from .protocol import Guide, Scale, Values
 
 Term = tuple[float, Any]
 """Factor and column."""
 
-B = TypeVar("B")
 
-
-class Latest(Generic[B]):
-    """Makes builders, and keeps the latest: asking for its scale or decoding does not start anew.
+class BuilderFormulation:
+    """Half of a formulation: a builder for each question writes the model and reads its answers.
 
     Parameters
     ----------
-    make
-        Builder for a problem, options and a guide.
+    builder
+        Called with problem, options and guide, once per guide. Has ``scale``, ``build()``,
+        ``decode(values)`` and ``encode(plan)``.
     """
 
-    def __init__(self, make: Callable[[PlanningProblem, Any, Guide], B]) -> None:
-        self.make = make
-        self.known: tuple[PlanningProblem, Any, Guide, B] | None = None
+    def __init__(self, builder: Callable[[Any, Any, Guide], Any]) -> None:
+        self.builder = builder
 
-    def __call__(self, problem: PlanningProblem, options: Any, guide: Guide) -> B:
-        """Return the builder of these very arguments."""
-        if self.known is not None:
-            last, switches, hint, builder = self.known
-            if last is problem and hint is guide and switches == options:
-                return builder
-        builder = self.make(problem, options, guide)
-        self.known = problem, options, guide, builder
-        return builder
+    def build(self, problem: Any, options: Any, guide: Guide) -> Any:
+        """Write the model; a Pyomo model knows its builder."""
+        builder = guide.keep(self.builder, problem, options)
+        model = builder.build()
+        if not isinstance(model, CompiledModel):
+            model.builder = builder
+        return model
+
+    def scale(self, problem: Any, options: Any, guide: Guide) -> Scale:
+        """Say how the model's objective translates, as the builder does."""
+        scale: Scale = guide.keep(self.builder, problem, options).scale
+        return scale
+
+    def decode(self, problem: Any, options: Any, guide: Guide, values: Values) -> Any:
+        """Turn a solution into a plan, as the builder does."""
+        return guide.keep(self.builder, problem, options).decode(values)
+
+    def encode(self, problem: Any, options: Any, model: Any, plan: Any) -> Values | None:  # noqa: ARG002
+        """Turn a valid plan into a complete start, or ``None``, as the model's builder does."""
+        values: Values | None = model.builder.encode(plan)
+        return values
 
 
 def merged(*parts: Iterable[Term]) -> list[Term]:

@@ -1,13 +1,16 @@
-"""What a formulation is: a card, typed options, and four methods."""
+"""What a formulation is: a card, the problems it handles, typed options, and six methods."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.sharding import ShardingObjective
 from milp_plan.lp import CompiledModel, Values
+
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Card:
     objectives
         Objectives it can minimise.
     exact
-        Whether its optimum is the problem's optimum; a relaxation or restriction says ``False``.
+        Whether its optimum is the problem's optimum, unless a switch says otherwise
+        (:meth:`Formulation.restricts`); a relaxation or restriction says ``False``.
     neighbourhoods
         Whether it can search near a plan (:class:`Neighbourhood`).
     """
@@ -77,6 +81,24 @@ class Guide:
     bound: int | None = None
     neighbourhood: Neighbourhood | None = None
     memory: bool = True
+    _kept: dict[Any, tuple[Any, Any]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def keep(self, make: Callable[[Any, Any, Guide], B], problem: Any, options: Any) -> B:
+        """Return ``make(problem, options, self)``, which is made once per guide.
+
+        So building, scale and decoding of one question share what the first of them has made, and
+        it goes when the question does.
+        """
+        key = (make, id(problem), options)
+        if key not in self._kept:
+            self._kept[key] = (problem, make(problem, options, self))
+        made: B = self._kept[key][1]
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Guide, (self.cutoff, self.bound, self.neighbourhood, self.memory)
 
 
 @dataclass(frozen=True)
@@ -101,14 +123,23 @@ class Scale:
 
 @runtime_checkable
 class Formulation(Protocol):
-    """One mixed-integer formulation of a planning problem.
+    """One mixed-integer formulation of a problem.
 
-    ``Options`` is a frozen dataclass: each switch typed, with a default, and its one-line help in
+    ``handles`` is the class of problems it is for, as in :mod:`milp_plan.core`. ``Options`` is a
+    frozen dataclass: each switch typed, with a default, and its one-line help in
     ``field(metadata={"help": ...})``.
     """
 
     card: Card
+    handles: type
     Options: type
+
+    def restricts(self, options: Any) -> bool:
+        """Whether the model may leave out plans that are better than all others.
+
+        Then neither its bounds nor that it has no solution prove anything about the problem.
+        """
+        ...
 
     def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:
         """Return a reason in words why this problem is not for this formulation, or ``None``."""

@@ -26,6 +26,17 @@ ATTRIBUTE = "FORMULATION"
 PACKAGE = "formulations"
 """Name that the shipped formulations are imported under: ``formulations.sharding`` and so on."""
 
+PARTS = (
+    *("card", "handles", "Options", "restricts", "unsupported"),
+    *("build", "scale", "decode", "encode"),
+)
+
+ADVICE = {
+    "handles": "handles = PlanningProblem",
+    "restricts": "def restricts(self, options): return False  # True where it leaves out plans",
+}
+"""What to write where a part is missing that formulations did not always have."""
+
 _IMPORTING = threading.RLock()
 
 
@@ -111,9 +122,10 @@ def _checked(name: str, reference: str, candidate: Any) -> Found:
     if candidate is None:
         return Found(name, reference, error=f"defines no {ATTRIBUTE}")
     if not isinstance(candidate, Formulation):
-        parts = ("card", "Options", "unsupported", "build", "scale", "decode", "encode")
-        missing = [part for part in parts if not hasattr(candidate, part)]
-        return Found(name, reference, error=f"{ATTRIBUTE} lacks {', '.join(missing)}")
+        missing = [part for part in PARTS if not hasattr(candidate, part)]
+        known = " and ".join(f"`{ADVICE[part]}`" for part in missing if part in ADVICE)
+        advice = f"; add {known}" if known else ""
+        return Found(name, reference, error=f"{ATTRIBUTE} lacks {', '.join(missing)}{advice}")
     return Found(candidate.card.name, reference, formulation=candidate)
 
 

@@ -114,7 +114,7 @@ class Ledger:
     @property
     def restricted(self) -> bool:
         """Whether a switch of the formulation leaves out plans: its bounds prove nothing."""
-        return bool(getattr(self.solver.options, "restricts", False))
+        return self.solver.formulation.restricts(self.solver.options)
 
     def dispute(self, because: str) -> None:
         """Note that the checker disputes an answer; the first reason stays."""
