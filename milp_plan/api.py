@@ -42,7 +42,7 @@ from milp_plan.models.protocol import (
     Scale,
     Values,
 )
-from milp_plan.models.sets import Key, Leg, ScheduleSets, TransferTask, needed_routes, schedule_sets
+from milp_plan.models.sets import Key, Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows, finest_step
 from milp_plan.models.units import (
     MARGIN,
@@ -158,7 +158,6 @@ __all__ = [
     "read_serial",
     "read_shop",
     "residence_bound",
-    "schedule_sets",
     "send_choices",
     "spread_levels",
     "time_unit",

@@ -21,7 +21,6 @@ from milp_plan.api import (
     PlanningProblem,
     ScheduleSets,
     needed_routes,
-    schedule_sets,
 )
 
 
@@ -52,7 +51,7 @@ def guided_sets(problem: PlanningProblem, guide: Guide) -> ScheduleSets:
     """
     fixed = fixed_placements(problem.graph.groups, guide.neighbourhood)
     within = guide.cutoff if problem.objective is Objective.MAKESPAN else None
-    return schedule_sets(problem, fixed, within)
+    return ScheduleSets(problem, fixed, within)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,6 @@ from milp_plan.api import (
     column_values,
     label,
     needed_routes,
-    schedule_sets,
     send_choices,
 )
 
@@ -133,7 +132,7 @@ class _Builder:
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
         self.problem, self.guide = problem, guide
-        self.sets = schedule_sets(problem)
+        self.sets = ScheduleSets(problem)
         self.unit, self.memory_unit = _time_unit(self.sets), _memory_unit(problem)
         self.scale = Scale(self.unit, _ticks_in_common(self.sets))
         self.ways: dict[Copy, tuple[Route, ...]] = {}

@@ -62,7 +62,7 @@ from milp_plan.api import (
 
 
 @dataclass(frozen=True)
-class Options:
+class Switches:
     """Switches of the formulation: ``milp-plan solve --option memory=false``."""
 
     memory: bool = field(
@@ -80,9 +80,14 @@ class @CLASS@:
         objectives=(Objective.MAKESPAN,),
         exact=False,  # a restriction: its optimum need not be the problem's
     )
-    Options = Options
+    handles = PlanningProblem
+    Options = Switches
 
-    def unsupported(self, problem: PlanningProblem, options: Options) -> str | None:
+    def restricts(self, options: Switches) -> bool:
+        """Plans on several devices are left out: bounds and infeasibility prove nothing."""
+        return True
+
+    def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Say in words why a problem is not for this formulation."""
         if problem.objective not in self.card.objectives:
             return f"objective {problem.objective} is not makespan"
@@ -92,7 +97,7 @@ class @CLASS@:
             return "no device can run and hold everything"
         return None
 
-    def build(self, problem: PlanningProblem, options: Options, guide: Guide) -> pyo.ConcreteModel:
+    def build(self, problem: PlanningProblem, options: Switches, guide: Guide) -> pyo.ConcreteModel:
         """Write the model."""
         work = self._work(problem, options)
         m = pyo.ConcreteModel("@NAME@")
@@ -101,12 +106,12 @@ class @CLASS@:
         m.total = pyo.Objective(expr=pyo.quicksum(ticks * m.on[d] for d, ticks in work.items()))
         return m
 
-    def scale(self, problem: PlanningProblem, options: Options, guide: Guide) -> Scale:
+    def scale(self, problem: PlanningProblem, options: Switches, guide: Guide) -> Scale:
         """One unit of the objective is one tick."""
         return Scale(1.0)
 
     def decode(
-        self, problem: PlanningProblem, options: Options, guide: Guide, values: Values
+        self, problem: PlanningProblem, options: Switches, guide: Guide, values: Values
     ) -> Plan:
         """Run the operators one after the other on the chosen device."""
         on = values["on"]
@@ -120,7 +125,7 @@ class @CLASS@:
         return Plan(problem.name, tuple(runs), fingerprint=problem.fingerprint)
 
     def encode(
-        self, problem: PlanningProblem, options: Options, model: pyo.ConcreteModel, plan: Plan
+        self, problem: PlanningProblem, options: Switches, model: pyo.ConcreteModel, plan: Plan
     ) -> Values | None:
         """Values of the columns under a plan; ``None`` where the model has no room for it."""
         used = {device for run in plan.runs for device in run.devices}
@@ -129,7 +134,7 @@ class @CLASS@:
             return None
         return {"on": {device: float(device in used) for device in work}}
 
-    def _work(self, problem: PlanningProblem, options: Options) -> dict[str, int]:
+    def _work(self, problem: PlanningProblem, options: Switches) -> dict[str, int]:
         """Device -> ticks of all operators, for devices that can run and hold them all."""
         work = {}
         for device in problem.cluster.device_names:

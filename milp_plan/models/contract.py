@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from .protocol import Formulation, Guide, Neighbourhood, Scale
 from .registry import get
 
 TOLERANCE = 1e-6
+
+WITNESSES = ("operator_schedule", "resource_load")
+"""Formulations whose plans, once the checker has accepted them, the bounds of others must admit."""
 
 
 class Solved(NamedTuple):
@@ -107,6 +110,37 @@ class FormulationContract:
         if answer.x is None:
             return Solved(None, None, infeasible=answer.status == 2)
         return Solved(float(answer.fun) + model.offset, np.asarray(answer.x), infeasible=False)
+
+    def variants(self) -> list[Any]:
+        """Return options to hold ``restricts`` against: each switch otherwise, one by one."""
+        kind, hints = self.formulation.Options, get_type_hints(self.formulation.Options)
+        found = [self.make_options()]
+        for switch in fields(kind):
+            others = get_args(hints[switch.name]) if get_origin(hints[switch.name]) else ()
+            if hints[switch.name] is bool:
+                others = (True, False)
+            found += [replace(found[0], **{switch.name: other}) for other in others]
+        return [options for place, options in enumerate(found) if options not in found[:place]]
+
+    def witness(self, problem: PlanningProblem) -> int | None:
+        """Return the value of a valid plan found elsewhere, the lower the better.
+
+        By default that of the plan that the shipped formulation of all such problems finds.
+        """
+        for name in WITNESSES:
+            found = get(name).formulation
+            if found is None or not isinstance(problem, found.handles):
+                continue
+            switches = found.Options()
+            if found.unsupported(problem, switches) is None:
+                guide = Guide()
+                compiled = compile_pyomo(found.build(problem, switches, guide))
+                vector = self.solve(compiled).vector
+                assert vector is not None
+                plan = found.decode(problem, switches, guide, compiled.name_values(vector))
+                verdict = self.verdict(problem, plan)
+                return verdict.value if verdict.ok else None
+        return None
 
     # -- material ----------------------------------------------------------------------------
 
@@ -189,6 +223,9 @@ class FormulationContract:
         silent = [switch.name for switch in switches if not switch.metadata.get("help")]
         assert not silent, f"switches without help: {silent}"
         assert kind() == kind(), "each switch has a default"
+        assert isinstance(self.formulation.handles, type), "handles is a class of problems"
+        restricts = self.formulation.restricts(self.make_options())
+        assert not (card.exact and restricts), "what restricts by default is not exact"
 
     def test_supports_planted_instances(self) -> None:
         """It supports enough of the instances for the other tests to mean something."""
@@ -244,6 +281,29 @@ class FormulationContract:
             vector = self.start(problem, source, model, plan)
             assert vector is not None, f"{problem.name}: its own plan is no start"
             assert self.decoded(problem, model, vector)[1] == value
+
+    def test_restricts_is_true(self) -> None:
+        """Unless it says that it leaves out plans, no model excludes what a valid plan reaches."""
+        for problem, _, planted in self.instances():
+            known = self.optimum(problem)
+            for options in self.variants():
+                if self.formulation.restricts(options):
+                    continue
+                if self.formulation.unsupported(problem, options) is not None:
+                    continue
+                if known is None:
+                    known = min(planted, self.witness(problem) or planted)
+                guide = Guide()
+                source = self.formulation.build(problem, options, guide)
+                answer = self.solve(
+                    source if isinstance(source, CompiledModel) else compile_pyomo(source)
+                )
+                where = f"{problem.name}, {options}: a plan of value {known} exists"
+                assert not answer.infeasible, f"{where}, the model has no solution"
+                assert answer.objective is not None
+                scale = self.formulation.scale(problem, options, guide)
+                low = (answer.objective - scale.slack) * scale.unit
+                assert low <= known + _room(scale, low), f"{where}, the model claims {low}"
 
     def test_guides_keep_the_optimum(self) -> None:
         """Knowing a plan's value or a bound does not change the optimum."""

@@ -346,20 +346,3 @@ def needed_routes(
                 chosen = next((way for way in choices if way.source == source), route)
                 found[name] = (chosen, (*served, consumer))
     return found
-
-
-_recent: dict[tuple[str, tuple[tuple[str, Placement], ...], int | None], ScheduleSets] = {}
-
-
-def schedule_sets(
-    problem: PlanningProblem,
-    fixed: Mapping[str, Placement] | None = None,
-    within: int | None = None,
-) -> ScheduleSets:
-    """Return the sets of a problem; building, encoding and decoding one model share them."""
-    key = (problem.fingerprint, tuple(sorted((fixed or {}).items())), within)
-    if key not in _recent:
-        if len(_recent) >= 4:
-            _recent.pop(next(iter(_recent)))
-        _recent[key] = ScheduleSets(problem, fixed, within)
-    return _recent[key]

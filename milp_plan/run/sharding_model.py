@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from milp_plan.api import CompiledModel, Formulation, Guide, Scale, ShardingObjective
+from milp_plan.api import CompiledModel, Formulation, Guide, Scale
 from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import Reduction
@@ -132,10 +132,10 @@ def require_sharding(formulation: Formulation, problem: ShardingProblem) -> None
     Raises
     ------
     UnsupportedProblemError
-        Its card does not have the objective of sharding problems.
+        It handles other problems.
     """
     card = formulation.card
-    if ShardingObjective.TOTAL_COST not in card.objectives:
+    if not isinstance(problem, formulation.handles):
         goals = ", ".join(card.objectives)
         raise UnsupportedProblemError(
             f"{problem.name}: formulation {card.name!r} is not for sharding problems; its "
@@ -244,7 +244,8 @@ class _ModelRun(ShardingRun):
         report, known, best = answer.report, board.sighting(), self._known(board)
         name = self.formulation.card.name
         self.disputed_because = answer.disputed
-        if report.stop is Stop.INFEASIBLE:
+        proves = not self.formulation.restricts(self.options)
+        if report.stop is Stop.INFEASIBLE and proves:
             if best is None:
                 self.infeasible_because = f"the model {name!r} has no solution"
                 return Stop.INFEASIBLE
@@ -254,11 +255,12 @@ class _ModelRun(ShardingRun):
             board.offer(answer.labels)
             if board.value != known.value:
                 self.planner = name
-        if answer.bound is not None and not answer.disputed:
+        if answer.bound is not None and not answer.disputed and proves:
             board.prove(answer.bound)
             if board.bound != known.bound:
                 self.bound_name = name
-        return report.stop
+        done = report.stop in (Stop.PROVED, Stop.INFEASIBLE)
+        return Stop.TIME_LIMIT if done and not proves else report.stop
 
 
 def solve_labelling(

@@ -92,11 +92,40 @@ class Curt(Sound):
     Options = Silent
 
 
+class Liar(Sound):
+    """Leaves out every plan but those that put everything on one device, and does not say so."""
+
+    def build(self, *args: Any) -> Any:
+        m = super().build(*args)
+        m.alone = pyo.Var(args[0].cluster.device_names, domain=pyo.Binary)
+        m.one = pyo.Constraint(expr=sum(m.alone.values()) == 1)
+        m.there = pyo.ConstraintList()
+        for (_, place), column in m.place.items():
+            for device in args[0].cluster.device_names:
+                if device not in place.partition(" on ")[2].split("+"):
+                    m.there.add(column + m.alone[device] <= 1)
+        return m
+
+
+class Honest(Liar):
+    """Leaves out the same, and says so."""
+
+    card = replace(RESOURCE_LOAD.card, exact=False)
+
+    def restricts(self, *args: Any) -> bool:
+        return True
+
+
+class Contrary(Sound):
+    def restricts(self, *args: Any) -> bool:
+        return True
+
+
 def contract(kind: type) -> FormulationContract:
     """Return the contract of a formulation that no file defines."""
 
     class Contract(FormulationContract):
-        formulation = kind()
+        formulation = kind(RESOURCE_LOAD.builder)
         seeds = range(4)
 
     return Contract()
@@ -114,6 +143,8 @@ DEFECTS: list[tuple[type, Callable[[FormulationContract], None]]] = [
     (Hasty, FormulationContract.test_guides_keep_the_optimum),
     (Nameless, FormulationContract.test_card_and_switches_say_what_they_are),
     (Curt, FormulationContract.test_card_and_switches_say_what_they_are),
+    (Contrary, FormulationContract.test_card_and_switches_say_what_they_are),
+    (Liar, FormulationContract.test_restricts_is_true),
 ]
 
 
@@ -126,6 +157,10 @@ def test_a_defect_is_found(kind: type, test: Callable[[FormulationContract], Non
         test(contract(kind))
 
 
+def test_a_restriction_that_says_so_is_no_liar() -> None:
+    contract(Honest).test_restricts_is_true()
+
+
 def test_a_restriction_keeps_the_contract(tmp_path: Path) -> None:
     """What ``new formulation`` writes: not exact, and most plans are no starts for it."""
     file = tmp_path / "single.py"
@@ -136,6 +171,6 @@ def test_a_restriction_keeps_the_contract(tmp_path: Path) -> None:
 
     made = Contract()
     tests = [name for name in dir(FormulationContract) if name.startswith("test_")]
-    assert len(tests) == 9
+    assert len(tests) == 10
     for name in tests:
         getattr(made, name)()

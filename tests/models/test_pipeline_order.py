@@ -311,8 +311,9 @@ def test_mirrored_orders_are_a_restriction_that_claims_no_bound(
     assert half.model.num_columns <= whole.model.num_columns // 2 + 3
     assert half.answer.bound is not None
     assert half.answer.bound - half.scale.slack <= 0
-    assert formulation(NAME).Options(mirror=True).restricts
-    assert not formulation(NAME).Options().restricts
+    form = formulation(NAME)
+    assert form.restricts(form.Options(mirror=True))
+    assert not form.restricts(form.Options())
 
 
 def test_a_neighbourhood_that_is_not_its_own_image_is_searched_whole() -> None:

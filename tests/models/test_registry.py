@@ -88,7 +88,11 @@ def test_a_package_anywhere_is_loaded_as_it_is_now(tmp_path: Path) -> None:
         ("def broken(:", "SyntaxError"),
         ("1 / 0", "ZeroDivisionError"),
         ("x = 1", "defines no FORMULATION"),
-        ("class F:\n    card = None\nFORMULATION = F()", "FORMULATION lacks Options, unsupported"),
+        (
+            "class F:\n    card = None\nFORMULATION = F()",
+            "FORMULATION lacks handles, Options, restricts, unsupported, build, scale, decode, "
+            "encode; add `handles = PlanningProblem` and `def restricts(self, options):",
+        ),
     ],
 )
 def test_a_broken_file_is_listed_and_breaks_nothing_else(
@@ -137,3 +141,15 @@ def test_shipped_formulations_refuse_what_they_cannot_do() -> None:
     assert "not bottleneck" in (load.unsupported(makespan, load.Options()) or "")
     assert load.unsupported(bottleneck, load.Options()) is None
     assert Guide() == Guide(memory=True)
+
+
+def test_a_guide_keeps_what_it_has_asked_for_and_takes_nothing_along() -> None:
+    problem = planted(0, Objective.BOTTLENECK)
+    form = registry.get("resource_load").formulation
+    assert form is not None
+    guide, options = Guide(cutoff=10**6), form.Options()
+    first = form.build(problem, options, guide).builder
+    assert guide.keep(type(first), problem, options) is first
+    assert form.build(problem, options, Guide()).builder is not first
+    assert pickle.loads(pickle.dumps(guide)) == guide
+    assert not pickle.loads(pickle.dumps(guide))._kept

@@ -15,7 +15,6 @@ from milp_plan.api import (
     Placement,
     Value,
     needed_routes,
-    schedule_sets,
 )
 from milp_plan.check import verify
 from milp_plan.core import FormulationError
@@ -86,12 +85,10 @@ def test_a_group_that_reads_together_is_one_reader() -> None:
 
 def test_fixed_placements_shrink_the_sets() -> None:
     whole = diamond().problem
-    sets = schedule_sets(whole, {"x": place("a"), "y": place("b"), "s": place("b")})
+    sets = ScheduleSets(whole, {"x": place("a"), "y": place("b"), "s": place("b")})
     assert sets.placements["x"] == (place("a"),)
     assert len(sets.placements["z"]) == 2
     assert {leg.route.target for task in sets.transfers for leg in task.legs} == {("b",)}
-    assert schedule_sets(whole, {"x": place("a"), "y": place("b"), "s": place("b")}) is sets
-    assert schedule_sets(whole) is not sets
 
 
 def test_needed_routes_name_transfers_and_their_readers() -> None:

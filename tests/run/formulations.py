@@ -16,7 +16,11 @@ INNER = get("operator_schedule").formulation
 
 class Wrapper:
     card = replace(INNER.card, name={name!r}, exact={exact}, neighbourhoods={neighbourhoods})
+    handles = INNER.handles
     Options = INNER.Options
+
+    def restricts(self, options):
+        return INNER.restricts(options)
 
     def unsupported(self, *given):
         return INNER.unsupported(*given)

@@ -257,8 +257,8 @@ def crowded() -> ShardingProblem:
         ("        self.memory()\n", "        m = self.m\n", "more memory than there is"),
         ("        self.edges()\n", "        m = self.m\n", "the solver claims"),
         (
-            "        return Scale(self._builder(problem, options, guide).polytope.unit)",
-            "        return Scale(self._builder(problem, options, guide).polytope.unit * 1.01)",
+            "self.scale = Scale(self.polytope.unit)",
+            "self.scale = Scale(self.polytope.unit * 1.01)",
             "below the solver's bound",
         ),
     ],
@@ -270,6 +270,25 @@ def test_what_checker_and_solver_do_not_agree_on_is_disputed(tmp_path, old, new,
     assert outcome.record["verdict"] == "DISPUTED"
     assert because in outcome.record["disputed_because"]
     assert not outcome.proved
+
+
+def test_a_restriction_proves_nothing(tmp_path):
+    """Only the first strategy of the first operator: a plan, and no proof that it is the best."""
+    restricted = altered(
+        tmp_path,
+        "        self.choose()\n",
+        "        self.choose()\n"
+        "        for label in self.strategies[0][1:]:\n"
+        "            self.m.x[0, label].setub(0)\n",
+    )
+    start = Path(restricted) / "__init__.py"
+    settings = replace(ALONE, formulation=restricted)
+    assert solve_sharding_model(crowded(), settings).proved, "it does not say that it restricts"
+    start.write_text(start.read_text().replace("return False", "return True"))
+    outcome = solve_sharding_model(crowded(), settings)
+    assert outcome.plan is not None
+    assert not outcome.proved
+    assert outcome.stop is Stop.TIME_LIMIT
 
 
 def test_no_plan_as_good_as_a_known_one_is_disputed(tmp_path):
