@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from milp_plan.core import CommunicationModel, Option, PlanningProblem, Value
+from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Infeasible
 
 from .holdings import Holdings
@@ -149,6 +150,10 @@ class Frame:
         """Whether transfers from one device to another run one at a time."""
         return self.problem.cluster.communication is not CommunicationModel.DELAY
 
+    def size_text(self, amount: int) -> str:
+        """Write bytes in the units of the problem."""
+        return size_text(self.problem.units, amount)
+
     def _fitting(self, number: int) -> list[State]:
         """States of one operator whose devices can hold what it needs while it runs."""
         name = self.names[number]
@@ -167,9 +172,10 @@ class Frame:
                     found.append(State(option, position, duration))
         if not found and tight is not None:
             self._block(
-                f"operator {name!r} needs at least {tight[0]} bytes on each of its devices while "
-                f"it runs (persistent values of its group, inputs, outputs, workspace), and no "
-                f"device it can run on has more than {self._most_memory(number)}",
+                f"operator {name!r} needs at least {self.size_text(tight[0])} on each of its "
+                f"devices while it runs (persistent values of its group, inputs, outputs, "
+                f"workspace), and no device it can run on has more than "
+                f"{self.size_text(self._most_memory(number))}",
                 (name,),
                 tight[0],
                 self._most_memory(number),

@@ -11,6 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 
 from milp_plan.core import ceil_div
+from milp_plan.core.amounts import time_text
 from milp_plan.core.bound import Bound
 
 from .binpacking import least_capacity
@@ -28,9 +29,8 @@ def load_bound(frame: Frame) -> Bound:
     """
     devices = usable_devices(frame)
     area = sum(frame.least_area)
-    return Bound(
-        "load", ceil_div(area, devices), f"{area} device-ticks of work on {devices} devices"
-    )
+    work = time_text(frame.problem.units, area)
+    return Bound("load", ceil_div(area, devices), f"{work} of work on {devices} devices")
 
 
 def usable_devices(frame: Frame) -> int:

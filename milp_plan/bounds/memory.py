@@ -109,7 +109,7 @@ def residence_bound(frame: Frame, budget: Budget) -> Bound | None:
     return Bound(
         "bytes times time",
         ceil_div(total * view.tick, memory - persistent),
-        f"{memory - persistent} bytes of all devices are left beside persistent values",
+        f"{frame.size_text(memory - persistent)} of all devices are left beside persistent values",
     )
 
 
@@ -137,16 +137,20 @@ def persistent_obstacle(frame: Frame) -> Infeasible | None:
         return None
     holdings = frame.holdings
     beside = [max(holdings.beside(frame.names[v]) for v in unit) for unit in frame.units]
-    names = frame.unit_names
+    names, text = frame.unit_names, frame.size_text
     for reserve in sorted({0, *beside}):
         chosen = [u for u, number in enumerate(beside) if number >= reserve]
         sizes = [holdings.packed[u] for u in chosen]
         room = max(known) - reserve
+        left = ""
+        if reserve:
+            left = f" left when {text(reserve)} are kept for inputs, outputs and workspace"
         worst = max(chosen, key=lambda u: holdings.packed[u])
         if holdings.packed[worst] > room:
             return Infeasible(
-                f"{names[worst]!r} holds {holdings.packed[worst]} bytes all the time and needs up "
-                f"to {beside[worst]} beside them, and no device has more than {max(known)}",
+                f"{names[worst]!r} holds {text(holdings.packed[worst])} all the time and needs up "
+                f"to {text(beside[worst])} beside them, and no device has more than "
+                f"{text(max(known))}",
                 (names[worst],),
                 holdings.packed[worst] + reserve,
                 max(known),
@@ -154,8 +158,8 @@ def persistent_obstacle(frame: Frame) -> Infeasible | None:
         free = sum(max(0, limit - reserve) for limit in known)
         if sum(sizes) > free:
             return Infeasible(
-                f"{len(chosen)} groups or operators hold {sum(sizes)} bytes all the time, and all "
-                f"devices together have {free} bytes{_left(reserve)}",
+                f"{len(chosen)} groups or operators hold {text(sum(sizes))} all the time, and all "
+                f"devices together have {text(free)}{left}",
                 tuple(names[u] for u in chosen),
                 sum(sizes),
                 free,
@@ -163,18 +167,14 @@ def persistent_obstacle(frame: Frame) -> Infeasible | None:
         bins = bins_needed(sizes, room) if room > 0 else 0
         if bins > len(known):
             return Infeasible(
-                f"{len(chosen)} groups or operators that hold {sum(sizes)} bytes all the time "
-                f"cannot be shared out whole: they need at least {bins} devices with {room} "
-                f"bytes{_left(reserve)}, and there are {len(known)}",
+                f"{len(chosen)} groups or operators that hold {text(sum(sizes))} all the time "
+                f"cannot be shared out whole: they need at least {bins} devices with "
+                f"{text(room)}{left}, and there are {len(known)}",
                 tuple(names[u] for u in chosen),
                 bins * room,
                 len(known) * room,
             )
     return None
-
-
-def _left(reserve: int) -> str:
-    return f" left when {reserve} are kept for inputs, outputs and workspace" if reserve else ""
 
 
 def instant_obstacle(frame: Frame, budget: Budget) -> Infeasible | None:
@@ -186,8 +186,8 @@ def instant_obstacle(frame: Frame, budget: Budget) -> Infeasible | None:
     if instant is None or instant.bytes <= memory:
         return None
     return Infeasible(
-        f"while operator {instant.operator!r} runs, at least {instant.bytes} bytes lie in memory, "
-        f"and all devices together have {memory}",
+        f"while operator {instant.operator!r} runs, at least {frame.size_text(instant.bytes)} lie "
+        f"in memory, and all devices together have {frame.size_text(memory)}",
         (instant.operator,),
         instant.bytes,
         memory,
@@ -226,7 +226,8 @@ def persistent_peak(frame: Frame) -> Bound:
             best = Bound(
                 "persistent bytes",
                 value,
-                f"{len(sizes)} groups or operators on {devices} devices, {reserve} bytes beside",
+                f"{len(sizes)} groups or operators on {devices} devices, "
+                f"{frame.size_text(reserve)} beside",
             )
     return best
 
@@ -240,5 +241,5 @@ def instant_peak(frame: Frame, budget: Budget) -> Bound | None:
     return Bound(
         "bytes alive",
         ceil_div(instant.bytes, devices),
-        f"{instant.bytes} bytes on {devices} devices while {instant.operator!r} runs",
+        f"{frame.size_text(instant.bytes)} on {devices} devices while {instant.operator!r} runs",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil
 
+from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.serial import OperatorTables, SerialGraph, operator_tables
@@ -64,7 +65,8 @@ def memory_bound(tables: OperatorTables) -> Bound:
     value, _ = _longest(tables, work)
     spill = sum(tables.size) - sum(tables.size[k] for k in large)
     spill -= memory * len(tables.graph.payers)
-    detail = f"{len(large)} classes are too large for a device, {max(0, spill)} bytes are left over"
+    left = size_text(tables.graph.problem.units, max(0, spill))
+    detail = f"{len(large)} classes are too large for a device, {left} are left over"
     if spill <= 0:
         return Bound("path with memory", value, detail)
     through = _through(tables, work)

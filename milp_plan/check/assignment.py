@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from milp_plan.core import OperatorRun, Violation
+from milp_plan.core import Counts, OperatorRun, Violation
 
 from .facts import Facts
 from .reading import Reading, Run, exact_times
@@ -49,7 +49,8 @@ def _times(entry: OperatorRun) -> Iterator[Violation]:
             f"operator {name!r} has no exact times: start {entry.start_ns}, stop {entry.stop_ns}",
         )
     elif times[0] < 0:
-        yield Violation(RULE, (name,), f"operator {name!r} starts before time 0", 0, times[0])
+        text = f"operator {name!r} starts before time 0"
+        yield Violation(RULE, (name,), text, 0, times[0], Counts.TIME)
 
 
 def _site(facts: Facts, run: Run) -> Iterator[Violation]:
@@ -84,7 +85,12 @@ def _duration(facts: Facts, run: Run) -> Iterator[Violation]:
     duration = facts.duration_ns(run.operator, run.option, run.site)
     if stop < start:
         yield Violation(
-            RULE, (run.operator,), f"operator {run.operator!r} stops before it starts", start, stop
+            RULE,
+            (run.operator,),
+            f"operator {run.operator!r} stops before it starts",
+            start,
+            stop,
+            Counts.TIME,
         )
     elif duration is not None and stop - start != duration:
         yield Violation(
@@ -93,4 +99,5 @@ def _duration(facts: Facts, run: Run) -> Iterator[Violation]:
             f"operator {run.operator!r} has the wrong duration on {'+'.join(run.site)}",
             duration,
             stop - start,
+            Counts.TIME,
         )

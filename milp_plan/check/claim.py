@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.core import Plan, PlanningProblem, Violation
+from milp_plan.core import Counts, Objective, Plan, PlanningProblem, Violation
+from milp_plan.core.amounts import value_text
 
 from .identity import is_own
 
@@ -26,11 +27,13 @@ def check(problem: PlanningProblem, plan: Plan, value: int | None) -> Iterator[V
             f"{problem.objective.value!r}",
         )
     if plan.value is not None and plan.value != value:
-        achieved = "cannot be computed" if value is None else f"is {value}"
+        achieved = "cannot be computed" if value is None else f"is {value_text(problem, value)}"
         yield Violation(
             RULE,
             (problem.objective.value,),
-            f"the plan claims a {problem.objective.value} of {plan.value}, which {achieved}",
+            f"the plan claims a {problem.objective.value} of {value_text(problem, plan.value)}, "
+            f"which {achieved}",
             plan.value,
             value,
+            Counts.SIZE if problem.objective is Objective.PEAK_MEMORY else Counts.TIME,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.core import Violation
+from milp_plan.core import Counts, Units, Violation
+from milp_plan.core.amounts import time_text
 
 from .reading import Reading
 
@@ -33,10 +34,10 @@ def check(reading: Reading) -> Iterator[Violation]:
                 entry = (*journey.times, position, journey.transfer.value)
                 held.setdefault(name, []).append(entry)
     for resource, entries in held.items():
-        yield from _overlaps(resource, entries)
+        yield from _overlaps(resource, entries, reading.facts.problem.units)
 
 
-def _overlaps(resource: str, entries: list[_Entry]) -> Iterator[Violation]:
+def _overlaps(resource: str, entries: list[_Entry], units: Units) -> Iterator[Violation]:
     entries.sort()
     last = entries[0]
     for entry in entries[1:]:
@@ -45,9 +46,11 @@ def _overlaps(resource: str, entries: list[_Entry]) -> Iterator[Violation]:
             yield Violation(
                 RULE,
                 (resource, last[3], name),
-                f"{name!r} starts on {resource} at {start}, before {last[3]!r} stops at {last[1]}",
+                f"{name!r} starts on {resource} at {time_text(units, start)}, before {last[3]!r} "
+                f"stops at {time_text(units, last[1])}",
                 last[1],
                 start,
+                Counts.TIME,
             )
         if stop >= last[1]:
             last = entry

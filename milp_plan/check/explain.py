@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from milp_plan.core import Plan, PlanningProblem, Verdict
+from milp_plan.core import Plan, PlanningProblem, Units, Verdict
+from milp_plan.core.amounts import size_text, time_text, value_text
 
 from . import serial
 from .chain import Link, critical_chain
@@ -36,11 +37,11 @@ def explain(problem: PlanningProblem, plan: Plan, verdict: Verdict | None = None
         busy time and memory, the busiest channels or ports, and the chain its makespan hangs on.
     """
     verdict = verify(problem, plan) if verdict is None else verdict
-    lines = _broken(verdict) if not verdict.ok else _valid(problem, plan, verdict)
+    lines = _broken(problem.units, verdict) if not verdict.ok else _valid(problem, plan, verdict)
     return "\n".join(lines)
 
 
-def _broken(verdict: Verdict) -> Iterator[str]:
+def _broken(units: Units, verdict: Verdict) -> Iterator[str]:
     rules = Counter(violation.rule for violation in verdict.violations)
     count = len(verdict.violations)
     yield f"not valid: {count} violation{'' if count == 1 else 's'} of {', '.join(rules)}"
@@ -49,19 +50,16 @@ def _broken(verdict: Verdict) -> Iterator[str]:
         for violation in verdict.violations:
             if violation.rule == rule:
                 yield f"  {violation.message}"
-                if violation.needed is not None and violation.available is not None:
-                    gap = abs(violation.needed - violation.available)
-                    yield (
-                        f"    needed {violation.needed}, available {violation.available}, "
-                        f"off by {gap}"
-                    )
+                if amounts := violation.amounts(units):
+                    yield f"    {amounts}"
 
 
 def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[str]:
     reading = Reading(Facts(problem), plan)
     memories = Tape(reading).memories()
     figures = components(reading, memories)
-    yield f"valid: {verdict.objective} {verdict.value}"
+    units = problem.units
+    yield f"valid: {verdict.objective} {value_text(problem, verdict.value)}"
     if problem.serial is not None:
         yield from _serial(reading, memories)
         return
@@ -69,19 +67,21 @@ def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[s
     makespan = figures.get(MAKESPAN)
     for name, memory in memories.items():
         busy = figures[f"busy {name}"]
-        yield f"  {name}: busy {busy}{_share(busy, makespan)}, {_memory(memory)}"
-    yield from _channels(figures, set(memories), makespan)
-    yield from _chain(critical_chain(problem, plan), makespan)
+        text = f"busy {time_text(units, busy)}{_share(busy, makespan)}"
+        when = time_text(units, memory.peak_ns)
+        yield f"  {name}: {text}, peak memory {_memory(units, memory)} at {when}"
+    yield from _channels(units, figures, set(memories), makespan)
+    yield from _chain(units, critical_chain(problem, plan), makespan)
 
 
 def _serial(reading: Reading, memories: dict[str, DeviceMemory]) -> Iterator[str]:
-    """Loads by part in the source's unit of time, memory, and for latency the calls in time."""
+    """Loads by part, memory, and for latency the calls in time."""
     units = reading.facts.problem.units
 
     def text(ticks: int) -> str:
-        return f"{ticks / units.time_scale:.6g}"
+        return time_text(units, ticks)
 
-    yield f"loads in {units.time} (work, received, sent)"
+    yield "loads (work, received, sent)"
     loads = serial.loads(reading).items()
     for (device, call), load in sorted(loads, key=lambda entry: (entry[0][0], entry[0][1] or 0)):
         parts = (sum(part.values()) for part in (load.work, load.incoming, load.outgoing))
@@ -89,11 +89,10 @@ def _serial(reading: Reading, memories: dict[str, DeviceMemory]) -> Iterator[str
         yield f"  {where}: {text(load.total)} ({', '.join(map(text, parts))})"
     yield "memory"
     for name, memory in memories.items():
-        limit = "no limit" if memory.limit_bytes is None else f"limit {memory.limit_bytes}"
-        yield f"  {name}: {memory.peak_bytes} ({limit})"
+        yield f"  {name}: {_memory(units, memory)}"
     line = serial.timeline(reading)
     if line.calls:
-        yield f"calls, times in {units.time}"
+        yield "calls"
         for (device, call), (start, stop) in sorted(line.calls.items(), key=lambda entry: entry[1]):
             yield f"  {text(start)} to {text(stop)}: {device} call {call}"
 
@@ -102,12 +101,16 @@ def _share(part: int, whole: int | None) -> str:
     return f" ({100 * part // whole} %)" if whole else ""
 
 
-def _memory(memory: DeviceMemory) -> str:
-    limit = "no limit" if memory.limit_bytes is None else f"limit {memory.limit_bytes}"
-    return f"peak memory {memory.peak_bytes} at {memory.peak_ns} ({limit})"
+def _memory(units: Units, memory: DeviceMemory) -> str:
+    limit = "no limit"
+    if memory.limit_bytes is not None:
+        limit = f"limit {size_text(units, memory.limit_bytes)}"
+    return f"{size_text(units, memory.peak_bytes)} ({limit})"
 
 
-def _channels(figures: dict[str, int], devices: set[str], makespan: int | None) -> Iterator[str]:
+def _channels(
+    units: Units, figures: dict[str, int], devices: set[str], makespan: int | None
+) -> Iterator[str]:
     prefix = "busy "
     used = [
         (ticks, name.removeprefix(prefix))
@@ -117,10 +120,10 @@ def _channels(figures: dict[str, int], devices: set[str], makespan: int | None) 
     if used:
         yield "busiest channels or ports"
         for ticks, name in sorted(used, key=lambda entry: (-entry[0], entry[1]))[:_CHANNELS]:
-            yield f"  {name}: busy {ticks}{_share(ticks, makespan)}"
+            yield f"  {name}: busy {time_text(units, ticks)}{_share(ticks, makespan)}"
 
 
-def _chain(links: tuple[Link, ...], makespan: int | None) -> Iterator[str]:
+def _chain(units: Units, links: tuple[Link, ...], makespan: int | None) -> Iterator[str]:
     if not links:
         return
     shares: Counter[str] = Counter()
@@ -130,10 +133,13 @@ def _chain(links: tuple[Link, ...], makespan: int | None) -> Iterator[str]:
     cut = f", the last {_LINKS}" if len(links) > _LINKS else ""
     yield f"critical chain: {len(links)} task{'' if len(links) == 1 else 's'}{cut}"
     parts = [
-        f"{name} {ticks}{_share(ticks, makespan)}" for name, ticks in shares.most_common() if ticks
+        f"{name} {time_text(units, ticks)}{_share(ticks, makespan)}"
+        for name, ticks in shares.most_common()
+        if ticks
     ]
     yield f"  time on it: {', '.join(parts)}"
     for link in links[-_LINKS:]:
         place = f"on {'+'.join(link.resources)}" if link.resources else "in flight"
-        waited = f", after a wait of {link.waited_ns}" if link.waited_ns else ""
-        yield f"  {link.start_ns} to {link.stop_ns}: {link.name} {place}{waited}"
+        waited = f", after a wait of {time_text(units, link.waited_ns)}" if link.waited_ns else ""
+        times = f"{time_text(units, link.start_ns)} to {time_text(units, link.stop_ns)}"
+        yield f"  {times}: {link.name} {place}{waited}"

@@ -12,7 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
-from milp_plan.core import Verdict, Violation, ceil_div
+from milp_plan.core import Counts, Verdict, Violation, ceil_div
+from milp_plan.core.amounts import time_text
 from milp_plan.hybrid import Configuration, HybridPlan, HybridProblem, Stage
 
 OBJECTIVE = "time_per_sample"
@@ -93,8 +94,8 @@ def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
         components = _components(reading)
         value = max(components[f"seconds {i}"] for i in range(len(plan.stages)))
     if plan.value is not None and plan.value != value:
-        text = f"the plan claims a {OBJECTIVE} of {plan.value}"
-        found.append(Violation("claim", (problem.name,), text, plan.value, value))
+        text = f"the plan claims a {OBJECTIVE} of {time_text(problem.units, plan.value)}"
+        found.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
     return Verdict(tuple(found), OBJECTIVE, value, components)
 
 
@@ -191,7 +192,9 @@ def _memory(reading: _Reading) -> Iterator[Violation]:
             flight = reading.in_flight(position)
             text = f"a device of stage {position} holds {flight} micro-batches in flight and more "
             text += "than its memory"
-            yield Violation("memory", (f"stage {position}",), text, ceil(need), int(most))
+            yield Violation(
+                "memory", (f"stage {position}",), text, ceil(need), int(most), Counts.SIZE
+            )
 
 
 def _components(reading: _Reading) -> dict[str, int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.core import Violation
+from milp_plan.core import Counts, Units, Violation
+from milp_plan.core.amounts import size_text, time_text
 
 from .replay import DeviceMemory, Replay, Tape
 
@@ -13,19 +14,22 @@ _NAMED = 4
 """Holders named in a message; the largest say enough."""
 
 
-def check(tape: Tape, memories: dict[str, DeviceMemory]) -> Iterator[Violation]:
+def check(tape: Tape, memories: dict[str, DeviceMemory], units: Units) -> Iterator[Violation]:
     """Yield one violation per device that is too full, with its largest holders at the peak."""
     for memory in memories.values():
         if memory.limit_bytes is not None and memory.peak_bytes > memory.limit_bytes:
             holders = Replay(memories, tape.holdings(), 0).holders(memory.device, memory.peak_ns)
-            listed = [f"{h.name} ({h.kind}) {h.num_bytes}" for h in holders[:_NAMED]]
+            listed = [
+                f"{h.name} ({h.kind}) {size_text(units, h.num_bytes)}" for h in holders[:_NAMED]
+            ]
             more = "" if len(holders) <= _NAMED else f" and {len(holders) - _NAMED} more"
-            when = "in all" if tape.static else f"at {memory.peak_ns}"
+            when = "in all" if tape.static else f"at {time_text(units, memory.peak_ns)}"
             yield Violation(
                 RULE,
                 (memory.device, *dict.fromkeys(h.name for h in holders[:_NAMED])),
-                f"device {memory.device!r} holds {memory.peak_bytes} bytes {when}: "
+                f"device {memory.device!r} holds {size_text(units, memory.peak_bytes)} {when}: "
                 f"{', '.join(listed)}{more}",
                 memory.peak_bytes,
                 memory.limit_bytes,
+                Counts.SIZE,
             )

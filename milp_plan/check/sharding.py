@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.core import Verdict, Violation
+from milp_plan.core import Counts, Units, Verdict, Violation
+from milp_plan.core.amounts import size_text
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
 OBJECTIVE = "total_cost"
@@ -37,8 +38,8 @@ def verify_sharding(problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
             broken.append(Violation("transition", names, text))
     peak, instant = _peak(problem, [int(s.usage[row]) for row in rows])
     if problem.limit is not None and peak > problem.limit:
-        text = f"{peak} bytes are in use at instant {instant}"
-        broken.append(Violation("memory", (str(instant),), text, peak, problem.limit))
+        text = f"{size_text(Units(), peak)} are in use at instant {instant}"
+        broken.append(Violation("memory", (str(instant),), text, peak, problem.limit, Counts.SIZE))
     forbidden = any(violation.rule in ("strategy", "transition") for violation in broken)
     value = None if forbidden else own + pairs
     if plan.value is not None and plan.value != value:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.core import FULL, Transfer, Violation
+from milp_plan.core import FULL, Counts, Transfer, Units, Violation
+from milp_plan.core.amounts import time_text
 
 from .lengths import transfer_ns
 from .reading import Distribution, Journey, Reading, exact_times
@@ -30,7 +31,7 @@ def check(reading: Reading) -> Iterator[Violation]:
                 RULE, (value.name,), f"persistent value {value.name!r} is sent: it never travels"
             )
     for distribution in reading.distributions:
-        yield from _natively(distribution)
+        yield from _natively(distribution, reading.facts.problem.units)
         yield from _by_transfer(reading, distribution)
 
 
@@ -56,10 +57,12 @@ def _times(transfer: Transfer) -> Iterator[Violation]:
             f"start {transfer.start_ns}, stop {transfer.stop_ns}",
         )
     elif times[0] < 0:
-        yield Violation(RULE, (name,), f"a transfer of {name!r} starts before time 0", 0, times[0])
+        yield Violation(
+            RULE, (name,), f"a transfer of {name!r} starts before time 0", 0, times[0], Counts.TIME
+        )
 
 
-def _natively(distribution: Distribution) -> Iterator[Violation]:
+def _natively(distribution: Distribution, units: Units) -> Iterator[Violation]:
     producer = distribution.producer
     if producer.times is None:
         return
@@ -70,10 +73,12 @@ def _natively(distribution: Distribution) -> Iterator[Violation]:
             yield Violation(
                 RULE,
                 (name, producer.operator, run.operator),
-                f"{run.operator!r} starts at {run.times[0]} and reads {name!r} on "
-                f"{'+'.join(devices)}, where {producer.operator!r} makes it until {stop}",
+                f"{run.operator!r} starts at {time_text(units, run.times[0])} and reads {name!r} "
+                f"on {'+'.join(devices)}, where {producer.operator!r} makes it until "
+                f"{time_text(units, stop)}",
                 stop,
                 run.times[0],
+                Counts.TIME,
             )
 
 
@@ -171,4 +176,5 @@ def _violation(
         f"the transfer of {name!r} from {way} in layout {journey.layout!r} {text}",
         needed,
         available,
+        Counts.TIME,
     )

@@ -39,7 +39,7 @@ class Checker:
             assignment.check(reading),
             colocation.check(reading),
             *self._by_law(reading),
-            memory.check(tape, memories),
+            memory.check(tape, memories, self.problem.units),
             claim.check(self.problem, plan, value),
         )
         return Verdict(tuple(violations), self.problem.objective.value, value, figures)

@@ -59,7 +59,7 @@ def check(
         count = len(verdict.violations)
         say(f"{instance.name}: not valid, {count} violation{'' if count == 1 else 's'}")
         for violation in verdict.violations:
-            say(f"  {violation}")
+            say(f"  {violation.text(instance.units)}")
     ctx.exit(Exit.DONE if verdict.ok else Exit.NOT_VALID)
 
 

@@ -289,5 +289,5 @@ def check_hybrid(file: Path, plan_file: Path, *, as_json: bool) -> Exit:
         count = len(verdict.violations)
         say(f"{problem.name}: not valid, {count} violation{'' if count == 1 else 's'}")
         for violation in verdict.violations:
-            say(f"  {violation}")
+            say(f"  {violation.text(problem.units)}")
     return Exit.DONE if verdict.ok else Exit.NOT_VALID

@@ -16,7 +16,7 @@ from .plan import OperatorRun, Placement, Plan, Transfer
 from .problem import PLAIN_OBJECTIVES, MemoryLaw, Objective, PlanningProblem
 from .quantity import TICKS_PER_SECOND, Units, ceil_div, exact_scale, to_ticks
 from .serial import BACKWARD_KINDS, Contiguity, Passes, SerialLaw, transfer_ticks
-from .verdict import Verdict, Violation
+from .verdict import Counts, Verdict, Violation
 
 __all__ = [
     "BACKWARD_KINDS",
@@ -31,6 +31,7 @@ __all__ = [
     "CommunicationModel",
     "ComputationGraph",
     "Contiguity",
+    "Counts",
     "Device",
     "DeviceClass",
     "Finding",

@@ -4,6 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+
+from .amounts import size_text, time_text
+from .quantity import Units
+
+
+class Counts(StrEnum):
+    """What the amounts of a violation count."""
+
+    THINGS = "things"
+    TIME = "time"
+    SIZE = "size"
+
+    def text(self, amount: int, units: Units) -> str:
+        """Write an amount with its unit."""
+        if self is Counts.THINGS:
+            return f"{amount:,}"
+        return (time_text if self is Counts.TIME else size_text)(units, amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +37,9 @@ class Violation:
     message
         One sentence.
     needed, available
-        Amounts, in ticks or bytes, where the rule has amounts.
+        Amounts, where the rule has amounts.
+    counts
+        What they count: ticks, bytes, or things.
     """
 
     rule: str
@@ -27,6 +47,20 @@ class Violation:
     message: str
     needed: int | None = None
     available: int | None = None
+    counts: Counts = Counts.THINGS
+
+    def amounts(self, units: Units) -> str:
+        """Write both amounts and how far they are apart, in units of the problem; or nothing."""
+        if self.needed is None or self.available is None:
+            return ""
+        pair = (self.needed, self.available, abs(self.needed - self.available))
+        needed, available, off = (self.counts.text(amount, units) for amount in pair)
+        return f"needed {needed}, available {available}, off by {off}"
+
+    def text(self, units: Units) -> str:
+        """Write it for people, amounts in units of the problem."""
+        amounts = self.amounts(units)
+        return f"{self.rule}: {self.message}" + (f" ({amounts})" if amounts else "")
 
     def __str__(self) -> str:
         amounts = ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from milp_plan.core import Finding, MemoryLaw, Placement, PlanningProblem
+from milp_plan.core.amounts import size_text
 
 
 class _Misfit(NamedTuple):
@@ -73,11 +75,12 @@ def _finding(problem: PlanningProblem, operator: str, misfits: list[_Misfit]) ->
     limits = {name: problem.cluster.device(name).memory_bytes or 0 for name in sorted(devices)}
     largest = max(limits, key=lambda name: limits[name])
     option, site = least.placement
+    text = partial(size_text, problem.units)
     return Finding(
         f"operator {operator!r}",
-        f"a need of at least {least.need} bytes (option {option!r} on {'+'.join(site)}, "
-        f"which has {least.memory})",
-        f"a need that fits a memory; the largest it may use is {limits[largest]} bytes "
+        f"a need of at least {text(least.need)} (option {option!r} on {'+'.join(site)}, "
+        f"which has {text(least.memory)})",
+        f"a need that fits a memory; the largest it may use is {text(limits[largest])} "
         f"({largest!r})",
         "add an option that needs less, or a device with more memory",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from milp_plan.core import Passes
+from milp_plan.core.amounts import size_text
 
 from .graph import SerialGraph
 
@@ -50,6 +51,7 @@ def fits(graph: SerialGraph, places: Sequence[int]) -> bool:
 
 def homeless(graph: SerialGraph) -> str | None:
     """Say which class no device can take, or that all together are too much, if so."""
+    units = graph.problem.units
     for number, names in enumerate(graph.members):
         homes = [
             limit is None or graph.size[number] <= limit
@@ -60,9 +62,11 @@ def homeless(graph: SerialGraph) -> str | None:
             if devices and ticks is not None
         ]
         if not any(homes):
-            return f"no device can take {', '.join(names[:3])}: {graph.size[number]} bytes together"
+            size = size_text(units, graph.size[number])
+            return f"no device can take {', '.join(names[:3])}: {size} together"
     limits = [graph.memory] * len(graph.payers) + [graph.host_memory] * len(graph.hosts)
     room = sum(limit or 0 for limit in limits)
     if None not in limits and sum(graph.size) > room:
-        return f"all operators need {sum(graph.size)} bytes, all devices have {room}"
+        need = size_text(units, sum(graph.size))
+        return f"all operators need {need}, all devices have {size_text(units, room)}"
     return None

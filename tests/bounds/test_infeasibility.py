@@ -26,7 +26,7 @@ def test_operator_larger_than_every_device():
     )
     assert found.subjects == ("a",)
     assert (found.needed, found.available) == (9, 8)
-    assert "'a' needs at least 9 bytes" in found.reason
+    assert "'a' needs at least 9 B" in found.reason
 
 
 def test_what_lasts_no_time_holds_nothing():
@@ -110,7 +110,7 @@ def test_persistent_values_leave_no_room_to_run():
     found = proof(
         problem(ops, [value(f"w{i}", None, f"o{i}", 4) for i in range(3)], cluster([10, 10]))
     )
-    assert "3 are kept for inputs, outputs and workspace" in found.reason
+    assert "3 B are kept for inputs, outputs and workspace" in found.reason
 
 
 def test_shared_persistent_value_is_counted_once():

@@ -1,5 +1,7 @@
+import re
+
 from milp_plan.check import critical_chain, explain, verify
-from milp_plan.core import MemoryLaw, Objective
+from milp_plan.core import MemoryLaw, Objective, Units
 
 from .cases import cluster, op, plan, problem, run, send, value
 
@@ -19,21 +21,21 @@ PLAN = plan(
 
 def test_a_valid_plan_in_words():
     assert explain(P, PLAN).splitlines() == [
-        "valid: makespan 64",
+        "valid: makespan 64 ns",
         "devices",
-        "  d0: busy 14 (21 %), peak memory 20 at 35 (limit 28)",
-        "  d1: busy 15 (23 %), peak memory 28 at 20 (limit 28)",
+        "  d0: busy 14 ns (21 %), peak memory 20 B (limit 28 B) at 35 ns",
+        "  d1: busy 15 ns (23 %), peak memory 28 B (limit 28 B) at 20 ns",
         "busiest channels or ports",
-        "  d1->d0: busy 22 (34 %)",
-        "  d0->d1: busy 10 (15 %)",
+        "  d1->d0: busy 22 ns (34 %)",
+        "  d0->d1: busy 10 ns (15 %)",
         "critical chain: 5 tasks",
-        "  time on it: d1->d0 22 (34 %), d1 15 (23 %), d0 14 (21 %), d0->d1 10 (15 %), "
-        "waiting 3 (4 %)",
-        "  0 to 10: a on d0",
-        "  10 to 20: v on d0->d1",
-        "  20 to 35: b on d1",
-        "  35 to 57: u on d1->d0",
-        "  60 to 64: c on d0, after a wait of 3",
+        "  time on it: d1->d0 22 ns (34 %), d1 15 ns (23 %), d0 14 ns (21 %), "
+        "d0->d1 10 ns (15 %), waiting 3 ns (4 %)",
+        "  0 ns to 10 ns: a on d0",
+        "  10 ns to 20 ns: v on d0->d1",
+        "  20 ns to 35 ns: b on d1",
+        "  35 ns to 57 ns: u on d1->d0",
+        "  60 ns to 64 ns: c on d0, after a wait of 3 ns",
     ]
 
 
@@ -43,9 +45,20 @@ def test_a_broken_plan_in_words():
     assert lines[0] == "not valid: 3 violations of assignment, exclusion, supply"
     assert "assignment (1)" in lines
     assert "  operator 'c' has the wrong duration on d0" in lines
-    assert "    needed 4, available 5, off by 1" in lines
+    assert "    needed 4 ns, available 5 ns, off by 1 ns" in lines
     missing = explain(P, plan(run("a", "d0", 0), run("b", "d0", 10, 25)))
     assert missing.splitlines()[0] == "not valid: 1 violation of assignment"
+
+
+def test_amounts_are_in_the_units_of_the_source():
+    ms = Units("ms", "bytes", 10**20)
+    p = problem([op("a", 189_142 * 10**17)], units=ms, where=cluster(memory=2**31))
+    text = explain(p, plan(run("a", "d0", 0, 189_142 * 10**17)))
+    assert "valid: makespan 189.142 (ms)" in text
+    assert "limit 2 GiB" in text
+    late = explain(p, plan(run("a", "d0", 0, 189_142 * 10**17 + 10**19)))
+    assert "needed 189.142 (ms), available 189.242 (ms), off by 0.1 (ms)" in late
+    assert not re.search(r"\d{7}", text + late)
 
 
 def test_a_verdict_at_hand_is_used():
@@ -77,8 +90,8 @@ def test_a_transfer_in_flight_holds_nothing():
     p = problem("a b", [value("v", "a", "b")], cluster(model="delay"))
     moved = plan(run("a", "d0", 0), send("v", "d0", "d1", 10), run("b", "d1", 20))
     text = explain(p, moved)
-    assert "  10 to 20: v in flight" in text
-    assert "time on it: d0 10 (33 %), in flight 10 (33 %), d1 10 (33 %)" in text
+    assert "  10 ns to 20 ns: v in flight" in text
+    assert "time on it: d0 10 ns (33 %), in flight 10 ns (33 %), d1 10 ns (33 %)" in text
     assert "channels" not in text
 
 
@@ -91,12 +104,12 @@ def test_a_plan_without_schedule_has_no_chain():
     )
     text = explain(p, plan(run("a", "d0"), send("v", "d0", "d1"), run("b", "d1")))
     assert text.splitlines() == [
-        "valid: bottleneck 10",
+        "valid: bottleneck 10 ns",
         "devices",
-        "  d0: busy 10, peak memory 8 at 0 (no limit)",
-        "  d1: busy 10, peak memory 8 at 0 (no limit)",
+        "  d0: busy 10 ns, peak memory 8 B (no limit) at 0 ns",
+        "  d1: busy 10 ns, peak memory 8 B (no limit) at 0 ns",
         "busiest channels or ports",
-        "  d0->d1: busy 10",
+        "  d0->d1: busy 10 ns",
     ]
 
 
@@ -112,5 +125,5 @@ def test_long_chains_show_their_end():
     p = problem(" ".join(names))
     text = explain(p, plan(*(run(name, "d0", 10 * i) for i, name in enumerate(names))))
     assert "critical chain: 30 tasks, the last 20" in text
-    assert "290 to 300: op29 on d0" in text
-    assert "90 to 100: op9 on d0" not in text
+    assert "290 ns to 300 ns: op29 on d0" in text
+    assert "90 ns to 100 ns: op9 on d0" not in text

@@ -192,7 +192,9 @@ def test_every_device_that_is_too_full_is_reported_with_its_holders():
         ("memory", ("d0", "big", "small"), 9, 7),
         ("memory", ("d1", "w"), 9, 7),
     ]
-    assert found[0].message == ("device 'd0' holds 9 bytes at 0: big (native) 8, small (native) 1")
+    assert found[0].message == (
+        "device 'd0' holds 9 B at 0 ns: big (native) 8 B, small (native) 1 B"
+    )
 
 
 def test_long_lists_of_holders_are_cut():
@@ -229,7 +231,7 @@ def test_the_static_law_adds_up_everything_ever_held():
 
 def test_the_static_law_charges_what_lasts_no_time_too():
     p = problem([op("a", 0), op("b", 0)], [value("v", "a", "b", 8)], cluster(memory=7), **STATIC)
-    assert "holds 8 bytes in all" in messages(p, plan(run("a", "d0", 0, 0), run("b", "d0", 0, 0)))
+    assert "holds 8 B in all" in messages(p, plan(run("a", "d0", 0, 0), run("b", "d0", 0, 0)))
 
 
 def test_the_static_law_needs_no_schedule():

@@ -266,6 +266,6 @@ def test_channels_must_be_alike_and_complete():
 
 def test_a_plan_is_explained_by_its_loads():
     text = explain(fan(), plan({"x": "a0", "y0": "a1", "y1": "a1", "y2": "a2"}))
-    assert "a0: 15 (10, 0, 5)" in text
+    assert "a0: 15 ns (10 ns, 0 ns, 5 ns)" in text
     calls = explain(fan(CALLS), plan({"x": "a0.0", "y0": "a1.0", "y1": "a1.0", "y2": "a1.0"}))
-    assert "15 to 26: a1 call 0" in calls
+    assert "15 ns to 26 ns: a1 call 0" in calls

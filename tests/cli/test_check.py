@@ -42,6 +42,7 @@ def test_json(tmp_path: Path) -> None:
         "message",
         "needed",
         "available",
+        "counts",
     }
 
 

@@ -53,7 +53,7 @@ def test_check_says_what_is_broken(file: Path, tmp_path: Path) -> None:
     code, said = run("check", file, answer)
     assert code == 7
     assert "not allowed together" in said
-    assert "10 bytes are in use" in said
+    assert "10 B are in use" in said
 
 
 def test_infeasible_is_proved(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_infeasible_is_proved(tmp_path: Path) -> None:
     write_iopddl(sharding_problem("never", [[1]], usages=[[8]], limit=7), path)
     code, said = run("solve", path, "--record-folder", tmp_path, "--quiet")
     assert code == 4
-    assert "8 bytes" in said
+    assert "8 B" in said
     assert run("bound", path)[0] == 4
 
 
@@ -76,7 +76,7 @@ def test_solve_by_the_formulation(file: Path, tmp_path: Path) -> None:
     start.write_text("[1, 1]")
     code, said = run(*words, *records, "--start", start)
     assert code == 3
-    assert "10 bytes are in use" in said
+    assert "10 B are in use" in said
     code, said = run("solve", file, "--start", start, *records)
     assert code == 3
     assert "--start" in said
@@ -98,7 +98,7 @@ def test_export_writes_the_model(file: Path, tmp_path: Path) -> None:
     plan.write_text("[1, 1]")
     code, said = run(*words, "--plan", plan)
     assert code == 3
-    assert "10 bytes are in use" in said
+    assert "10 B are in use" in said
     assert run(*words, "--target", "3")[0] == 2
     code, said = run(*words, "--formulation", "max_load")
     assert code == 3

@@ -121,7 +121,7 @@ def test_left_out_rows_forbid_nothing_more_and_nothing_less(seed: int) -> None:
 
 def test_infeasible_by_smallest_usages_is_proved() -> None:
     problem = sharding_problem("tight", [[0], [0]], usages=[[5], [6]], limit=10)
-    assert "11 bytes" in str(reduce_sharding(problem).infeasible_because)
+    assert "11 B" in str(reduce_sharding(problem).infeasible_because)
 
 
 def test_infeasible_by_masks_is_proved() -> None:

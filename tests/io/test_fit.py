@@ -53,8 +53,8 @@ def test_every_operator_is_listed():
 
 def test_smallest_need_and_largest_memory_are_named():
     finding = oversized(problem([400, 600]))[0]
-    assert "at least 1111 bytes" in finding.found
-    assert "600 bytes ('d1')" in finding.expected
+    assert "at least 1.08496 KiB" in finding.found
+    assert "600 B ('d1')" in finding.expected
 
 
 def gangs():
@@ -69,7 +69,7 @@ def test_an_option_with_smaller_layouts_fits():
 def test_a_gang_needs_room_on_each_of_its_devices():
     found = oversized(problem([560, 559], options=gangs()))
     assert [finding.where for finding in found] == ["operator 'op'"]
-    assert "'split' on d0+d1, which has 559" in found[0].found
+    assert "'split' on d0+d1, which has 559 B" in found[0].found
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,6 @@ def test_an_operator_larger_than_every_memory_is_bad_input(tmp_path):
         io.read(store(tmp_path, document))
     (finding,) = caught.value.findings
     assert finding.where == "operator 'use'"
-    assert "1000110 bytes" in finding.found
-    assert "1000 bytes ('h0')" in finding.expected
+    assert "1,000,110 (unit unspecified)" in finding.found
+    assert "1,000 (unit unspecified) ('h0')" in finding.expected
     assert finding.file.endswith("instance.json")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from milp_plan.core import Units
+from milp_plan.core.amounts import size_text
 from milp_plan.core.budget import now
 from milp_plan.core.labelling import BAN, Integers, Labelling
 from milp_plan.core.sharding import ShardingProblem
@@ -142,8 +144,8 @@ def infeasible_rows(problem: ShardingProblem) -> str | None:
         if held > peak:
             peak, instant = held, time_
     if peak > problem.limit:
-        text = f"at instant {instant} the smallest usages together are {peak} bytes"
-        return f"{text}, the limit is {problem.limit}"
+        used, limit = (size_text(Units(), amount) for amount in (peak, problem.limit))
+        return f"at instant {instant} the smallest usages together are {used}, the limit is {limit}"
     return None
 
 
