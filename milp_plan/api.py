@@ -20,50 +20,29 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
-from milp_plan.core.labelling import BAN, Flags, Integers, Labelling
+from milp_plan.core.labelling import Labelling
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
-from milp_plan.cost import Route, send_choices
+from milp_plan.cost import Route
 from milp_plan.models.builders import (
     BuilderFormulation,
-    Term,
-    at_least,
     at_most,
+    coarser,
     column_values,
-    merged,
-)
-from milp_plan.models.columns import Columns, choose, label
-from milp_plan.models.labelling import read_labelling
-from milp_plan.models.protocol import (
-    Card,
-    CompiledModel,
-    Formulation,
-    Guide,
-    Neighbourhood,
-    Scale,
-    Values,
-)
-from milp_plan.models.sets import Key, Leg, ScheduleSets, TransferTask, needed_routes
-from milp_plan.models.slots import SlotRows, finest_step
-from milp_plan.models.units import (
-    MARGIN,
-    MOST_UNITS,
-    horizon,
-    memory_grain,
-    memory_unit,
+    label,
     spread_levels,
-    time_unit,
+    suited,
 )
+from milp_plan.models.labelling import read_labelling
+from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
+from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
+from milp_plan.models.slots import SlotRows
 from milp_plan.pipeline import (
-    TRANSFER,
     Deadlock,
     Held,
     OffloadShop,
     Precedence,
     Shop,
-    Trips,
     best_times,
-    canonical,
-    interchangeable,
     longest_paths,
     read_offload,
     read_shop,
@@ -71,34 +50,23 @@ from milp_plan.pipeline import (
     value_of,
     words_of,
 )
-from milp_plan.pipeline.frames import whole
-from milp_plan.serial import OperatorTables, SerialGraph, operator_tables, read_serial
-from milp_plan.serial.atoms import merge_idle
+from milp_plan.serial import SerialGraph, read_serial
+from milp_plan.serial.atoms import merged_tables
 from milp_plan.serial.colocation import colocated
-from milp_plan.serial.order import ChainGraph, chain_graph
-from milp_plan.serial.windows import capacity, most_within
+from milp_plan.serial.order import chain_graph
+from milp_plan.serial.windows import most_within
 
 __all__ = [
-    "BAN",
     "FULL",
-    "MARGIN",
-    "MOST_UNITS",
-    "TRANSFER",
     "BuilderFormulation",
     "Card",
-    "ChainGraph",
-    "Columns",
     "CommunicationModel",
     "CompiledModel",
     "Contiguity",
     "Deadlock",
-    "Flags",
-    "Formulation",
     "FormulationError",
     "Guide",
     "Held",
-    "Integers",
-    "Key",
     "Labelling",
     "Leg",
     "MemoryLaw",
@@ -107,7 +75,6 @@ __all__ = [
     "OffloadShop",
     "Operator",
     "OperatorRun",
-    "OperatorTables",
     "Option",
     "Passes",
     "Placement",
@@ -123,45 +90,31 @@ __all__ = [
     "ShardingProblem",
     "Shop",
     "SlotRows",
-    "Term",
     "Transfer",
     "TransferTask",
-    "Trips",
     "Value",
     "Values",
-    "at_least",
     "at_most",
     "best_times",
-    "canonical",
-    "capacity",
     "chain_graph",
     "chain_windows",
-    "choose",
+    "coarser",
     "colocated",
     "column_values",
     "conflicts_below",
-    "finest_step",
-    "horizon",
-    "interchangeable",
     "interchangeable_devices",
     "label",
     "longest_paths",
-    "memory_grain",
-    "memory_unit",
-    "merge_idle",
-    "merged",
+    "merged_tables",
     "most_within",
     "needed_routes",
-    "operator_tables",
     "read_labelling",
     "read_offload",
     "read_serial",
     "read_shop",
     "residence_bound",
-    "send_choices",
     "spread_levels",
-    "time_unit",
+    "suited",
     "value_of",
-    "whole",
     "words_of",
 ]

@@ -38,7 +38,6 @@ import pyomo.environ as pyo
 from milp_plan.api import (
     BuilderFormulation,
     Card,
-    ChainGraph,
     Contiguity,
     FormulationError,
     Guide,
@@ -49,11 +48,12 @@ from milp_plan.api import (
     Scale,
     SerialGraph,
     Values,
-    capacity,
     chain_graph,
     chain_windows,
+    coarser,
     most_within,
     read_serial,
+    suited,
 )
 
 Named = dict[Hashable, float]
@@ -93,29 +93,21 @@ class ContiguousLoad(BuilderFormulation):
         return graph if isinstance(graph, str) else None
 
 
-def _graph(problem: PlanningProblem) -> SerialGraph:
-    graph = read_serial(problem)
-    assert not isinstance(graph, str), graph
-    return graph
-
-
 def _units(graph: SerialGraph) -> tuple[float, int]:
     """Ticks per unit of the model, and ticks that all loads have in common."""
     ticks = [t for t in (*graph.work, *graph.host_work) if t is not None]
     ticks += [*graph.backward_work, *graph.backward_host_work, *(net.ticks for net in graph.nets)]
-    grain = unit = max(1, gcd(*ticks))
-    while sum(ticks) > 1_000_000 * unit:
-        unit *= 2
-    return float(unit), grain
+    grain = max(1, gcd(*ticks))
+    return coarser(grain, sum(ticks), 1_000_000), grain
 
 
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
-        self.graph = graph = _graph(problem)
+        self.graph = graph = suited(read_serial(problem), problem.name)
         self.guide = guide
-        self.chain: ChainGraph = chain_graph(graph)
+        self.chain = chain_graph(graph)
         self.scale = Scale(*_units(graph))
         self.unit = self.scale.unit
         factor = float(self.chain.unit) / self.unit
@@ -130,8 +122,10 @@ class _Builder:
         self.cutoff = cutoff
         self.low = max(0, guide.bound or 0) / self.unit
         # One host can take so much payer work within the cutoff, and a payer so much host time.
-        by_host = capacity(self.chain, self.top / factor).by_host
-        self.hosted = by_host[min(1, len(graph.hosts))] * factor
+        alone = self.chain.work.sum(axis=1), self.chain.host_work.sum(axis=1)
+        room = self.top / factor if graph.hosts else 0.0
+        taken = most_within(*alone, self.chain.on_host, room) if room > 0 else 0.0
+        self.hosted = taken * factor
         together = self.work.sum(axis=1), self.host_work.sum(axis=1)
         self.payable = most_within(together[1], together[0], self.chain.on_payer, self.top)
         self.windows = chain_windows(self.chain, self.top / factor)
@@ -328,7 +322,7 @@ class _Builder:
         """Values of every column under a valid plan; ``None`` if it is above the cutoff."""
         graph, chain = self.graph, self.chain
         places = graph.places(plan)
-        order = device_order(chain, chain.devices(places))
+        order = self.device_order(chain.devices(places))
         count, hosts = len(graph.payers), len(graph.hosts)
         idle = [d for d in range(count + hosts) if d not in order]
         stage_of = {device: s for s, device in enumerate([*order, *idle])}
@@ -354,6 +348,18 @@ class _Builder:
             "bottleneck": {None: bottleneck},
         }
 
+    def device_order(self, devices: Sequence[int]) -> list[int]:
+        """Devices that run anything, in an order in which no arc goes back."""
+        needs: dict[int, set[int]] = {device: set() for device in devices}
+        for b, earlier in enumerate(self.chain.before):
+            needs[devices[b]] |= {devices[a] for a in earlier} - {devices[b]}
+        order: list[int] = []
+        while len(order) < len(needs):
+            ready = [d for d in sorted(needs) if d not in order and needs[d] <= set(order)]
+            assert ready, "the plan does not keep the chain law"
+            order.append(ready[0])
+        return order
+
     def loads(self, stage: Sequence[int], flags: Named, crosses: Named) -> Named:
         """Largest load of each pass."""
         found: Named = {}
@@ -365,19 +371,6 @@ class _Builder:
                 loads[s] += crosses[e, s] * self.cost[e, turn]
             found[turn] = float(loads.max())
         return found
-
-
-def device_order(chain: ChainGraph, devices: Sequence[int]) -> list[int]:
-    """Devices that run anything, in an order in which no arc goes back."""
-    needs: dict[int, set[int]] = {device: set() for device in devices}
-    for b, earlier in enumerate(chain.before):
-        needs[devices[b]] |= {devices[a] for a in earlier} - {devices[b]}
-    order: list[int] = []
-    while len(order) < len(needs):
-        ready = [d for d in sorted(needs) if d not in order and needs[d] <= set(order)]
-        assert ready, "the plan does not keep the chain law"
-        order.append(ready[0])
-    return order
 
 
 def _passes(table: Any, joint: bool) -> Any:

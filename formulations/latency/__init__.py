@@ -41,15 +41,13 @@ from milp_plan.api import (
     Card,
     Guide,
     Objective,
-    OperatorTables,
     Plan,
     PlanningProblem,
     Scale,
-    SerialGraph,
     Values,
-    merge_idle,
-    operator_tables,
+    merged_tables,
     read_serial,
+    suited,
 )
 
 MARGIN = 1e-6
@@ -92,42 +90,21 @@ class Latency(BuilderFormulation):
         return None
 
 
-def _tables(problem: PlanningProblem) -> OperatorTables:
-    graph = read_serial(problem)
-    assert isinstance(graph, SerialGraph), graph
-    return merge_idle(operator_tables(graph))
-
-
-def _unit(tables: OperatorTables) -> float:
-    return max(1.0, max(_heads(tables), default=0) / 100.0)
-
-
-def _fastest(tables: OperatorTables, i: int) -> int:
-    return min(t for t in (tables.work[i], tables.host_work[i]) if t is not None)
-
-
-def _heads(tables: OperatorTables) -> list[int]:
-    """Earliest end of each operator: its longest path of least times."""
-    found = [0] * len(tables)
-    for i in tables.order:
-        ready = max((found[source] for source in tables.before[i]), default=0)
-        found[i] = ready + _fastest(tables, i)
-    return found
-
-
 class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        self.tables = tables = _tables(problem)
+        graph = suited(read_serial(problem), problem.name)
+        self.tables = tables = merged_tables(graph)
         self.options = options
-        unit = self.unit = _unit(tables)
+        heads = self.heads()
+        unit = self.unit = max(1.0, max(heads, default=0) / 100.0)
         self.scale = Scale(unit)
         count = range(len(tables))
         self.work = [None if t is None else t / unit for t in tables.work]
         self.host = [None if t is None else t / unit for t in tables.host_work]
         self.cost = [value.ticks / unit for value in tables.values]
-        self.head = [t / unit for t in _heads(tables)]
+        self.head = [t / unit for t in heads]
         self.places = range(tables.num_places)
         self.pairs = [(v, r) for v, value in enumerate(tables.values) for r in value.readers]
         slow = sum(
@@ -140,6 +117,14 @@ class _Builder:
             self.horizon = min(slow, guide.cutoff / unit * (1 + MARGIN) + MARGIN)
         self.bound = 0.0 if guide.bound is None else guide.bound / unit * (1 - MARGIN)
         self.operators = count
+
+    def heads(self) -> list[int]:
+        """Earliest end of each operator: its longest path of least times."""
+        tables, found = self.tables, [0] * len(self.tables)
+        for i in tables.order:
+            least = min(t for t in (tables.work[i], tables.host_work[i]) if t is not None)
+            found[i] = least + max((found[source] for source in tables.before[i]), default=0)
+        return found
 
     def build(self) -> pyo.ConcreteModel:
         """Columns, then rows in the order of the index."""

@@ -44,6 +44,7 @@ from milp_plan.api import (
     colocated,
     conflicts_below,
     read_serial,
+    suited,
 )
 
 MANY_ALIKE = 0.8
@@ -95,12 +96,6 @@ class MaxLoad(BuilderFormulation):
         return graph if isinstance(graph, str) else None
 
 
-def _graph(problem: PlanningProblem) -> SerialGraph:
-    graph = read_serial(problem)
-    assert isinstance(graph, SerialGraph), graph
-    return graph
-
-
 def _unit(graph: SerialGraph) -> float:
     """Ticks of one unit of the model: an even share of all work is about a hundred of them."""
     ticks = [
@@ -122,7 +117,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        self.graph = graph = _graph(problem)
+        self.graph = graph = suited(read_serial(problem), problem.name)
         self.options, self.guide = options, guide
         self.payers, self.hosts = len(graph.payers), len(graph.hosts)
         self.unit = _unit(graph)

@@ -39,10 +39,8 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import (
-    MARGIN,
     BuilderFormulation,
     Card,
-    Columns,
     CommunicationModel,
     Guide,
     Objective,
@@ -53,22 +51,19 @@ from milp_plan.api import (
     TransferTask,
     Values,
     at_most,
-    choose,
     column_values,
-    horizon,
     interchangeable_devices,
     label,
-    memory_grain,
-    memory_unit,
     needed_routes,
-    time_unit,
 )
 
+from .columns import Columns, choose
 from .memory_rows import MemoryRows
 from .retention import devices_at_risk
 from .retime import Arc, retime
 from .sequence import Interval, Sequence, guided_sets, intervals
 from .symmetry import canonical_devices
+from .units import MARGIN, horizon, memory_grain, memory_unit, time_unit
 from .work_rows import WorkRows
 
 

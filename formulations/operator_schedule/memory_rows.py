@@ -17,8 +17,9 @@ from typing import Any, Protocol
 
 import pyomo.environ as pyo
 
-from milp_plan.api import Columns, at_most
+from milp_plan.api import at_most
 
+from .columns import Columns
 from .retention import Holding, holdings, persistent
 from .sequence import Interval, Sequence
 

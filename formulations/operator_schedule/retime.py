@@ -9,7 +9,6 @@ from heapq import heappop, heappush
 from typing import Any
 
 from milp_plan.api import (
-    Key,
     OperatorRun,
     Placement,
     Plan,
@@ -19,6 +18,8 @@ from milp_plan.api import (
     Transfer,
     needed_routes,
 )
+
+from .columns import Copy
 
 Network = Mapping[str, list[tuple[str, int]]]
 """Task -> (task that follows, least time between their starts)."""
@@ -39,7 +40,7 @@ def retime(
     placements: Mapping[str, Placement],
     arcs: Iterable[Arc],
     hint: Mapping[Any, float],
-    sources: Mapping[Key, tuple[str, ...]] | None = None,
+    sources: Mapping[Copy, tuple[str, ...]] | None = None,
 ) -> Plan:
     """Give every task its earliest start that respects precedence and the decided arcs.
 

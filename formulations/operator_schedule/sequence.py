@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from milp_plan.api import (
-    Columns,
     Guide,
     Neighbourhood,
     Objective,
@@ -22,6 +21,8 @@ from milp_plan.api import (
     ScheduleSets,
     needed_routes,
 )
+
+from .columns import Columns
 
 
 def fixed_placements(

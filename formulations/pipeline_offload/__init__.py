@@ -44,13 +44,15 @@ from milp_plan.api import (
     Scale,
     Values,
     at_most,
-    canonical,
+    coarser,
     column_values,
     longest_paths,
     read_offload,
     residence_bound,
+    suited,
 )
 
+from .lanes import canonical
 from .memory import LaneMemory
 from .order import LaneOrder
 
@@ -106,11 +108,8 @@ class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        found = read_offload(problem)
-        if isinstance(found, str):
-            raise FormulationError(f"{problem.name}: {found}")
         self.problem, self.options, self.guide = problem, options, guide
-        self.shop = shop = found
+        self.shop = shop = suited(read_offload(problem), problem.name)
         self.by_time = problem.objective is Objective.MAKESPAN
         self.near = guide.neighbourhood
         self.symmetry = options.symmetry and self.near is None
@@ -161,10 +160,7 @@ class _Builder:
         self.grain = max(1, gcd(*lengths, *journeys))
         cut = self.guide.cutoff
         self.horizon = cut if cut is not None and self.by_time else serial
-        unit = self.grain
-        while self.horizon > MOST_UNITS * unit:
-            unit *= 2
-        self.unit = float(unit)
+        self.unit = coarser(self.grain, self.horizon, MOST_UNITS)
         self.scale = Scale(self.unit, self.grain)
         sizes = [item.bytes for item in shop.items] + [held.bytes for held in shop.held.values()]
         self.memory_unit = float(max(1, gcd(*sizes)))

@@ -15,7 +15,9 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import Held, Trips, at_most
+from milp_plan.api import Held, at_most
+
+from .lanes import Trips
 
 Entry = tuple[int, str, str, str | None]
 """Bytes, producer, last reader, and the value's name where it may travel."""

@@ -12,7 +12,9 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import Held, OffloadShop, Precedence, Trips, interchangeable
+from milp_plan.api import Held, OffloadShop, Precedence
+
+from .lanes import Trips, interchangeable
 
 LETTERS = ("out", "back")
 """Of the two ways."""

@@ -43,13 +43,12 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Shop,
-    Term,
     Values,
-    at_least,
     best_times,
-    merged,
+    coarser,
     read_shop,
     spread_levels,
+    suited,
     value_of,
     words_of,
 )
@@ -57,17 +56,18 @@ from milp_plan.api import (
 from .graph import Stretch
 from .mirror import is_mirrored, machine_image, mirror_image
 from .orders import Contradiction, ShopOrders
+from .terms import Term, at_least, merged
 from .words import (
-    common_tick,
     decided_words,
-    known_shop,
     plan_value,
     ranks,
     serial_ticks,
-    shop_unit,
 )
 
 PLANNER = "pipeline_order"
+
+MOST_UNITS = 5_000
+"""Units that the ceiling may have at most."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,13 @@ class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        shop = known_shop(problem)
+        shop = suited(read_shop(problem), problem.name)
         self.shop, self.options, self.guide = shop, options, guide
         self.problem = problem
         self.span = problem.objective is Objective.SPAN
         self.ceiling = serial_ticks(shop) if guide.cutoff is None else guide.cutoff
-        tick = common_tick(shop)
-        self.grain = 1 if self.span else tick
-        self.unit = shop_unit(tick, self.ceiling)
+        self.grain = 1 if self.span else shop.tick
+        self.unit = coarser(shop.tick, self.ceiling, MOST_UNITS)
         self.image = mirror_image(shop, guide.neighbourhood) if options.mirror else None
         self.contradiction: str | None = None
         try:

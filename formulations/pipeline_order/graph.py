@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.api import TRANSFER, Neighbourhood, Objective, Plan, Shop, words_of
+from milp_plan.api import Neighbourhood, Objective, Plan, Shop, words_of
 
 NEVER = -(10**15)
 """Distance where there is no path."""
@@ -267,7 +267,7 @@ def free_tasks(shop: Shop, plan: Plan, free: frozenset[str]) -> set[tuple[int, i
     for k, kind in enumerate(shop.kinds):
         entries: list[tuple[int, int, bool]] = []
         for position, member in enumerate(kind.members):
-            if kind.role == TRANSFER:
+            if kind.is_transfer:
                 value = graph.value(member)
                 moved = value.producer in free or not free.isdisjoint(value.consumers)
                 start = places[member, shop.machines[kind.machine]].start_ns or 0

@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import gcd
 
-from milp_plan.api import (
-    MOST_UNITS,
-    FormulationError,
-    Neighbourhood,
-    Objective,
-    Plan,
-    PlanningProblem,
-    Shop,
-    read_shop,
-    words_of,
-)
+from milp_plan.api import Neighbourhood, Objective, Plan, Shop, words_of
 
 from .graph import ShopGraph, numbered
 
@@ -60,38 +49,6 @@ def decided_words(
 def ranks(words: Sequence[Sequence[int]]) -> dict[tuple[int, int], int]:
     """(kind, number) -> place in its machine's word."""
     return {name: rank for word in words for rank, name in enumerate(numbered(word))}
-
-
-_known: list[Shop] = []
-
-
-def known_shop(problem: PlanningProblem) -> Shop:
-    """Read a problem once, however many neighbourhoods of it are searched.
-
-    Raises
-    ------
-    FormulationError
-        It is no shop (see :func:`milp_plan.pipeline.read_shop`).
-    """
-    if not _known or _known[0].problem is not problem:
-        shop = read_shop(problem)
-        if not isinstance(shop, Shop):
-            raise FormulationError(f"{problem.name}: {shop}")
-        _known[:] = [shop]
-    return _known[0]
-
-
-def common_tick(shop: Shop) -> int:
-    """Ticks of which all durations and lags are multiples, and so every makespan."""
-    return max(1, gcd(*(k.duration for k in shop.kinds), *(lag for _, _, lag in shop.arcs)))
-
-
-def shop_unit(tick: int, ceiling: int) -> float:
-    """Ticks per unit of time: the common tick, doubled until the ceiling has few enough units."""
-    unit = tick
-    while ceiling > MOST_UNITS * unit:
-        unit *= 2
-    return float(unit)
 
 
 def serial_ticks(shop: Shop) -> int:

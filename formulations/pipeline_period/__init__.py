@@ -30,7 +30,6 @@ Brucker and Kampmeyer 2008), with memory as linear rows in the turns.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import gcd
 
 import pyomo.environ as pyo
 
@@ -42,9 +41,9 @@ from milp_plan.api import (
     Plan,
     PlanningProblem,
     Scale,
-    Shop,
     Values,
     read_shop,
+    suited,
 )
 
 from .rates import shortest_periods
@@ -113,14 +112,14 @@ class PipelinePeriod:
 
     def scale(self, problem: PlanningProblem, options: Switches, guide: Guide) -> Scale:
         """Objectives count in what all times have in common."""
-        return Scale(_unit(_shop(problem)))
+        return Scale(_pattern(problem, options).shop.tick)
 
     def decode(
         self, problem: PlanningProblem, options: Switches, guide: Guide, values: Values
     ) -> Plan:
         """Round the turns, give every task its earliest start under them, and unroll."""
         pattern = _pattern(problem, options)
-        unit = _unit(pattern.shop)
+        unit = pattern.shop.tick
         period = round(values["period"][None] * unit)
         turns = [round(values["turn"][i]) for i in range(pattern.num_turns)]
         worst = round(values["value"][None] * unit)
@@ -138,7 +137,7 @@ class PipelinePeriod:
     ) -> Values | None:
         """Complete start from a plan that repeats itself with the model's period."""
         pattern: PeriodRows = model.pattern
-        period, unit = model.ticks, _unit(pattern.shop)
+        period, unit = model.ticks, pattern.shop.tick
         starts = pattern.read(plan, period)
         if starts is None or max(starts) > period * pattern.most_periods():
             return None
@@ -159,28 +158,17 @@ class PipelinePeriod:
         }
 
 
-def _shop(problem: PlanningProblem) -> Shop:
-    shop = read_shop(problem)
-    if isinstance(shop, str):
-        raise FormulationError(f"{problem.name}: {shop}")
-    return shop
-
-
 def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
     mirror = options.mirror and not options.even
-    return PeriodRows(_shop(problem), max(1, options.micro_batches), mirror)
-
-
-def _unit(shop: Shop) -> int:
-    """Ticks that all durations and lags have in common."""
-    return gcd(*(k.duration for k in shop.kinds), *(lag for _, _, lag in shop.arcs)) or 1
+    shop = suited(read_shop(problem), problem.name)
+    return PeriodRows(shop, max(1, options.micro_batches), mirror)
 
 
 def _model(pattern: PeriodRows, period: int, guide: Guide) -> pyo.ConcreteModel:
     """The pattern with a period that is known, and its schedule's value."""
     m = pyo.ConcreteModel("pipeline_period")
     m.pattern, m.ticks = pattern, period
-    unit = _unit(pattern.shop)
+    unit = pattern.shop.tick
     most = pattern.most_periods()
     m.start = pyo.Var(range(pattern.num_starts), bounds=(0, most * period / unit))
     m.turn = pyo.Var(range(pattern.num_turns), bounds=(-most - 1, most), domain=pyo.Integers)

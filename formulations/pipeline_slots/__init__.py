@@ -38,7 +38,6 @@ from milp_plan.api import (
     BuilderFormulation,
     Card,
     CompiledModel,
-    FormulationError,
     Guide,
     Objective,
     Plan,
@@ -48,10 +47,9 @@ from milp_plan.api import (
     SlotRows,
     Values,
     best_times,
-    finest_step,
     read_shop,
+    suited,
     value_of,
-    whole,
     words_of,
 )
 
@@ -103,7 +101,7 @@ class PipelineSlots(BuilderFormulation):
         self, problem: PlanningProblem, options: Switches, model: CompiledModel, plan: Plan
     ) -> Values | None:
         """Complete start from a valid plan; ``None`` if it does not fit into the horizon."""
-        shop = _shop(problem)
+        shop = suited(read_shop(problem), problem.name)
         for starts in (_starts(shop, plan), best_times(shop, words_of(shop, plan))):
             values = _values(shop, model, starts)
             if model.violation(model.vector(values))[0] <= 1e-6:
@@ -123,14 +121,7 @@ def serial(shop: Shop) -> int:
 
 def _grain(shop: Shop) -> int:
     """Ticks of which all times of some best plan are multiples."""
-    return 1 if shop.objective is Objective.SPAN else finest_step(shop)
-
-
-def _shop(problem: PlanningProblem) -> Shop:
-    shop = read_shop(problem)
-    if not isinstance(shop, Shop):
-        raise FormulationError(f"{problem.name}: {shop}")
-    return shop
+    return 1 if shop.objective is Objective.SPAN else shop.tick
 
 
 def _starts(shop: Shop, plan: Plan) -> list[list[int]]:
@@ -154,11 +145,10 @@ class _Builder:
     """One model, and what decoding needs."""
 
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
-        self.shop, self.guide = _shop(problem), guide
+        self.shop, self.guide = suited(read_shop(problem), problem.name), guide
         self.grain = _grain(self.shop)
         self.scale = Scale(1.0, self.grain)
         self.span = problem.objective is Objective.SPAN
-        frame = whole(self.shop)
         paths = (
             head + kind.duration + tail
             for kind, head, tail in zip(
@@ -172,7 +162,7 @@ class _Builder:
             if guide.cutoff is not None:
                 horizon = min(horizon, guide.cutoff // self.grain * self.grain)
         self.horizon = max(horizon, self.low)
-        self.rows = SlotRows(self.shop, frame, self.horizon, self.grain, merge=False)
+        self.rows = SlotRows(self.shop, None, self.horizon, self.grain, merge=False)
         self.columns: list[tuple[str, Hashable]] = []
         self.parts: list[tuple[Ints, Ints, Ints]] = []
         self.families: list[str] = []

@@ -46,11 +46,14 @@ from milp_plan.api import (
     Transfer,
     Value,
     Values,
+    coarser,
     column_values,
     label,
     needed_routes,
-    send_choices,
 )
+
+MOST_UNITS = 1_000_000
+"""Units that all the work together, and a memory, may have at most."""
 
 Copy = tuple[str, Placement, tuple[str, ...], str]
 
@@ -88,43 +91,17 @@ class ResourceLoad(BuilderFormulation):
         return None
 
 
-def _ways(problem: PlanningProblem, made: Placement, route: Route) -> tuple[Route, ...]:
-    """Every transfer that makes the same copy: one per source, or the reshard alone."""
-    return send_choices(problem, problem.graph.value(route.value), route, made.devices)
-
-
 def _key(copy: Copy, source: tuple[str, ...]) -> tuple[str, str]:
     """Index of the column that says whether a copy is made from there."""
     value, made, target, layout = copy
     return f"{value} of {label(made)} to {'+'.join(target)} {layout}", "+".join(source)
 
 
-def _ticks_in_common(sets: ScheduleSets) -> int:
-    """Greatest common divisor of all durations, those of every way to send included."""
-    result = gcd(*sets.duration.values())
-    for task in sets.transfers:
-        for leg in task.legs:
-            for way in _ways(sets.problem, leg.combination[0], leg.route):
-                result = gcd(result, way.duration_ns)
-    return max(1, result)
-
-
-def _time_unit(sets: ScheduleSets) -> float:
-    """Ticks in common, doubled until all the work together is below a million units."""
-    unit = _ticks_in_common(sets)
-    while sets.serial_ns > 1_000_000 * unit:
-        unit *= 2
-    return float(unit)
-
-
 def _memory_unit(problem: PlanningProblem) -> float:
     sizes = [size for value in problem.graph.values for size in value.bytes.values()]
     sizes += [option.workspace_bytes for op in problem.graph.operators for option in op.options]
     limits = [d.memory_bytes for d in problem.cluster.devices if d.memory_bytes is not None]
-    unit = max(1, gcd(*sizes))
-    while max([*limits, *sizes], default=0) > 1_000_000 * unit:
-        unit *= 2
-    return float(unit)
+    return coarser(max(1, gcd(*sizes)), max([*limits, *sizes], default=0), MOST_UNITS)
 
 
 class _Builder:
@@ -133,8 +110,9 @@ class _Builder:
     def __init__(self, problem: PlanningProblem, _: Switches, guide: Guide) -> None:
         self.problem, self.guide = problem, guide
         self.sets = ScheduleSets(problem)
-        self.unit, self.memory_unit = _time_unit(self.sets), _memory_unit(problem)
-        self.scale = Scale(self.unit, _ticks_in_common(self.sets))
+        self.memory_unit = _memory_unit(problem)
+        self.unit = coarser(self.sets.tick, self.sets.serial_ns, MOST_UNITS)
+        self.scale = Scale(self.unit, self.sets.tick)
         self.ways: dict[Copy, tuple[Route, ...]] = {}
         self.reached: list[tuple[Any, Any]] = []
         self.held: dict[str, list[Any]] = {name: [] for name in problem.cluster.device_names}
@@ -217,7 +195,7 @@ class _Builder:
                 made, _ = leg.combination
                 copy = (task.value, made, leg.route.target, leg.route.layout)
                 if copy not in self.ways:
-                    self.ways[copy] = _ways(self.problem, made, leg.route)
+                    self.ways[copy] = sets.ways(made, leg.route)
                 key = (task.producer, leg.consumer, *map(label, leg.combination))
                 calls.setdefault(copy, {}).setdefault(leg.consumer, {})[key] = m.flow[key]
         index = [_key(copy, way.source) for copy, ways in self.ways.items() for way in ways]
@@ -332,7 +310,7 @@ class _Builder:
         for route, _ in needed_routes(sets, chosen).values():
             made = chosen[str(problem.graph.value(route.value).producer)]
             copy = (route.value, made, route.target, route.layout)
-            ways = _ways(problem, made, route)
+            ways = sets.ways(made, route)
             best = max(ways, key=lambda way: sent.get(_key(copy, way.source), 0.0))
             transfers.append(Transfer(route.value, best.source, route.target, route.layout))
         runs = tuple(OperatorRun(op.name, *chosen[op.name]) for op in problem.graph.operators)

@@ -38,12 +38,15 @@ from milp_plan.api import (
     ShardingObjective,
     ShardingPlan,
     ShardingProblem,
-    Term,
     Values,
     read_labelling,
+    suited,
 )
 
 from .polytope import Polytope
+
+Terms = list[tuple[float, Any]]
+"""Factors and columns."""
 
 LARGE = 20_000
 """Columns from which ``auto`` writes arrays instead of a Pyomo model."""
@@ -113,9 +116,7 @@ class _Builder:
     def __init__(
         self, problem: ShardingProblem | Labelling, options: Switches, guide: Guide
     ) -> None:
-        labelling = read_labelling(problem, options.fewer_rows)
-        if isinstance(labelling, str):
-            raise FormulationError(f"sharding: {labelling}")
+        labelling = suited(read_labelling(problem, options.fewer_rows), "sharding")
         self.problem, self.options = problem, options
         self.polytope = Polytope(labelling, guide.cutoff)
         self.scale = Scale(self.polytope.unit)
@@ -139,7 +140,7 @@ class _Builder:
         pairs = [tuple(index) for index in names.pairs.tolist()]
         self.m.x = pyo.Var(labels, domain=pyo.Binary)
         self.m.z = pyo.Var(pairs, bounds=(0, 1))
-        self.terms: dict[tuple[int, int, int], list[Term]] = {}  # (side, edge, label) -> pairs
+        self.terms: dict[tuple[int, int, int], Terms] = {}  # (side, edge, label) -> pairs
         for edge, first, second in pairs:
             column = self.m.z[edge, first, second]
             self.terms.setdefault((0, edge, first), []).append((1.0, column))
@@ -205,7 +206,7 @@ class _Builder:
         return ShardingPlan("", chosen, planner="sharding")
 
 
-def add(rows: Any, least: float | None, terms: list[Term], most: float) -> None:
+def add(rows: Any, least: float | None, terms: Terms, most: float) -> None:
     """Add a row between two bounds."""
     factors, columns = [factor for factor, _ in terms], [column for _, column in terms]
     body = LinearExpression(constant=0, linear_coefs=factors, linear_vars=columns)

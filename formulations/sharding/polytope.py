@@ -19,13 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from milp_plan.api import (
-    BAN,
-    CompiledModel,
-    Flags,
-    Integers,
-    Labelling,
-)
+from milp_plan.api import CompiledModel, Labelling
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 MOST_UNITS = 1e6
 """Units that the range of costs has at most: times a solver's tolerance (1e-9 for integers) that is
@@ -126,11 +123,10 @@ class Polytope:
 
     def __init__(self, labelling: Labelling, cutoff: int | None = None) -> None:
         self.labelling = b = labelling
-        self.dearer, least = _beyond(b.cost, b.offsets)
-        self.pair_dearer, least_pair = _beyond(b.table, b.table_offsets)
+        self.label, self.pair = b.allowed
+        self.dearer, least = _beyond(b.cost, b.offsets, self.label)
+        self.pair_dearer, least_pair = _beyond(b.table, b.table_offsets, self.pair)
         self.floor = b.constant + least + least_pair
-        self.label: Flags = b.cost < BAN
-        self.pair: Flags = b.table < BAN
         room = None if cutoff is None else cutoff - self.floor
         if room is not None:
             self.label &= self.dearer <= room
@@ -292,12 +288,12 @@ class _Rows:
         return csr_array(coo_array((factor, (row, column)), shape=(self.count, columns)))
 
 
-def _beyond(cost: Integers, offsets: Integers) -> tuple[Integers, int]:
+def _beyond(cost: Integers, offsets: Integers, allowed: Flags) -> tuple[Integers, int]:
     """Return each entry less the smallest of its table, and the sum of those smallest ones."""
     if not len(cost):
         return cost, 0
     least = np.minimum.reduceat(cost, offsets[:-1])
-    total = sum(entry for entry in least.tolist() if entry < BAN)
+    total = sum(least[np.logical_or.reduceat(allowed, offsets[:-1])].tolist())
     return cost - np.repeat(least, np.diff(offsets)), total
 
 

@@ -72,6 +72,11 @@ class Labelling:
         """Labels per operator."""
         return np.diff(self.offsets)
 
+    @property
+    def allowed(self) -> tuple[Flags, Flags]:
+        """Which labels, and which entries of tables, may be chosen."""
+        return self.cost < BAN, self.table < BAN
+
     def value(self, labels: Integers) -> int | None:
         """Exact cost of a choice of labels; ``None`` if a pair of it is not allowed."""
         total = self.constant + int(self.cost[self.offsets[:-1] + labels].sum())

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pyomo.environ as pyo
-from pyomo.core.expr import LinearExpression
 
+from milp_plan.core import FormulationError, Placement
 from milp_plan.lp import CompiledModel
 
 from .protocol import Guide, Scale, Values
 
-Term = tuple[float, Any]
-"""Factor and column."""
+T = TypeVar("T")
 
 
 class BuilderFormulation:
@@ -52,27 +51,6 @@ class BuilderFormulation:
         return values
 
 
-def merged(*parts: Iterable[Term]) -> list[Term]:
-    """Sum of terms; what cancels is left out."""
-    found: dict[int, Term] = {}
-    for part in parts:
-        for factor, column in part:
-            known = found.get(id(column), (0.0, column))[0]
-            found[id(column)] = (known + factor, column)
-    return [(factor, column) for factor, column in found.values() if factor]
-
-
-def at_least(rows: Any, terms: Iterable[Term], least: float) -> None:
-    """Add to a ``ConstraintList``: sum of terms >= least."""
-    pairs = list(terms)
-    body = LinearExpression(
-        constant=0,
-        linear_coefs=[factor for factor, _ in pairs],
-        linear_vars=[column for _, column in pairs],
-    )
-    rows.add((least, body, None))
-
-
 def at_most(rows: Any, small: Any, large: Any) -> None:
     """Add ``small <= large``, also where both turn out to be numbers."""
     difference = small - large
@@ -83,6 +61,39 @@ def at_most(rows: Any, small: Any, large: Any) -> None:
         if not hasattr(model, "never"):
             model.never = pyo.Var(bounds=(0, 0))
         rows.add(model.never >= 1)
+
+
+def suited(found: T | str, name: str) -> T:
+    """Return how a problem was read, once it is known to be one of the formulation's.
+
+    Raises
+    ------
+    FormulationError
+        It was read as a reason in words; ``name`` is the problem's.
+    """
+    if isinstance(found, str):
+        raise FormulationError(f"{name}: {found}")
+    return found
+
+
+def coarser(grain: int, amount: int, most: int) -> float:
+    """Return the grain of all amounts, doubled until an amount is at most so many of it."""
+    unit = grain
+    while amount > most * unit:
+        unit *= 2
+    return float(unit)
+
+
+def spread_levels(numbers: Iterable[int], count: int) -> list[int]:
+    """At most ``count`` distinct levels, spread over the sorted numbers, smallest first."""
+    distinct = sorted(set(numbers))
+    step = max(1, -(-len(distinct) // count))
+    return distinct[::step]
+
+
+def label(placement: Placement) -> str:
+    """Name of a placement in column indices."""
+    return f"{placement.option} on {'+'.join(placement.devices)}"
 
 
 def column_values(model: pyo.ConcreteModel) -> Values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from milp_plan.core import UnsupportedProblemError
-from milp_plan.core.labelling import BAN, Labelling
+from milp_plan.core.labelling import Labelling
 from milp_plan.core.sharding import ShardingProblem
 
 MOST_COLUMNS = 20_000_000
@@ -35,7 +35,7 @@ def read_labelling(problem: object, fewer_rows: bool = True) -> Labelling | str:
         labelling = labelling_of(problem) if isinstance(problem, ShardingProblem) else problem
     except UnsupportedProblemError as error:
         return str(error)
-    columns = len(labelling.cost) + int((labelling.table < BAN).sum())
+    columns = len(labelling.cost) + int(labelling.allowed[1].sum())
     if columns > MOST_COLUMNS:
         return f"the model would have {columns:,} columns, more than {MOST_COLUMNS:,}"
     return with_fewer_rows(labelling) if fewer_rows else labelling

@@ -193,7 +193,7 @@ class ScheduleSets:
             for consumer in value.consumers
             for combination, needed in self.combinations[producer, consumer].items()
             for route in needed[value.name]
-            for choice in send_choices(self.problem, value, route, combination[0].devices)
+            for choice in self.ways(combination[0], route)
             if self._in_time((producer, consumer), combination, choice)
         ]
         if not legs:
@@ -251,6 +251,10 @@ class ScheduleSets:
                 }
             )
         return consumers[0] if all(table == by_site[0] for table in by_site) else None
+
+    def ways(self, made: Placement, route: Route) -> tuple[Route, ...]:
+        """Every transfer that makes the same copy: one per source, or the reshard alone."""
+        return send_choices(self.problem, self.graph.value(route.value), route, made.devices)
 
     @cached_property
     def descendants(self) -> dict[str, frozenset[str]]:
@@ -342,7 +346,7 @@ def needed_routes(
                 name = names[route.key]
                 served = found[name][1] if name in found else ()
                 source = (sources or {}).get(route.key, route.source)
-                choices = send_choices(sets.problem, value, route, made.devices)
-                chosen = next((way for way in choices if way.source == source), route)
+                ways_there = sets.ways(made, route)
+                chosen = next((way for way in ways_there if way.source == source), route)
                 found[name] = (chosen, (*served, consumer))
     return found

@@ -47,18 +47,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from milp_plan.lp import CompiledModel
-from milp_plan.pipeline.frames import Frame, colours
+from milp_plan.pipeline.frames import Frame, colours, whole
 from milp_plan.pipeline.shop import Shop
 
 Ints = NDArray[np.int64]
 
 _ZERO, _SHARE = -1, 0
 """Where a value is the constant 0, and the column of ``share``."""
-
-
-def finest_step(shop: Shop) -> int:
-    """Ticks that divide every duration and lag: some optimal plan starts only at its multiples."""
-    return max(1, gcd(*(kind.duration for kind in shop.kinds), *(lag for *_, lag in shop.arcs)))
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ class SlotRows:
     Parameters
     ----------
     shop, frame
-        What to plan, and its clock (:mod:`milp_plan.pipeline.frames`).
+        What to plan, and its clock (:mod:`milp_plan.pipeline.frames`); ``None``: the makespan's.
     horizon
         T, ticks.
     step
@@ -153,8 +148,9 @@ class SlotRows:
     """
 
     def __init__(
-        self, shop: Shop, frame: Frame, horizon: int, step: int, *, merge: bool = True
+        self, shop: Shop, frame: Frame | None, horizon: int, step: int, *, merge: bool = True
     ) -> None:
+        frame = frame or whole(shop)
         self.shop, self.frame, self.horizon, self.step = shop, frame, horizon, step
         self.kind_of, self.machine_of = (
             colours(shop, frame.anchor)
@@ -167,7 +163,7 @@ class SlotRows:
         self.curves = [
             self._curve(self.kind_of.index(c)) for c in range(max(self.kind_of, default=-1) + 1)
         ]
-        self.exact = finest_step(shop) % step == 0
+        self.exact = shop.tick % step == 0
         self._order()
         self._precedence()
         for c in range(max(self.machine_of) + 1):

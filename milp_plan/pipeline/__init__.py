@@ -3,7 +3,6 @@
 from .bounds import Floor, floors
 from .case import FREE, Built, Case, Model, Number, Piece, build
 from .holds import Held, Hold, OffloadShop, Step, Trips, read_offload
-from .lanes import canonical, interchangeable
 from .offload import HOLD, HOST, Lanes, chain_problem, offload_problem, with_lanes
 from .placement import FAMILIES, bidirectional, interleaved, line, place, wave
 from .precedence import Precedence, longest_paths
@@ -48,11 +47,9 @@ __all__ = [
     "best_times",
     "bidirectional",
     "build",
-    "canonical",
     "chain_problem",
     "fits",
     "floors",
-    "interchangeable",
     "interleaved",
     "line",
     "longest_paths",

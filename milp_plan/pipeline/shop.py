@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 
 from milp_plan.core import FULL, Objective, OperatorRun, Plan, PlanningProblem, Transfer
 
@@ -59,6 +60,11 @@ class Kind:
     def count(self) -> int:
         """Micro-batches on its route."""
         return len(self.members)
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it is a transfer that holds a channel."""
+        return self.role == TRANSFER
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,11 @@ class Shop:
     def num_devices(self) -> int:
         """Machines that are devices."""
         return len(self.problem.cluster.devices)
+
+    @cached_property
+    def tick(self) -> int:
+        """Ticks that divide every duration and lag: some best plan starts only at multiples."""
+        return max(1, gcd(*(kind.duration for kind in self.kinds), *(lag for *_, lag in self.arcs)))
 
     @cached_property
     def num_tasks(self) -> int:
@@ -176,7 +187,7 @@ class Shop:
             place = self.machines[kind.machine]
             for member, start in zip(kind.members, row, strict=True):
                 stop = start + kind.duration
-                if kind.role == TRANSFER and place not in devices:
+                if kind.is_transfer and place not in devices:
                     source, target = place.split("->")
                     transfers.append(Transfer(member, (source,), (target,), FULL, start, stop))
                 else:

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from milp_plan.api import CompiledModel, Formulation, Guide, Plan, PlanningProblem, Scale
+from milp_plan.api import CompiledModel, Guide, Plan, PlanningProblem, Scale
 from milp_plan.backends import Limits, SolverReport, TracePoint
 from milp_plan.check import verify
 from milp_plan.core import Finding, FormulationError, InputError, Verdict
+from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import Found
 
 from .settings import Clock

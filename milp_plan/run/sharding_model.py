@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from milp_plan.api import CompiledModel, Formulation, Guide, Scale
+from milp_plan.api import CompiledModel, Guide, Scale
 from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import Reduction
@@ -20,6 +20,7 @@ from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.models.covers import broken_covers, with_covers
 from milp_plan.models.labelling import read_labelling
+from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import get
 from milp_plan.planners.sharding.anytime import Board, Sighting
 

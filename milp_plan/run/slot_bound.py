@@ -26,7 +26,7 @@ from milp_plan.core import Objective
 from milp_plan.core.budget import now
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.certificate import refutes
-from milp_plan.models.slots import SlotRows, finest_step
+from milp_plan.models.slots import SlotRows
 from milp_plan.pipeline.bounds import best_floor, longest_path
 from milp_plan.pipeline.frames import Frame, colours, frames, whole
 from milp_plan.pipeline.shop import Shop
@@ -197,7 +197,7 @@ class _Search:
         self.began = now()
         self.limit_s, self.stop = limit_s, stop
         self.on_progress, self.session = on_progress, session
-        self.grain = finest_step(shop)
+        self.grain = shop.tick
         self.probes: list[Probe] = []
         self.rate = 0.0  # seconds per columns ** GROWTH of the last linear program
         self.columns = 1

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from .operators import Made, OperatorTables
+from .graph import SerialGraph
+from .operators import Made, OperatorTables, operator_tables
+
+
+def merged_tables(graph: SerialGraph) -> OperatorTables:
+    """Return the operators of a problem of latency, idle ones merged: the optimum is the same."""
+    return merge_idle(operator_tables(graph))
 
 
 def merge_idle(tables: OperatorTables, forgiven: float = 0.0) -> OperatorTables:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.api import Formulation, Guide, Scale
+from milp_plan.api import Guide, Scale
 from milp_plan.backends import Limits, Stop, worker
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem, Verdict
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
+from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import get
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from formulations.operator_schedule.columns import Columns
 from formulations.operator_schedule.retention import devices_at_risk, holdings, persistent
 from formulations.operator_schedule.retime import Arc, retime
 from milp_plan.api import (
     FULL,
-    Columns,
     CommunicationModel,
     Operator,
     Option,

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from formulations.pipeline_offload.lanes import canonical, interchangeable
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, PlanningProblem
 from milp_plan.pipeline import (
@@ -16,9 +17,7 @@ from milp_plan.pipeline import (
     Precedence,
     Stage,
     Template,
-    canonical,
     chain_problem,
-    interchangeable,
     longest_paths,
     offload_problem,
     pipeline_problem,

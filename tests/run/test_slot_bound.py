@@ -11,7 +11,7 @@ from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
 from milp_plan.core import Objective
 from milp_plan.lp.certificate import refutes
-from milp_plan.models.slots import SlotRows, finest_step
+from milp_plan.models.slots import SlotRows
 from milp_plan.pipeline import Shop, pipeline_problem, place, shop_of, uniform
 from milp_plan.pipeline.bounds import best_floor
 from milp_plan.pipeline.frames import frames, whole
@@ -136,7 +136,7 @@ def test_without_time_the_combinatorial_bound_remains(session: highs.Session) ->
 def test_coarse_points_need_no_common_grid(session: highs.Session) -> None:
     """Times without a common divisor: points 700 times coarser than a tick still tell much."""
     case = shop("v", 4, 8, 2, (1009, 1201, 701), 103)
-    assert finest_step(case) == 1
+    assert case.tick == 1
     found = slot_bound(case, None, LONG, finest=700, session=session)
     assert found.value > best_floor(case).value
     assert all(probe.step >= 700 for probe in found.probes)

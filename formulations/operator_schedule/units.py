@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import gcd
 
-from milp_plan.core import Objective, PlanningProblem
-
-from .protocol import Guide
-from .sets import ScheduleSets
+from milp_plan.api import Guide, Objective, PlanningProblem, ScheduleSets
 
 MARGIN = 5e-4
 """Units of time by which a strict order is kept, where a tick is less than that."""
@@ -54,10 +50,3 @@ def memory_unit(problem: PlanningProblem) -> float:
 def _sizes(problem: PlanningProblem) -> list[int]:
     sizes = [size for value in problem.graph.values for size in value.bytes.values()]
     return sizes + [o.workspace_bytes for op in problem.graph.operators for o in op.options]
-
-
-def spread_levels(numbers: Iterable[int], count: int) -> list[int]:
-    """At most ``count`` distinct levels, spread over the sorted numbers, smallest first."""
-    distinct = sorted(set(numbers))
-    step = max(1, -(-len(distinct) // count))
-    return distinct[::step]

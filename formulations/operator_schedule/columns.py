@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from milp_plan.core import Placement
-
-from .sets import Key, Leg, ScheduleSets, TransferTask
+from milp_plan.api import Leg, Placement, ScheduleSets, TransferTask, label
 
 Column = Any
-
-
-def label(placement: Placement) -> str:
-    """Name of a placement in column indices."""
-    return f"{placement.option} on {'+'.join(placement.devices)}"
+Copy = tuple[str, tuple[str, ...], str]
+"""Value, target and layout of what a transfer makes."""
 
 
 def choose(column: Column) -> None:
@@ -75,9 +70,9 @@ class Columns:
             for name, places in self.sets.placements.items()
         }
 
-    def decided_sources(self, used: Mapping[Any, float]) -> dict[Key, tuple[str, ...]]:
+    def decided_sources(self, used: Mapping[Any, float]) -> dict[Copy, tuple[str, ...]]:
         """Where copies leave from, given the values of the use columns."""
-        found: dict[Key, tuple[str, ...]] = {}
+        found: dict[Copy, tuple[str, ...]] = {}
         for task in self.task.values():
             for leg in task.legs:
                 name = (task.name, label(leg.combination[0]), "+".join(leg.route.source))

@@ -25,9 +25,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 
-from milp_plan.core import Plan
+from milp_plan.api import Held, OffloadShop, Plan
 
-from .holds import Held, OffloadShop, Trips
+Trips = Mapping[str, tuple[int, int]]
+"""Held value -> start of its outbound and of its inbound journey; a value that stays has none."""
 
 
 def interchangeable(shop: OffloadShop, one: Held, two: Held) -> bool:
