@@ -12,11 +12,11 @@ horizon.
 ``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
 ``order_tasks``   start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
 ``order_tasks``   before[i,k] + before[k,i] >= on[i,r] + on[k,r] - 1 for each resource r
-``span``          makespan >= stop[i] + tail[i]
-``workload``      makespan >= head + work on r of tasks between head and tail + tail
+(objective)       the column of the objective and its rows: see :mod:`.goals`
 ``memory``        later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
 ``memory``        alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
 ``memory``        sum of bytes * alive[c,e] + persistent <= memory, at each allocating task e
+``memory``        static law: all copies + largest workspace + persistent <= memory, without a time
 ``first_use``     device k of a class of equals is used only after device k - 1
 ================  ===============================================================================
 
@@ -43,6 +43,7 @@ from milp_plan.api import (
     Card,
     CommunicationModel,
     Guide,
+    MemoryLaw,
     Objective,
     Placement,
     Plan,
@@ -58,13 +59,12 @@ from milp_plan.api import (
 )
 
 from .columns import Columns, choose
-from .memory_rows import MemoryRows
-from .retention import devices_at_risk
+from .goals import GOALS, tick_of
+from .memory_rows import MemoryRows, StaticRows
 from .retime import Arc, retime
 from .sequence import Interval, Sequence, guided_sets, intervals
 from .symmetry import canonical_devices
-from .units import MARGIN, horizon, memory_grain, memory_unit, time_unit
-from .work_rows import WorkRows
+from .units import MARGIN, horizon, memory_unit, time_unit
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class OperatorSchedule(BuilderFormulation):
         name="operator_schedule",
         title="Placement, sharding, order, transfers and memory over time",
         source="this project; laws in docs/laws.md",
-        objectives=(Objective.MAKESPAN, Objective.PEAK_MEMORY),
+        objectives=tuple(GOALS),
         exact=True,
         neighbourhoods=True,
     )
@@ -98,9 +98,9 @@ class OperatorSchedule(BuilderFormulation):
         return False
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
-        """Everything with a schedule is supported."""
-        if problem.objective not in self.card.objectives:
-            return f"objective {problem.objective} is not one of makespan, peak_memory"
+        """Everything but the serial law is supported."""
+        if problem.serial is not None:
+            return "the problem is under the serial law, whose plans have no times"
         return None
 
 
@@ -110,30 +110,27 @@ class _Builder:
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
         self.problem, self.options, self.guide = problem, options, guide
         self.sets = sets = guided_sets(problem, guide)
-        self.by_time = problem.objective is Objective.MAKESPAN
         self.symmetry = options.symmetry and guide.neighbourhood is None
         self.horizon = self.latest_end = horizon(sets, guide)
         self.unit = time_unit(sets, self.horizon)
         self.memory_unit = memory_unit(problem)
         self.devices = problem.cluster.device_names
-        self.risky = list(self.devices) if not self.by_time else devices_at_risk(sets)
-        if not guide.memory:
-            self.risky = []
+        self.goal = GOALS[problem.objective](self)
+        self.risky = self.goal.risky() if guide.memory else []
         contended = problem.cluster.communication is not CommunicationModel.DELAY
         self.transfers: tuple[TransferTask, ...] = sets.transfers if contended or self.risky else ()
         self.columns = Columns(sets, self.transfers)
         self.names = [*sets.operators, *(task.name for task in self.transfers)]
         # any plan can be spread out so that different starts differ by the margin
-        self.strict = max(sets.tick / self.unit, MARGIN)
-        self.spread = self.strict if self.risky and self.strict * self.unit > sets.tick else 0.0
+        self.tick = tick_of(sets)
+        self.strict = max(self.tick / self.unit, MARGIN)
+        self.spread = self.strict if self.risky and self.strict * self.unit > self.tick else 0.0
         self.horizon += ceil(self.spread * self.unit * len(self.names))
 
     @property
     def scale(self) -> Scale:
-        """Every optimum is a sum of durations (of sizes, for peak memory)."""
-        if self.by_time:
-            return Scale(self.unit, self.sets.tick, self.spread * len(self.names))
-        return Scale(self.memory_unit, memory_grain(self.problem))
+        """What the objective counts in."""
+        return self.goal.scale()
 
     def build(self) -> pyo.ConcreteModel:
         self.m = m = pyo.ConcreteModel("operator_schedule")
@@ -146,12 +143,11 @@ class _Builder:
         self.precede()
         self.travel()
         self.order_tasks()
-        self.span()
-        WorkRows(self).write(self.options.load_thresholds if self.by_time else 0)
+        self.goal.write()
         self.memory()
         if self.symmetry:
             self.first_use()
-        m.objective = pyo.Objective(expr=m.makespan if self.by_time else m.peak)
+        m.objective = pyo.Objective(expr=self.goal.column)
         return m
 
     def nothing(self) -> pyo.ConcreteModel:
@@ -271,8 +267,7 @@ class _Builder:
             self.names,
             bounds=lambda _, n: (self.earliest[n] / unit, self.latest[n] / unit),
         )
-        low = max(0, self.guide.bound or 0) if self.by_time else 0
-        self.m.makespan = pyo.Var(bounds=(low / unit, self.horizon / unit))
+        self.goal.declare()
         self.lengths = {
             name: pyo.quicksum(ticks / unit * c for ticks, c in self.columns.lengths(name) if ticks)
             for name in self.names
@@ -353,18 +348,10 @@ class _Builder:
         big = max(0, self.latest_stop[first] - self.earliest[second]) / self.unit
         at_most(rows, self.stop(first) - big * (1 - bit), self.m.start[second])
 
-    def span(self) -> None:
-        """The makespan is at least every stop and what must follow it."""
-        m, sets = self.m, self.sets
-        m.span = pyo.ConstraintList()
-        for name in sets.operators:
-            at_most(m.span, self.stop(name) + sets.tails[name] / self.unit, m.makespan)
-
     def memory(self) -> None:
-        """Memory over time, on the devices where it can bind."""
-        floor = 0 if self.by_time else max(0, self.guide.bound or 0)
-        self.m.peak = pyo.Var(bounds=(floor / self.memory_unit, None))
-        self.rows = MemoryRows(self)
+        """Memory over time or in all, on the devices where it can bind."""
+        static = self.problem.memory_law is MemoryLaw.STATIC
+        self.rows = StaticRows(self) if static else MemoryRows(self)
         for device in self.risky:
             self.rows.write(device)
 
@@ -373,8 +360,8 @@ class _Builder:
         limit = self.problem.cluster.device(device).memory_bytes
         if limit is not None:
             at_most(self.m.capacity, total, limit / self.memory_unit)
-        if not self.by_time:
-            at_most(self.m.capacity, total, self.m.peak)
+        if self.problem.objective is Objective.PEAK_MEMORY:
+            at_most(self.m.capacity, total, self.goal.column)
 
     def first_use(self) -> None:
         """Interchangeable devices are first used in device order."""
@@ -392,7 +379,10 @@ class _Builder:
                     used += self.columns.on(name, lower)
 
     def decode(self, values: Values) -> Plan:
-        """Round the decisions and give every task its earliest start under them."""
+        """Round the decisions and give every task its earliest start under them.
+
+        Under the objective ``span`` devices start as late as makes their spans least.
+        """
         sets = self.sets
         columns = Columns(sets, sets.transfers)
         placements = columns.decided_placements(values.get("place", {}))
@@ -403,7 +393,7 @@ class _Builder:
 
         arcs = [Arc(first, second) for first, second in bits("before")]
         arcs += [Arc(reader, event) for reader, event in bits("ended")]
-        arcs += [Arc(e, m, from_stop=False, lag_ns=sets.tick) for e, m in bits("later")]
+        arcs += [Arc(e, m, from_stop=False, lag_ns=self.tick) for e, m in bits("later")]
         return retime(sets, placements, arcs, values["start"], sources)
 
     def encode(self, plan: Plan) -> Values | None:
@@ -435,9 +425,7 @@ class _Builder:
             m.start[name].set_value(begin / self.unit + later_by[begin])
         self.encode_bits(times)
         self.rows.encode(times)
-        m.makespan.set_value(plan.stop_ns / self.unit + later_by[moments[-1]])
-        totals = [pyo.value(row.body) for row in m.capacity.values()]
-        m.peak.set_value(max([m.peak.lb, *totals]))
+        self.goal.encode(plan.stop_ns / self.unit + later_by[moments[-1]])
         return column_values(m)
 
     def encode_bits(self, times: dict[str, Interval]) -> None:

@@ -8,6 +8,9 @@ allocates (an *event*), everything that has been allocated and not yet released 
 for each holder r of holding c: unless the maker starts later than the event, or the holder has
 stopped when the event starts, the holding counts. Each bit set to 1 is a truth about time (a row
 of ``started`` or ``stopped``); a bit left at 0 only counts more. Exact, and without a time index.
+
+Under the static law there is no time: every copy a device ever holds counts, and its largest
+workspace (column ``room``).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import pyomo.environ as pyo
 from milp_plan.api import at_most
 
 from .columns import Columns
-from .retention import Holding, holdings, persistent
+from .retention import Holding, copies, holdings, persistent, workspaces
 from .sequence import Interval, Sequence
 
 
@@ -29,7 +32,7 @@ class Model(Protocol):
 
     ``m`` is the Pyomo model, with ``start`` columns; times are in units of ``unit`` ticks, bytes
     in units of ``memory_unit``; ``earliest`` and ``latest`` bound starts. Different starts differ
-    by at least ``strict`` units.
+    by at least ``tick`` ticks, in the model by ``strict`` units.
     """
 
     m: Any
@@ -37,6 +40,7 @@ class Model(Protocol):
     sequence: Sequence
     unit: float
     memory_unit: float
+    tick: int
     strict: float
     earliest: dict[str, int]
     latest: dict[str, int]
@@ -75,7 +79,7 @@ class MemoryRows:
             done = times[reader].stop_ns <= times[event].start_ns
             self.m.ended[reader, event].set_value(int(done))
         for event, maker in self.m.later:
-            apart = times[maker].start_ns >= times[event].start_ns + self.sets.tick
+            apart = times[maker].start_ns >= times[event].start_ns + self.model.tick
             self.m.later[event, maker].set_value(int(apart))
         for (family, *key), expressions in self.lower.items():
             reached = max(0.0, *(pyo.value(expression) for expression in expressions))
@@ -200,7 +204,44 @@ class MemoryRows:
         free, known = self.model.sequence.free, self.model.sequence.known
         if free is None or first in free or second in free:
             return
-        moment = known[first].stop_ns if stopped else known[first].start_ns + self.sets.tick
+        moment = known[first].stop_ns if stopped else known[first].start_ns + self.model.tick
         truth = int(moment <= known[second].start_ns)
         bit.setlb(truth)
         bit.setub(truth)
+
+
+class StaticRows(MemoryRows):
+    """The memory law without a clock: what a device ever holds fits at once."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.m.room = pyo.Var(pyo.Any, bounds=(0, None), dense=False)
+        self.m.workspace = pyo.ConstraintList()
+        self.needed: dict[str, list[Any]] = {}  # device -> workspace of each operator there
+
+    def encode(self, times: Mapping[str, Interval]) -> None:
+        """Set ``keep`` and ``room`` to the least values they allow."""
+        super().encode(times)
+        for device, sizes in self.needed.items():
+            self.m.room[device].set_value(max(pyo.value(size) for size in sizes))
+
+    def write(self, device: str) -> None:
+        """Persistent values, copies and the largest workspace fit together."""
+        total = self.persistent_bytes(device)
+        for item in copies(self.sets, device):
+            total += item.bytes / self.model.memory_unit * self.maker_here(item)
+        by_operator: dict[str, list[Any]] = {}
+        for item in workspaces(self.sets, device):
+            size = item.bytes / self.model.memory_unit * self.maker_here(item)
+            by_operator.setdefault(item.maker, []).append(size)
+        if by_operator:
+            room = self.m.room[device]
+            self.needed[device] = [pyo.quicksum(sizes) for sizes in by_operator.values()]
+            for size in self.needed[device]:
+                at_most(self.m.workspace, size, room)
+            total += room
+        self.model.fits(device, total)
+
+    def maker_here(self, item: Holding) -> Any:
+        """Sum of the columns that say whether a holding is made."""
+        return pyo.quicksum(self.columns.column(r) for r, _ in item.holders[0].references)

@@ -79,16 +79,20 @@ def persistent(sets: ScheduleSets, device: str) -> list[Persistent]:
 
 def holdings(sets: ScheduleSets, device: str) -> list[Holding]:
     """Workspaces, native copies and transferred copies that may lie on a device."""
-    found = list(_workspaces(sets, device))
+    return [*workspaces(sets, device), *copies(sets, device)]
+
+
+def copies(sets: ScheduleSets, device: str) -> Iterator[Holding]:
+    """Yield native copies and transferred copies that may lie on a device."""
     for value in sets.graph.values:
         if value.producer is not None:
-            found += _native(sets, device, value, value.producer)
+            yield from _native(sets, device, value, value.producer)
     for task in sets.transfers:
-        found += _received(sets, device, task)
-    return found
+        yield from _received(sets, device, task)
 
 
-def _workspaces(sets: ScheduleSets, device: str) -> Iterator[Holding]:
+def workspaces(sets: ScheduleSets, device: str) -> Iterator[Holding]:
+    """Yield workspaces of the operators that may run on a device."""
     for name in sets.operators:
         by_size: dict[int, list[tuple[Reference, int]]] = {}
         for placement in sets.placements[name]:

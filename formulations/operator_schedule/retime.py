@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from milp_plan.api import (
+    Objective,
     OperatorRun,
     Placement,
     Plan,
@@ -44,6 +45,8 @@ def retime(
 ) -> Plan:
     """Give every task its earliest start that respects precedence and the decided arcs.
 
+    Under the objective ``span``: its earliest start among those with the least span.
+
     Parameters
     ----------
     sets, placements
@@ -75,7 +78,14 @@ def retime(
         if rank[arc.before] < rank[arc.after]:
             lag = arc.lag_ns + (length[arc.before] if arc.from_stop else 0)
             network[arc.before].append((arc.after, lag))
-    start = _longest_paths(network, rank)
+    if sets.problem.objective is Objective.SPAN:
+        sites: dict[str, list[str]] = {}
+        for name, placement in placements.items():
+            for device in placement.devices:
+                sites.setdefault(device, []).append(name)
+        start = _narrowest(network, rank, list(sites.values()), length)
+    else:
+        start = _longest_paths(network, rank, {})
     return _plan(sets.problem, placements, transfers, start, length)
 
 
@@ -112,13 +122,53 @@ def _ranks(network: Network, decided: list[Arc], hint: Mapping[Any, float]) -> d
     return rank
 
 
-def _longest_paths(network: Network, rank: Mapping[str, int]) -> dict[str, int]:
-    """Earliest starts; every arc goes up in rank."""
-    start = dict.fromkeys(network, 0)
+def _longest_paths(
+    network: Network, rank: Mapping[str, int], release: Mapping[str, int]
+) -> dict[str, int]:
+    """Earliest starts, none before its release; every arc goes up in rank."""
+    start = {name: release.get(name, 0) for name in network}
     for name in sorted(rank, key=rank.__getitem__):
         for after, lag in network[name]:
             start[after] = max(start[after], start[name] + lag)
     return start
+
+
+def _narrowest(
+    network: Network, rank: Mapping[str, int], sites: list[list[str]], length: Mapping[str, int]
+) -> dict[str, int]:
+    """Earliest starts with the least span of any device, by bisection.
+
+    A span S is possible where ``start >= last stop - S`` on each device leads to no circle. A path
+    without one uses each device's rule at most once, so as many rounds as there are devices tell.
+    """
+
+    def within(span: int) -> dict[str, int] | None:
+        release: dict[str, int] = {}
+        for _ in range(len(sites) + 1):
+            start = _longest_paths(network, rank, release)
+            known = len(release), sum(release.values())
+            for names in sites:
+                earliest = max(start[name] + length[name] for name in names) - span
+                release.update((name, earliest) for name in names if start[name] < earliest)
+            if known == (len(release), sum(release.values())):
+                return start
+        return None
+
+    first = _longest_paths(network, rank, {})
+    low = max(sum(length[name] for name in names) for names in sites)
+    high = max(
+        max(first[name] + length[name] for name in names) - min(first[name] for name in names)
+        for names in sites
+    )
+    while low < high:
+        middle = (low + high) // 2
+        if within(middle) is None:
+            low = middle + 1
+        else:
+            high = middle
+    found = within(high)
+    assert found is not None, "earliest starts have this span"
+    return found
 
 
 def _plan(
