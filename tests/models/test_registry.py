@@ -16,6 +16,7 @@ from milp_plan.api import Guide, Objective
 from milp_plan.core import FormulationError
 from milp_plan.models import registry
 from milp_plan.models.planted import planted
+from milp_plan.models.planted_serial import planted_serial
 from milp_plan.models.protocol import Formulation
 
 SHIPPED = registry.shipped_folders()[0]
@@ -136,7 +137,9 @@ def test_shipped_formulations_refuse_what_they_cannot_do() -> None:
     assert schedule is not None
     assert load is not None
     bottleneck, makespan = (planted(0, goal) for goal in (Objective.BOTTLENECK, Objective.MAKESPAN))
-    assert "bottleneck" in (schedule.unsupported(bottleneck, schedule.Options()) or "")
+    serial = planted_serial(0)[0]
+    assert "serial law" in (schedule.unsupported(serial, schedule.Options()) or "")
+    assert schedule.unsupported(bottleneck, schedule.Options()) is None
     assert schedule.unsupported(makespan, schedule.Options()) is None
     assert "not bottleneck" in (load.unsupported(makespan, load.Options()) or "")
     assert load.unsupported(bottleneck, load.Options()) is None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from milp_plan.api import (
     CommunicationModel,
     Guide,
+    MemoryLaw,
     Objective,
     Operator,
     Option,
@@ -204,6 +207,66 @@ def test_peak_memory_is_the_largest_sum() -> None:
     )
     assert fixed(two, {}).objective == approx(6)
     assert fixed(two, at(x=0, y=3, r=6)).objective == approx(11)
+
+
+def test_a_span_is_from_the_first_start_to_the_last_stop_of_a_device() -> None:
+    """On b runs y, then z, which waits for x on a: y starts late and b is short."""
+    case = problem(
+        [op("x", 4), op("y", 1), op("z", 1)],
+        [value("v", "x", "z")],
+        objective=Objective.SPAN,
+    )
+    placed = on(x="a", y="b", z="b")
+    assert fixed(case, {**placed, **at(x=0, y=0, z=6)}, symmetry=False).objective == approx(7)
+    assert fixed(case, {**placed, **at(x=0, y=5, z=6)}, symmetry=False).objective == approx(4)
+    assert fixed(case, placed, symmetry=False).objective == approx(4)
+    best = optimise("operator_schedule", case)
+    starts = {run.operator: run.start_ns for run in best.plan.runs}
+    assert best.verdict.value == 4
+    assert starts["z"] - starts["y"] <= 3
+
+
+def test_a_device_is_busy_no_longer_than_its_span() -> None:
+    """The rows of device loads cut nothing, and lift the relaxation."""
+    case = problem([op(name, 3) for name in "xyz"], [], objective=Objective.SPAN)
+    assert without(case, "device_load") == optimise("operator_schedule", case).verdict.value == 6
+
+
+@pytest.mark.parametrize(("model", "least"), [(CHANNEL, 4), (ENDPOINT, 6), (DELAY, 3)])
+def test_a_bottleneck_is_the_work_of_one_device_channel_or_port(
+    model: CommunicationModel, least: int
+) -> None:
+    """x sends two values of 2 ticks to b and one to c."""
+    case = problem(
+        [op("x", 3), op("p", 1), op("q", 1), op("r", 1)],
+        [value("v", "x", "p"), value("w", "x", "q"), value("u", "x", "r")],
+        devices="abc",
+        model=model,
+        objective=Objective.BOTTLENECK,
+    )
+    placed = on(x="a", p="b", q="b", r="c")
+    assert fixed(case, placed, symmetry=False).objective == approx(least)
+
+
+def test_static_memory_counts_everything_at_once() -> None:
+    """Whatever the order: 6 bytes of v, 6 of w, the larger workspace, and persistent u."""
+    for law, least in ((MemoryLaw.INSTANT, 12), (MemoryLaw.STATIC, 18)):
+        case = problem(
+            [op("x", 3, space=1), op("r", 1, space=4), op("y", 3), op("s", 0, space=3)],
+            [
+                value("v", "x", "r", size=6),
+                value("w", "y", "s", size=6),
+                value("u", None, "x", size=2),
+            ],
+            devices="a",
+            objective=Objective.PEAK_MEMORY,
+            law=law,
+        )
+        assert fixed(case, {}).objective == approx(least)
+        limited = replace(case, cluster=case.cluster.with_memory({"a": least}))
+        assert possible(limited, {})
+        limited = replace(case, cluster=case.cluster.with_memory({"a": least - 1}))
+        assert not possible(limited, {})
 
 
 def approx(number: float) -> object:

@@ -8,6 +8,8 @@ from formulations.operator_schedule.symmetry import canonical_devices
 from milp_plan.api import Guide, Objective, interchangeable_devices
 from milp_plan.check import verify
 from milp_plan.lp.from_pyomo import compile_pyomo
+from tests.support.anything import random_case
+from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
 from tests.support.seeds import few
 
@@ -35,6 +37,31 @@ def test_random_plans_satisfy_the_model(first: int) -> None:
             scale = form.scale(case, options, guide)
             claim = model.cost @ vector
             assert known / scale.unit - 1e-6 <= claim <= known / scale.unit + scale.slack + 1e-6
+
+
+@pytest.mark.parametrize("first", few(range(0, 300, 30), 1))
+def test_best_plans_satisfy_the_model_under_every_objective_and_law(first: int) -> None:
+    form = formulation("operator_schedule")
+    options = form.Options()
+    seen: set[tuple[str, str]] = set()
+    for seed in range(first, first + 30):
+        case = random_case(seed)
+        found = None if case.serial is not None else brute_force(case)
+        if found is None:
+            continue
+        source = form.build(case, options, Guide())
+        values = form.encode(case, options, source, found[1])
+        assert values is not None
+        model = compile_pyomo(source)
+        vector = model.vector(values)
+        amount, where = model.violation(vector)
+        assert amount <= 1e-6, f"{case.name}: {where} by {amount}"
+        scale = form.scale(case, options, Guide())
+        claim = model.cost @ vector
+        least, most = found[0] / scale.unit, found[0] / scale.unit + scale.slack
+        assert least * (1 - 1e-9) - 1e-6 <= claim <= most * (1 + 1e-9) + 1e-6, case.name
+        seen.add((case.objective, case.memory_law))
+    assert len(seen) >= 6
 
 
 def test_loads_of_random_plans_are_exact() -> None:
