@@ -27,8 +27,9 @@ from suites import REPOSITORY
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.draw import write_figure
 from milp_plan.io import read
-from milp_plan.report import MemoryPoint, memory_sweep, write_figure
+from milp_plan.report import MemoryPoint, memory_sweep
 from milp_plan.run import Settings
 
 INSTANCES = REPOSITORY / "instances"

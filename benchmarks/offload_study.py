@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import highspy
+from milp_plan.run.offload import plan_offload
 from pages import DASH, provenance, seconds, share, table
 from suites import REPOSITORY
 
@@ -36,7 +37,6 @@ from milp_plan.models.registry import get
 from milp_plan.pipeline import Lanes, chain_problem, offload_problem, place, uniform
 from milp_plan.run import Settings
 from milp_plan.run.model import Solver
-from milp_plan.run.offload import plan_offload
 from milp_plan.run.settings import Clock
 
 STAGES, BATCHES = 4, 8

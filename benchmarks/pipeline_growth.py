@@ -19,11 +19,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from milp_plan.run.periodic import lower_bound, plan_periodic
 from pages import DASH, provenance, table
 from suites import REPOSITORY
 
 from milp_plan.check import verify
 from milp_plan.core import Plan
+from milp_plan.draw.canvas import drawing_style, new_figure, write_figure
 from milp_plan.pipeline import (
     Shop,
     fits,
@@ -35,9 +37,7 @@ from milp_plan.pipeline import (
     value_of,
 )
 from milp_plan.planners.experts import WORDS
-from milp_plan.report.canvas import drawing_style, new_figure, write_figure
 from milp_plan.run import versions
-from milp_plan.run.periodic import lower_bound, plan_periodic
 
 COSTS, TRANSFER = (10, 12, 7), 1
 COUNTS = (16, 32, 64, 128, 256)

@@ -18,6 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from milp_plan.run.hybrid import solve_hybrid, uniform_value
 from pages import DASH, seconds, table
 from suites import REPOSITORY
 
@@ -25,7 +26,6 @@ from milp_plan.cli.hybrid import size
 from milp_plan.hybrid import HybridProblem
 from milp_plan.io import read_hybrid, write_atomic
 from milp_plan.run import versions
-from milp_plan.run.hybrid import solve_hybrid, uniform_value
 
 FOLDER = REPOSITORY / "results" / "paper" / "piper"
 CASES, STORED, PAGE = "cases.toml", "table.json", "table.md"

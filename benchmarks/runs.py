@@ -19,12 +19,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
+from milp_plan.run.choice import choose
 from suites import REPOSITORY, Entry
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read, read_plan
 from milp_plan.run import Settings, solve, versions, write_record
-from milp_plan.run.choice import choose
 
 RECORDS = REPOSITORY / "results" / "runs"
 Reuse = Literal["no", "yes", "only"]

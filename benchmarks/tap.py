@@ -30,10 +30,10 @@ from suites import REPOSITORY
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.cost.pase import pase_tables
+from milp_plan.draw.canvas import drawing_style, new_figure, write_figure
 from milp_plan.planners.sharding.elimination import eliminate
 from milp_plan.planners.sharding.folding import Tied, plan_exact, plan_tied, tie
 from milp_plan.planners.sharding.folding.tied import model_columns
-from milp_plan.report.canvas import drawing_style, new_figure, write_figure
 from milp_plan.run import versions
 from milp_plan.zoo.pase import transformer
 

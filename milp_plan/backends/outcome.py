@@ -24,6 +24,8 @@ class Stop(StrEnum):
     """The solver's process ended without a word, or had to be ended."""
     INTERRUPTED = "interrupted"
     ERROR = "error"
+    FINISHED = "finished"
+    """Of a run: every step is done, and something is left unproved."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import InputError, MilpPlanError, PlanningProblem
+from milp_plan.core.amounts import DASH, seconds_text, share_text, value_text
 
 from . import interrupts
 from .exits import Exit
 from .output import say, say_table
-from .quantities import DASH, seconds_text, share_text, value_text
 
 if TYPE_CHECKING:
     from milp_plan.run import Outcome
@@ -44,7 +44,7 @@ KEYS = (
 _FILES = ("record_file", "plan_file", "plot_file")
 
 
-def code_of_outcome(outcome: Outcome) -> Exit:
+def code_of_outcome(outcome: Outcome[Any, Any]) -> Exit:
     """Return the exit code of one solved file.
 
     A plan that passes the check is what was asked for, whatever but an interruption ended the
@@ -65,7 +65,9 @@ def code_of_outcome(outcome: Outcome) -> Exit:
     return Exit.NO_PLAN
 
 
-def summary(file: Path, outcome: Outcome, files: Mapping[str, str], code: Exit) -> dict[str, Any]:
+def summary(
+    file: Path, outcome: Outcome[Any, Any], files: Mapping[str, str], code: Exit
+) -> dict[str, Any]:
     """Return what ``solve --json`` prints for a file."""
     told: dict[str, Any] = {"file": str(file)}
     told |= {key: outcome.record.get(key) for key in KEYS}
@@ -84,7 +86,7 @@ def failure(
     return told | {"exit_code": int(code), "errors": [str(entry) for entry in errors]}
 
 
-def warnings(outcome: Outcome) -> list[str]:
+def warnings(outcome: Outcome[Any, Any]) -> list[str]:
     """Return what a reader of the result must not miss."""
     from milp_plan.backends import Stop
 
@@ -109,7 +111,7 @@ def warnings(outcome: Outcome) -> list[str]:
     return found
 
 
-def show(outcome: Outcome, files: Mapping[str, str]) -> None:
+def show(outcome: Outcome[Any, Any], files: Mapping[str, str]) -> None:
     """Write the result of one file for people."""
     problem, record = outcome.problem, outcome.record
     say(_headline(outcome))
@@ -136,7 +138,7 @@ def show(outcome: Outcome, files: Mapping[str, str]) -> None:
         say(f"  time: {spent}")
 
 
-def _headline(outcome: Outcome) -> str:
+def _headline(outcome: Outcome[Any, Any]) -> str:
     name, objective = outcome.problem.name, outcome.problem.objective
     if outcome.value is None:
         if outcome.infeasible_because is not None:
@@ -146,7 +148,7 @@ def _headline(outcome: Outcome) -> str:
     return f"{name}: {objective} {value_text(outcome.problem, outcome.value)}{proof}"
 
 
-def _bound(outcome: Outcome) -> str:
+def _bound(outcome: Outcome[Any, Any]) -> str:
     if outcome.bound is None:
         return DASH
     return f"{value_text(outcome.problem, outcome.bound)} by {outcome.bound_name}"
@@ -159,7 +161,7 @@ def _operators(record: Mapping[str, Any]) -> str:
     return f"{before}, {after} after coarsening"
 
 
-def _comparison(outcome: Outcome) -> list[list[str]]:
+def _comparison(outcome: Outcome[Any, Any]) -> list[list[str]]:
     """One row per baseline, the best first; those that found no plan last."""
     known = {name: value for name, value in outcome.baselines.items() if value is not None}
     rows = []

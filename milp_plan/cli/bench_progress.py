@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from milp_plan.core.amounts import seconds_text
 from milp_plan.core.budget import now
-
-from .quantities import seconds_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import InputError, PlanningProblem
+from milp_plan.core.amounts import value_text
 from milp_plan.core.budget import Budget
 
 from .exits import Exit, most_serious
 from .inputs import PATH, Variation, instances, varied
 from .output import complain, say, say_json, say_table
-from .quantities import value_text
 from .sharding import is_sharding, show_bound
 
 if TYPE_CHECKING:

@@ -31,8 +31,6 @@ def draw_chart(kind: str, sources: Sequence[Path], store_folder: Path, output: P
     InputError
         A source is not what its format says, or there is no run to draw.
     """
-    from milp_plan import report
-
     runs = [run for source in sources for run in _runs(source, store_folder)]
     known = [run for run in runs if run[1] is not None]
     if not known:
@@ -42,7 +40,9 @@ def draw_chart(kind: str, sources: Sequence[Path], store_folder: Path, output: P
     if len(known) < len(runs):
         note(f"{len(runs) - len(known)} of {len(runs)} runs have no result yet, or failed")
     title = ", ".join(dict.fromkeys(path.name.removesuffix(".toml") for path in sources))
-    report.write_figure(CHARTS[kind](runs, title), output)
+    from milp_plan.draw import write_figure
+
+    write_figure(CHARTS[kind](runs, title), output)
 
 
 def _runs(source: Path, store_folder: Path) -> list[Run]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import Plan, PlanningProblem, Verdict
+from milp_plan.core.amounts import value_text
 
 from .exits import Exit
 from .hybrid import check_hybrid
 from .inputs import PATH, Variation, plan_of, problem, varied
 from .inputs import instance as problem_of_any_kind
 from .output import say, say_json
-from .quantities import value_text
 from .sharding import check_sharding, is_sharding
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def check(
     Exits with 7 when a rule is broken.
     """
     from milp_plan.check import verify
-    from milp_plan.io import is_hybrid_file
+    from milp_plan.io import read_document
+    from milp_plan.io.piper import is_hybrid
 
-    if is_hybrid_file(file):
+    if is_hybrid(read_document(file)):
         ctx.exit(check_hybrid(file, plan_file, as_json=as_json))
     instance: Any = problem_of_any_kind(file, variation)
     if is_sharding(instance):

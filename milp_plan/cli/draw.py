@@ -28,10 +28,10 @@ def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
     MissingFacetError
         The plan has no schedule.
     """
-    from milp_plan import report
+    from milp_plan.draw import loads_figure, timeline, write_figure
 
-    picture = report.timeline if instance.serial is None else report.loads_figure
-    report.write_figure(picture(instance, plan), path)
+    picture = timeline if instance.serial is None else loads_figure
+    write_figure(picture(instance, plan), path)
 
 
 @click.command()

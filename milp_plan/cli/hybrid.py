@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import Finding, InputError
+from milp_plan.core.amounts import seconds_text, share_text, size_text, time_text
 from milp_plan.core.budget import now
 
 from . import interrupts
@@ -20,7 +21,6 @@ from .inputs import PATH
 from .interrupts import Deferred
 from .output import note, say, say_json, say_table
 from .outputs import Content, Output, refuse
-from .quantities import seconds_text, share_text, size_text, time_text
 
 if TYPE_CHECKING:
     from milp_plan.core import Verdict

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from milp_plan.core import InputError, PlanningProblem, SerialLaw
+from milp_plan.core.amounts import size_text, time_text
 
 from .exits import Exit, most_serious
 from .inputs import PATH, Variation, instances, varied
 from .output import complain, say, say_json, say_table
-from .quantities import size_text, time_text
 from .sharding import is_sharding, show_info
 
 

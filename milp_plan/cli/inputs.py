@@ -131,38 +131,13 @@ def instances(
     files: tuple[Path, ...], variation: Variation
 ) -> Iterator[tuple[Path, PlanningProblem | ShardingProblem | InputError]]:
     """Read file after file like :func:`problems`; some may be sharding problems."""
-    from milp_plan.core.sharding import ShardingProblem
-    from milp_plan.io import read_instance
+    from milp_plan import run
 
     for path in files:
         try:
-            item = read_instance(path, variation.goal)
-            if isinstance(item, ShardingProblem):
-                yield path, unvaried(item, variation, path)
-            else:
-                yield path, variation.apply(item)
+            yield path, run.read(path, vars(variation))[1]
         except InputError as error:
             yield path, error
-
-
-def unvaried(item: ShardingProblem, variation: Variation, path: Path) -> ShardingProblem:
-    """Refuse options that mean nothing for a sharding problem.
-
-    Raises
-    ------
-    InputError
-        There are such options.
-    """
-    if variation.memory_scale is not None:
-        finding = Finding(
-            "--memory-scale",
-            "an option of placement",
-            "none for sharding problems",
-            "leave it out",
-            str(path),
-        )
-        raise InputError([finding])
-    return item
 
 
 def instance(file: Path, variation: Variation) -> PlanningProblem | ShardingProblem:

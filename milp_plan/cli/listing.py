@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from milp_plan.core.amounts import DASH
+
 from .output import say, say_json, say_table
-from .quantities import DASH
 
 Row = dict[str, Any]
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from milp_plan.core.amounts import DASH, share_text
+
 from . import answers
 from .exits import Exit, most_serious
 from .output import note, say, say_json, say_table
 from .outputs import Content, Output, Writing, refuse
-from .quantities import DASH, share_text
 
 if TYPE_CHECKING:
     from milp_plan.study.sweep import Point
@@ -46,6 +47,7 @@ class Files:
     def write(self, point: Point, *, single: bool) -> Writing:
         """Write record, plan, instance and timeline of a case, as far as possible."""
         from milp_plan import report, run
+        from milp_plan.draw import write_figure
         from milp_plan.io import write, write_document, write_plan
 
         outcome, written = point.outcome, Writing()
@@ -59,8 +61,7 @@ class Files:
             written.write("plan_file", self.plan, partial(write_plan, outcome.plan))
         if self.plot is not None and single:
             panel = report.Panel(_headline(point), outcome.problem, outcome.plan)
-            picture = partial(report.write_figure, report.schedules([panel]))
-            written.write("plot_file", self.plot, picture)
+            written.write("plot_file", self.plot, partial(write_figure, report.schedules([panel])))
         return written
 
 
@@ -126,6 +127,7 @@ def _headline(point: Point) -> str:
 def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     """Say, and draw, which cases are worth having."""
     from milp_plan import report
+    from milp_plan.draw import write_figure
     from milp_plan.study.sweep import front
 
     best = front(points)
@@ -143,9 +145,7 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
             if point.time and point.sample_time is not None and point.peak_memory is not None
         ]
         labels = ("peak memory of a device", f"{points[0].case.objective} per micro-batch")
-        report.write_figure(
-            report.time_and_memory(shown, "Time against memory", labels), files.plot
-        )
+        write_figure(report.time_and_memory(shown, "Time against memory", labels), files.plot)
     if as_json:
         say_json({"front": names, "plot_file": None if files.plot is None else str(files.plot)})
         return

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from milp_plan.core import PlanningProblem
+from milp_plan.core.amounts import share_text, value_text
 from milp_plan.core.budget import now
-
-from .quantities import share_text, value_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -141,6 +141,7 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
     """The expert's schedule above ours; needs matplotlib."""
     from milp_plan import report
     from milp_plan.core import BackendUnavailableError
+    from milp_plan.draw import write_figure
     from milp_plan.io import plan_from_json
     from milp_plan.pipeline import build
     from milp_plan.study.paper import case_of, expert_plan
@@ -160,7 +161,7 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
         stop = plan.stop_ns / about.units.time_scale
         panels.append(report.Panel(f"{name}: makespan {stop:g}", about, plan))
     try:
-        report.write_figure(report.schedules(panels), path)
+        write_figure(report.schedules(panels), path)
     except BackendUnavailableError as error:
         note(f"{path}: not drawn, {error}")
         raise click.exceptions.Exit(Exit.SOLVER_FAILURE) from None

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.amounts import DASH, seconds_text, share_text
 
 from . import interrupts
 from .exits import Exit
 from .interrupts import Deferred
 from .output import note, say, say_json, say_table
-from .quantities import DASH, seconds_text, share_text
 
 if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingProblem

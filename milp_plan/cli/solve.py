@@ -237,7 +237,7 @@ def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[
     return code, interrupt.asked or outcome.stop is Stop.INTERRUPTED
 
 
-def _tell(path: Path, outcome: Outcome, request: Request) -> Exit:
+def _tell(path: Path, outcome: Outcome[Any, Any], request: Request) -> Exit:
     """Write the files of a run, and say what it found; what could not be written comes last."""
     written = _write(outcome, request)
     code = most_serious([answers.code_of_outcome(outcome), written.code])
@@ -253,7 +253,7 @@ def _tell(path: Path, outcome: Outcome, request: Request) -> Exit:
     return code
 
 
-def _write(outcome: Outcome, request: Request) -> Writing:
+def _write(outcome: Outcome[Any, Any], request: Request) -> Writing:
     """Write record, plan and picture, as far as possible."""
     from milp_plan import run
     from milp_plan.io import write_document, write_plan

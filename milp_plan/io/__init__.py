@@ -8,10 +8,10 @@ from .goal import Goal, pursue
 from .hybrid_plan import hybrid_plan_to_json, read_hybrid_plan, write_hybrid_plan
 from .perfetto import trace, write_trace
 from .pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_file
-from .piper import is_hybrid_file, read_hybrid
+from .piper import read_hybrid
 from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
 from .recipe_file import Peer, Recipe, RecipeCase, read_recipe
-from .registry import Format, formats, read, read_instance, read_many, write
+from .registry import Format, formats, read, read_many, write
 from .schemas import schemas, write_schemas
 from .torch_schedule import torch_actions, torch_schedule_csv, write_torch_schedule
 
@@ -29,7 +29,6 @@ __all__ = [
     "exact",
     "formats",
     "hybrid_plan_to_json",
-    "is_hybrid_file",
     "oversized",
     "plan_from_json",
     "plan_to_json",
@@ -38,7 +37,6 @@ __all__ = [
     "read_document",
     "read_hybrid",
     "read_hybrid_plan",
-    "read_instance",
     "read_many",
     "read_pipeline_file",
     "read_plan",

@@ -160,7 +160,12 @@ def write_solution(plan: ShardingPlan, path: str | Path) -> None:
     OSError
         The folder does not exist or cannot be written.
     """
-    write_document(path, json.dumps(list(plan.chosen)).encode() + b"\n")
+    write_document(path, solution_text(plan))
+
+
+def solution_text(plan: ShardingPlan) -> bytes:
+    """Text of the contest's solution."""
+    return json.dumps(list(plan.chosen)).encode() + b"\n"
 
 
 def read_solution(path: str | Path, problem: ShardingProblem) -> ShardingPlan:

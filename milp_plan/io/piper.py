@@ -20,6 +20,8 @@ from .files import Document, read_document
 from .pipeline_file import exact
 from .wire import Count, Positive, decode
 
+TITLE = "hybrid parallelism of Piper, NeurIPS 2021 (JSON)"
+
 RECOMPUTATION = "recomp"
 """What the ``id`` of configurations that recompute activations contains."""
 
@@ -75,14 +77,6 @@ def is_hybrid(document: Document) -> bool:
     return {"maxDevices", "mbsInBatch", "nodes"} <= set(document.top_level)
 
 
-def is_hybrid_file(path: str | Path) -> bool:
-    """Whether a file can be read and is such a file."""
-    try:
-        return is_hybrid(read_document(path))
-    except InputError:
-        return False
-
-
 def read_hybrid(path: str | Path) -> HybridProblem:
     """Read a file; its limits are the file's own, see ``HybridProblem.with_limits``.
 
@@ -92,34 +86,45 @@ def read_hybrid(path: str | Path) -> HybridProblem:
         With every defect of the file.
     """
     document = read_document(path)
+    try:
+        return read(document)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def read(document: Document) -> HybridProblem:
+    """Read a document.
+
+    Raises
+    ------
+    InputError
+        With every defect.
+    """
     if not is_hybrid(document):
         keys = ", ".join(list(document.top_level)[:6]) or "none"
         expected = "a file of the Piper benchmark: members maxDevices, mbsInBatch, nodes, edges"
         finding = Finding("file", f"the members {keys}", expected, "name another file")
-        raise InputError([finding]).in_file(document.file)
+        raise InputError([finding])
     workload = decode(document.data, Workload, document.file)
     findings = [*_node_findings(workload), *_edge_findings(workload)]
     if findings:
-        raise InputError(findings).in_file(document.file)
+        raise InputError(findings)
     names = _names(workload.nodes)
-    try:
-        return HybridProblem(
-            document.path.name.removesuffix(".gz").removesuffix(".json"),
-            tuple(_layer(node, names) for node in workload.nodes),
-            tuple(
-                Flow(names[e.source_id], names[e.dest_id], exact(e.communication_cost))
-                for e in workload.edges
-            ),
-            Limits(
-                workload.max_devices,
-                exact(workload.max_memory_per_device),
-                exact(workload.bandwidth),
-                workload.mbs_in_batch,
-            ),
-            provenance={**_PROVENANCE, "file": document.path.name},
-        )
-    except InputError as error:
-        raise error.in_file(document.file) from None
+    return HybridProblem(
+        document.path.name.removesuffix(".gz").removesuffix(".json"),
+        tuple(_layer(node, names) for node in workload.nodes),
+        tuple(
+            Flow(names[e.source_id], names[e.dest_id], exact(e.communication_cost))
+            for e in workload.edges
+        ),
+        Limits(
+            workload.max_devices,
+            exact(workload.max_memory_per_device),
+            exact(workload.bandwidth),
+            workload.mbs_in_batch,
+        ),
+        provenance={**_PROVENANCE, "file": document.path.name},
+    )
 
 
 def _names(nodes: list[Node]) -> dict[int, str]:

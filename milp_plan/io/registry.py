@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError, PlanningProblem
-from milp_plan.core.sharding import ShardingProblem
 
-from . import dnn_partitioning, hybrid_plan, iopddl, native, native_wire, piper, plan_wire
+from . import dnn_partitioning, native, native_wire
 from .defects import nearest, syntax_finding
 from .files import Document, read_document, write_document
 from .fit import oversized
@@ -75,35 +74,19 @@ def read(path: str | Path, goal: Goal | None = None) -> PlanningProblem:
         The file cannot be read, is of no known format, has defects, or holds an operator that is
         larger than every memory it may use. Every finding names the file.
     """
-    problem = read_instance(path, goal)
-    if isinstance(problem, ShardingProblem):
-        found, remedy = "a sharding problem", "use solve, bound, check or info"
-        finding = Finding("file", found, "a problem of placing and scheduling", remedy, str(path))
-        raise InputError([finding])
-    return problem
-
-
-def read_instance(path: str | Path, goal: Goal | None = None) -> PlanningProblem | ShardingProblem:
-    """Read a problem of either kind: what :func:`read` reads, or one of sharding.
-
-    Raises
-    ------
-    InputError
-        As :func:`read`; or a goal is asked of a sharding problem, which has its own.
-    """
     document = read_document(path)
-    if iopddl.can_read(document):
-        if goal is not None and goal != Goal():
-            finding = Finding("file", "a sharding problem", "no other goal", "leave the goal out")
-            raise InputError([finding]).in_file(document.file)
-        return iopddl.read(document)
     try:
-        problem = _format_of(document).read(document, goal or Goal())
+        return read_whole(document, goal or Goal())
     except InputError as error:
         raise error.in_file(document.file) from None
+
+
+def read_whole(document: Document, goal: Goal) -> PlanningProblem:
+    """Read a problem from a document; as :func:`read`, but findings name no file."""
+    problem = _format_of(document).read(document, goal)
     findings = oversized(problem)
     if findings:
-        raise InputError(findings).in_file(document.file)
+        raise InputError(findings)
     return problem
 
 
@@ -139,15 +122,14 @@ def _format_of(document: Document) -> Format:
     for entry in _FORMATS:
         if entry.can_read(document):
             return entry
-    raise InputError([_unknown_format(document)]).in_file(document.file)
+    titles = "; ".join(entry.title for entry in _FORMATS)
+    raise InputError([unknown_format(document, titles)])
 
 
-def _unknown_format(document: Document) -> Finding:
-    titles = "; ".join([*(entry.title for entry in _FORMATS), iopddl.TITLE])
-    if piper.is_hybrid(document):
-        found, remedy = "a problem of hybrid parallelism (Piper's format)", "use milp-plan hybrid"
-        return Finding("file", found, f"one of: {titles}", remedy)
-    if document.marker in (plan_wire.MARKER, hybrid_plan.MARKER):
+def unknown_format(document: Document, titles: str) -> Finding:
+    """Say what a document of no known format is, and what was expected."""
+    expected = f"one of: {titles}"
+    if document.marker is not None and document.marker.endswith("-plan"):
         return Finding("format", "a plan file", "an instance file", "name the instance instead")
     if document.data.lstrip()[:1] in (b"{", b"["):
         wrong = syntax_finding(document.data)
@@ -155,7 +137,7 @@ def _unknown_format(document: Document) -> Finding:
             return wrong
     if document.marker is not None:
         remedy = nearest(document.marker, [native_wire.MARKER], "convert the file")
-        return Finding("format", repr(document.marker), f"one of: {titles}", remedy)
+        return Finding("format", repr(document.marker), expected, remedy)
     keys = ", ".join(list(document.top_level)[:6])
     found = f"JSON with the members {keys}" if keys else "content of no known format"
-    return Finding("file", found, f"one of: {titles}", "convert the file to the native format")
+    return Finding("file", found, expected, "convert the file to the native format")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.core.budget import now
+from milp_plan.core.budget import Budget
 
 from .baselines import PLANNERS
 from .planner import Planner
@@ -15,9 +15,11 @@ from .planner import Planner
 def best_plan(
     problem: PlanningProblem,
     planners: Mapping[str, Planner] | None = None,
+    *,
     seed: int = 0,
-    deadline: float | None = None,
+    budget: Budget | None = None,
     on_plan: Callable[[Plan], object] = lambda _plan: None,
+    on_defect: Callable[[str], object] | None = None,
 ) -> tuple[Plan | None, dict[str, int | None]]:
     """Run planners, check every plan, keep the best.
 
@@ -29,11 +31,13 @@ def best_plan(
         Name -> planner; all of :data:`PLANNERS` by default.
     seed
         Handed to every planner.
-    deadline
-        Reading of ``now()`` after which no further planner is started.
+    budget
+        No further planner is started when it is over.
     on_plan
         Called at once with each plan that is better than those before, with its value claimed:
         what comes later may be interrupted.
+    on_defect
+        Told of a planner whose plan breaks a law, which then counts as none.
 
     Returns
     -------
@@ -44,12 +48,12 @@ def best_plan(
     Raises
     ------
     RuntimeError
-        A planner returned a plan that breaks a law: a defect of the planner.
+        A planner returned a plan that breaks a law, and nobody wants to be told.
     """
     best: Plan | None = None
     values: dict[str, int | None] = {}
     for name, planner in (PLANNERS if planners is None else planners).items():
-        if deadline is not None and now() >= deadline:
+        if budget is not None and budget.over:
             break
         plan = planner(problem, seed=seed)
         if plan is None:
@@ -57,7 +61,12 @@ def best_plan(
             continue
         verdict = verify(problem, plan)
         if not verdict.ok or verdict.value is None:
-            raise RuntimeError(f"planner {name!r} broke a law: {verdict.violations[0]}")
+            said = f"planner {name!r} broke a law: {verdict.violations[0]}"
+            if on_defect is None:
+                raise RuntimeError(said)
+            on_defect(said)
+            values[name] = None
+            continue
         values[name] = verdict.value
         if best is None or best.value is None or verdict.value < best.value:
             best = plan.claimed(problem.objective.value, verdict.value, name)

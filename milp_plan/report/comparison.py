@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import drawing_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 
 from milp_plan.core import Units
 from milp_plan.core.gap import relative_gap
-
-from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
+from milp_plan.draw.canvas import (
+    Scale,
+    axis_label,
+    drawing_style,
+    new_figure,
+    size_scale,
+    time_scale,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

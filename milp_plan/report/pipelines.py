@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import MissingFacetError, Operator, Plan, PlanningProblem
-
-from .canvas import axis_label, colours, drawing_style, ink, new_figure, time_scale
+from milp_plan.draw.canvas import axis_label, colours, drawing_style, ink, new_figure, time_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

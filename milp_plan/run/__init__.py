@@ -1,4 +1,4 @@
-"""The two stages put together, and the record of each run.
+"""Runs: a problem of any kind planned by the way that suits it, and the record of it.
 
 Names are loaded when they are first used: a process that only runs a heuristic needs no solver.
 """
@@ -9,21 +9,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .pipeline import solve
-    from .record import record_files, versions, write_record
-    from .settings import Outcome, Progress, Settings
+    from .kind import Kind
+    from .kinds import kind_of, kinds, read
+    from .outcome import Outcome
+    from .record import record_files, write_record
+    from .settings import Progress, Settings
+    from .solve import solve
 
 _HOMES = {
-    "solve": "pipeline",
-    "record_files": "record",
-    "versions": "record",
-    "write_record": "record",
-    "Outcome": "settings",
+    "Kind": "kind",
+    "Outcome": "outcome",
     "Progress": "settings",
     "Settings": "settings",
+    "kind_of": "kinds",
+    "kinds": "kinds",
+    "read": "kinds",
+    "record_files": "record",
+    "solve": "solve",
+    "write_record": "record",
 }
 
-__all__ = ["Outcome", "Progress", "Settings", "record_files", "solve", "versions", "write_record"]
+__all__ = [
+    "Kind",
+    "Outcome",
+    "Progress",
+    "Settings",
+    "kind_of",
+    "kinds",
+    "read",
+    "record_files",
+    "solve",
+    "write_record",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,109 +1,292 @@
-"""What is known in a run: the plan, the bound, and who disputes them."""
+"""What is known in a run: the plan, the bound, and who disputes them. The only judge."""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Generic, TypeVar
 
-from milp_plan.api import Plan, PlanningProblem
-from milp_plan.backends import Stop
-from milp_plan.bounds import Bound, infeasibility
-from milp_plan.check import verify
-from milp_plan.coarsen import Coarsening
+from milp_plan.backends import Limits, Stop
 from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.gap import relative_gap, within
-from milp_plan.models.registry import Found
+from milp_plan.core.gap import proved_optimal, relative_gap, within
 
+from .kind import Kind
 from .model import ModelAnswer, Solver
-from .polish import FAILURES, Search
-from .record import make_record
-from .settings import Clock, Outcome, Progress, ProgressHook, Settings
+from .settings import Progress, ProgressHook, Settings
+
+P = TypeVar("P")
+S = TypeVar("S")
 
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
 
+FAILURES = (Stop.KILLED, Stop.ERROR, Stop.MEMORY_LIMIT)
+"""Ends of a solve that nobody asked for."""
 
-@dataclass
-class Ledger:
-    """The books of one run: each stage may improve the plan or the bound."""
 
-    problem: PlanningProblem
-    settings: Settings
-    found: Found
-    solver: Solver
-    report: ProgressHook | None = None
-    plan: Plan | None = None
-    verdict: Verdict | None = None
-    value: int | None = None
-    planner: str = ""
-    bound: Bound | None = None
-    stop: Stop = Stop.TIME_LIMIT
-    disputed: str = ""
-    infeasible_because: str | None = None
-    baselines: dict[str, int | None] = field(default_factory=dict)
-    bounds: tuple[Bound, ...] = ()
-    coarsening: Coarsening | None = None
-    answer: ModelAnswer | None = None
-    search: Search | None = None
-    trace: list[Progress] = field(default_factory=list)
+class Ledger(Generic[P, S]):
+    """The books of one run: every stage may improve the plan or the bound, from any thread.
 
-    def __post_init__(self) -> None:
-        self.clock = Clock(self.settings.time_limit_s)
-        self.repeatable = self.settings.node_limit is not None
+    Parameters
+    ----------
+    kind, problem, settings
+        What is planned, and how.
+    budget
+        What the run may take.
+    solver
+        The formulation that its models are of; ``None`` for ways that need none.
+    report
+        Called with everything that is new.
+
+    Attributes
+    ----------
+    plan, verdict, value, planner
+        The best plan, what the checker says of it, its value, and who made it.
+    bound, bounds
+        The best bound on the problem, and each that was the best once.
+    baselines
+        Value of each heuristic, ``None`` where it found no plan.
+    disputed
+        Why the checker disputes a solver; the first reason. Empty if it does not.
+    defects
+        Plans of ours that break a law, in words; failures of solvers and formulations.
+    details
+        What else belongs into the record.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[P, S],
+        problem: P,
+        settings: Settings,
+        budget: Budget | None = None,
+        *,
+        solver: Solver | None = None,
+        report: ProgressHook | None = None,
+    ) -> None:
+        self.kind, self.problem, self.settings = kind, problem, settings
+        self.budget = budget or Budget(settings.time_limit_s, settings.node_limit)
+        self._solver, self._report = solver, report
+        self.plan: S | None = None
+        self.verdict: Verdict | None = None
+        self.value: int | None = None
+        self.planner = ""
+        self.bound: Bound | None = None
+        self.bounds: tuple[Bound, ...] = ()
+        self.stop: Stop | None = None
+        self.disputed = ""
+        self.infeasible_because: str | None = None
+        self.baselines: dict[str, int | None] = {}
+        self.defects: list[str] = []
+        self.details: dict[str, Any] = {}
+        self.trace: list[Progress] = []
+        self._lock = RLock()
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    @property
+    def solver(self) -> Solver:
+        """The formulation and its backend; only for ways that have one."""
+        assert self._solver is not None
+        return self._solver
+
+    @property
+    def formulation(self) -> Solver | None:
+        """The same, or ``None``."""
+        return self._solver
+
+    @property
+    def lower(self) -> int | None:
+        """Value of the best bound."""
+        return None if self.bound is None else self.bound.value
 
     @property
     def gap(self) -> float | None:
-        """Relative gap between value and bound, ``None`` where either is missing."""
-        return relative_gap(self.value, self.bound.value if self.bound else None)
+        """Relative gap of value and bound, ``None`` where either is missing."""
+        return relative_gap(self.value, self.lower)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the gap asked for is reached; with 0: whether the plan is proved optimal."""
+        return within(self.value, self.lower, self.settings.gap)
 
     @property
     def proved(self) -> bool:
-        """Whether the gap asked for is reached."""
-        bound = self.bound.value if self.bound else None
-        return within(self.value, bound, self.settings.gap)
+        """Whether no plan is better by as little as one tick."""
+        return proved_optimal(self.value, self.lower)
 
     @property
-    def end_of_limit(self) -> Stop:
-        """Why a stage ends that is not interrupted and proves nothing."""
-        return Stop.NODE_LIMIT if self.repeatable else Stop.TIME_LIMIT
+    def done(self) -> bool:
+        """Whether there is nothing left to do, or no time."""
+        return self.settled or self.infeasible_because is not None or self.budget.over
 
-    def limit(self, share: float) -> float | None:
-        """Seconds a stage may take; none where the run must be repeatable."""
-        return None if self.repeatable else share * self.settings.time_limit_s
+    @property
+    def repeatable(self) -> bool:
+        """Whether nothing may depend on the clock."""
+        return self.budget.repeatable
 
-    def say(self, phase: str, note: str = "") -> None:
-        """Record progress, and show it."""
-        bound = self.bound.value if self.bound else None
-        point = Progress(phase, self.value, bound, self.gap, self.clock.elapsed_s, note)
-        self.trace.append(point)
-        if self.report is not None:
-            self.report(point)
+    @property
+    def threads(self) -> int:
+        """Threads of this run."""
+        if self.settings.threads is not None:
+            return self.settings.threads
+        return 1 if self.repeatable else self.kind.threads
 
-    def offer(self, plan: Plan | None, planner: str, phase: str) -> bool:
-        """Take a plan of the original problem if the checker accepts it and it is better."""
+    def limits(self, seconds: float, gap: float | None = None) -> Limits:
+        """Limits of a model: so many seconds, and what the settings ask for."""
+        return Limits(
+            time_s=max(1.0, seconds),
+            nodes=self.settings.node_limit,
+            gap=min(self.settings.gap, 1e-6) if gap is None else gap,
+            seed=self.settings.seed,
+            threads=self.threads,
+        )
+
+    def say(self, phase: str, note: str = "", *, sighted: int | None = None) -> None:
+        """Record progress, and show it; a value may be sighted before its plan is here."""
+        with self._lock:
+            value = self.value if sighted is None else sighted
+            gap = relative_gap(value, self.lower)
+            point = Progress(phase, value, self.lower, gap, self.budget.elapsed_s, note)
+            self.trace.append(point)
+        if self._report is not None:
+            self._report(point)
+
+    # -- what stages find --------------------------------------------------------------------------
+
+    def offer(self, plan: S | None, by: str, phase: str, *, sure: bool = True) -> bool:
+        """Take a plan if the checker accepts it and it is better.
+
+        Parameters
+        ----------
+        plan
+            Of the whole problem, or ``None``.
+        by, phase
+            Who made it, and when.
+        sure
+            Whether its maker means it to keep every law: if it does not, that is a defect, which
+            the record tells. ``False`` for what is only worth a try.
+        """
         if plan is None:
             return False
-        with self.clock.phase("check"):
-            verdict = verify(self.problem, plan)
-        if not verdict.ok or verdict.value is None:
-            return False
-        if self.value is not None and verdict.value >= self.value:
-            return False
-        self.plan, self.verdict, self.value = plan, verdict, verdict.value
-        self.planner = planner
-        self.say(phase, planner)
-        return True
+        with self.budget.phase("check"):
+            verdict = self.kind.verify(self.problem, plan)
+        with self._lock:
+            if not verdict.ok or verdict.value is None:
+                if sure:
+                    reason = "; ".join(str(entry) for entry in verdict.violations[:3])
+                    self.fail(f"{by} made a plan that breaks a law: {reason}")
+                return False
+            if self.value is not None and verdict.value >= self.value:
+                return False
+            self.plan, self.verdict, self.value = plan, verdict, verdict.value
+            self.planner = by
+            self.say(phase, by)
+            return True
 
-    def check_start(self, start: Plan) -> None:
-        """Take the user's plan.
+    def prove(self, bound: Bound) -> None:
+        """Take a bound on the whole problem."""
+        with self._lock:
+            if self.bound is None or bound.value > self.bound.value:
+                self.bound = bound
+                self.bounds = (*self.bounds, bound)
+                self.say("bounds", bound.name)
+
+    def refute(self, reason: str) -> None:
+        """Take a proof that no plan exists."""
+        with self._lock:
+            self.infeasible_because = self.infeasible_because or reason
+
+    def dispute(self, because: str) -> None:
+        """Note that the checker disputes an answer, unless the reason is empty."""
+        self.disputed = self.disputed or because
+
+    def fail(self, what: str) -> None:
+        """Note a defect, once."""
+        if what not in self.defects:
+            self.defects.append(what)
+
+    def believe(
+        self,
+        answer: ModelAnswer,
+        cutoff: int | None = None,
+        *,
+        whole: bool = True,
+        by: str | None = None,
+        phase: str = "model",
+        undo: Callable[[Any], S] | None = None,
+    ) -> bool:
+        """Take what a model found: the only reader of models' answers.
+
+        Parameters
+        ----------
+        answer
+            Of a model of this problem.
+        cutoff
+            Plans up to this value were asked for.
+        whole
+            Whether every plan of this problem is one of the model's: else it proves nothing.
+        by, phase
+            Who made its plan, and when.
+        undo
+            Turns a plan of a coarser problem into one of this problem; that may break a law.
+
+        Returns
+        -------
+        bool
+            Whether its plan is the best one now.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The solve was interrupted: so is the run.
+        """
+        report = answer.report
+        self.dispute(answer.disputed)
+        if report.stop in FAILURES:
+            self.fail(f"{report.stop}: {report.message}")
+            self.say(phase, f"{report.stop}: {report.message}")
+        if whole:
+            self.details |= answer.described()
+            self.stop = report.stop if report.stop in FAILURES else self.stop
+        better = False
+        if answer.plan is not None and answer.value is not None:
+            plan = answer.plan if undo is None else undo(answer.plan)
+            better = self.offer(plan, by or answer.by, phase, sure=undo is None)
+        if whole and not answer.disputed and answer.proves:
+            self._believe_bound(answer, cutoff)
+        if report.stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        return better
+
+    def _believe_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
+        name, known = answer.by, self.value
+        if answer.report.stop is Stop.INFEASIBLE:
+            if known is not None and (cutoff is None or known <= cutoff):
+                self.dispute(f"{name} finds no plan as good as the known {known}")
+            elif cutoff is not None:
+                self.prove(Bound(name, cutoff + 1, f"no plan of value {cutoff} or less"))
+            else:
+                self.refute(f"{name} has no solution: proved by the solver")
+        elif answer.bound is not None:
+            most = [answer.value, None if cutoff is None else cutoff + 1]
+            bound = min([answer.bound, *(limit for limit in most if limit is not None)])
+            self.prove(Bound(name, bound, "solver's bound"))
+
+    def check_start(self) -> None:
+        """Take the user's plan, if there is one.
 
         Raises
         ------
         InputError
             It is not valid.
         """
-        verdict = verify(self.problem, start)
+        start = self.settings.start
+        if start is None:
+            return
+        verdict = self.kind.verify(self.problem, start)
         if not verdict.ok:
             raise InputError(
                 Finding(f"start plan, {v.rule}", v.message, "a valid plan", "run check on it")
@@ -111,135 +294,28 @@ class Ledger:
             )
         self.offer(start, start.planner or "start", "start")
 
-    @property
-    def restricted(self) -> bool:
-        """Whether a switch of the formulation leaves out plans: its bounds prove nothing."""
-        return self.solver.formulation.restricts(self.solver.options)
-
-    def dispute(self, because: str) -> None:
-        """Note that the checker disputes an answer; the first reason stays."""
-        self.disputed = self.disputed or because
-
-    def raise_bound(self, bound: Bound) -> None:
-        """Take a bound on the original problem."""
-        if self.bound is None or bound.value > self.bound.value:
-            self.bound = bound
-            self.bounds = (*self.bounds, bound)
-            self.say("bounds", bound.name)
-
     def look_for_obstacle(self) -> None:
         """Look for a proof that there is no plan."""
-        with self.clock.phase("bounds"):
-            proof = infeasibility(self.problem, Budget(self.limit(BOUND_SHARE)))
-        if proof is not None:
-            self.infeasible_because = proof.reason
+        with self.budget.phase("bounds"):
+            reason = self.kind.obstacle(self.problem, self.budget.part("obstacle", BOUND_SHARE))
+        if reason is not None:
+            self.refute(reason)
 
-    def use_answer(self, answer: ModelAnswer, cutoff: int | None) -> None:
-        """Take plan and bound of an exact model of the original problem, asked up to a cutoff.
+    def find_bounds(self, share: float = BOUND_SHARE) -> None:
+        """Bounds that every problem of the kind has."""
+        with self.budget.phase("bounds"):
+            part = self.budget.part("bounds", share)
+            for bound in self.kind.bounds(self.problem, part, self.value):
+                self.prove(bound)
 
-        Raises
-        ------
-        KeyboardInterrupt
-            The solve was interrupted: so is the run.
-        """
-        self.answer = answer
-        self.dispute(answer.disputed)
-        if answer.report.stop in FAILURES:
-            self.say("model", f"{answer.report.stop}: {answer.report.message}")
-        self.stop = self.end_of_limit
-        if not answer.disputed:
-            self._believe(answer, cutoff)
-        if answer.report.stop is Stop.INTERRUPTED:
-            raise KeyboardInterrupt
-
-    def _believe(self, answer: ModelAnswer, cutoff: int | None) -> None:
-        name = self.solver.formulation.card.name
-        self.offer(answer.plan, name, "model")
-        if self.restricted:
-            return  # nothing is proved
-        if answer.report.stop is Stop.INFEASIBLE:
-            if cutoff is None:
-                self.infeasible_because = f"{name} has no solution: proved by the solver"
-            else:
-                self.raise_bound(Bound(name, cutoff + 1, f"no plan of value {cutoff} or less"))
-        elif answer.bound is not None:
-            most = [answer.value, None if cutoff is None else cutoff + 1]
-            bound = min([answer.bound, *(limit for limit in most if limit is not None)])
-            self.raise_bound(Bound(name, bound, "solver's bound"))
-
-    def polish(self, limit_s: float | None = None) -> None:
-        """Neighbourhood search on the original problem, until the limit or the end of the run.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            A solve was interrupted: so is the run.
-        """
-        card = self.solver.formulation.card
-        if self.plan is None or self.value is None or not card.neighbourhoods:
-            return
-        if self.settings.rounds == 0:
-            return
-        if self.stop is Stop.INTERRUPTED or self.clock.left_s < 1.0:
-            return
-        bound = self.bound.value if self.bound else None
-        search = Search(self.problem, self.solver, self.settings, self.plan, self.value, bound)
-        self.search = search
-        clock = Clock(self.clock.left_s if limit_s is None else min(limit_s, self.clock.left_s))
-        try:
-            search.run(
-                clock,
-                lambda kind: self.offer(search.plan, "neighbourhood search", f"polish: {kind}"),
-            )
-        finally:
-            for phase, seconds in clock.phases.items():
-                self.clock.add(phase, seconds)
-            for because in search.disputes:
-                self.dispute(because)
-        if search.interrupted:
-            raise KeyboardInterrupt
-        self.stop = self.end_of_limit
-
-    def close(self) -> None:
+    def end(self) -> Stop:
         """Say why the run ended, now that all stages are over."""
         if self.infeasible_because is not None:
-            self.stop = Stop.INFEASIBLE
-        elif self.proved:
-            self.stop = Stop.PROVED
-        elif self.stop is Stop.PROVED:  # of a smaller or another problem: no proof for this one
-            self.stop = self.end_of_limit
-
-    def outcome(self) -> Outcome:
-        """Everything that was found, with its record."""
-        plan = self.plan
-        if plan is not None and self.value is not None:
-            plan = plan.claimed(str(self.problem.objective), self.value, self.planner)
-            mark = self.problem.fingerprint
-            plan = dataclasses.replace(plan, fingerprint=mark, parent=self.problem.parent)
-        done = Outcome(
-            problem=self.problem,
-            plan=plan,
-            verdict=self.verdict,
-            value=self.value,
-            bound=self.bound.value if self.bound else None,
-            bound_name=self.bound.name if self.bound else None,
-            gap=self.gap,
-            stop=self.stop,
-            disputed=bool(self.disputed),
-            proved=self.proved,
-            infeasible_because=self.infeasible_because,
-            baselines=self.baselines,
-            planner=self.planner,
-            seconds=self.clock.elapsed_s,
-            record={},
-        )
-        details = {
-            "coarsening": self.coarsening,
-            "answer": self.answer,
-            "search": self.search,
-            "bounds": self.bounds,
-            "trace": self.trace,
-            "disputed_because": self.disputed,
-        }
-        record = make_record(done, self.settings, self.found, self.clock, details)
-        return dataclasses.replace(done, record=record)
+            return Stop.INFEASIBLE
+        if self.settled:
+            return Stop.PROVED
+        if self.stop is not None:
+            return self.stop
+        if self.budget.over:
+            return Stop.TIME_LIMIT
+        return Stop.NODE_LIMIT if self.repeatable else Stop.FINISHED

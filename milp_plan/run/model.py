@@ -14,10 +14,9 @@ from milp_plan.api import CompiledModel, Guide, Plan, PlanningProblem, Scale
 from milp_plan.backends import Limits, SolverReport, TracePoint
 from milp_plan.check import verify
 from milp_plan.core import Finding, FormulationError, InputError, Verdict
+from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import Found
-
-from .settings import Clock
 
 RELATIVE_TOLERANCE = 1e-4
 """How far a solver's floating-point value may lie from the exact one, where a unit of the model is
@@ -42,10 +41,15 @@ class ModelAnswer:
         Why the plan and the solver's claim do not agree; empty if they do.
     model_hash, columns, rows
         Of the compiled model.
+    by
+        Name of the formulation.
+    proves
+        Whether bound and infeasibility hold for the problem: the formulation is exact, and its
+        switches leave out no plan.
     """
 
     report: SolverReport
-    plan: Plan | None
+    plan: Any
     verdict: Verdict | None
     value: int | None
     bound: int | None
@@ -53,22 +57,66 @@ class ModelAnswer:
     model_hash: str
     columns: int
     rows: int
+    by: str
+    proves: bool
+
+    def described(self) -> dict[str, Any]:
+        """Plain data for the record."""
+        report = self.report
+        return {
+            "model_hash": self.model_hash,
+            "model": {
+                "columns": self.columns,
+                "rows": self.rows,
+                "stop": str(report.stop),
+                "message": report.message,
+                "value": self.value,
+                "bound": self.bound,
+                "nodes": report.nodes,
+                "gap": report.gap,
+                "start_accepted": report.start_accepted,
+            },
+        }
 
 
 @dataclass(frozen=True)
 class Solver:
-    """How models are solved: formulation, its options, and the backend."""
+    """How models are solved: a formulation that loaded, its options, and the backend.
 
-    formulation: Formulation
-    options: Any
+    Raises
+    ------
+    InputError
+        An option is not one of its switches.
+    """
+
+    found: Found
+    options: Any = None
     name: str = "highs"
+
+    @property
+    def formulation(self) -> Formulation:
+        """The formulation."""
+        assert self.found.formulation is not None
+        return self.found.formulation
+
+    @property
+    def proves(self) -> bool:
+        """Whether a solution of its whole model proves anything about the problem."""
+        return self.formulation.card.exact and not self.formulation.restricts(self.options)
+
+    def unsupported(self, problem: Any) -> str | None:
+        """Return a reason in words why a problem is not for the formulation, or ``None``."""
+        handled = self.formulation.handles
+        if not isinstance(problem, handled):
+            return f"it is for a {handled.__name__}, this is a {type(problem).__name__}"
+        return self.formulation.unsupported(problem, self.options)
 
     def run(
         self,
         problem: PlanningProblem,
         guide: Guide,
         limits: Limits,
-        clock: Clock,
+        budget: Budget,
         *,
         start: Plan | None = None,
         on_progress: Callable[[TracePoint], None] | None = None,
@@ -83,9 +131,9 @@ class Solver:
             The solver is not installed.
         """
         formulation, options = self.formulation, self.options
-        with clock.phase("build"), _uncollected():
+        with budget.phase("build"), _uncollected():
             source = formulation.build(problem, options, guide)
-        with clock.phase("compile"), _uncollected():
+        with budget.phase("compile"), _uncollected():
             model = compile_source(source)
             vector = None
             if start is not None:
@@ -101,11 +149,11 @@ class Solver:
             threads=limits.threads,
             grace_s=limits.grace_s,
         )
-        with clock.phase("solve"):
+        with budget.phase("solve"):
             report = backend(self.name)(model, exact, vector, on_progress=on_progress)
-        clock.add("solve", -report.handover_s)
-        clock.add("hand over", report.handover_s)
-        return self._read(problem, guide, model, report, scale=scale, clock=clock)
+        budget.add("solve", -report.handover_s)
+        budget.add("hand over", report.handover_s)
+        return self._read(problem, guide, model, report, scale=scale, budget=budget)
 
     def _read(
         self,
@@ -115,18 +163,18 @@ class Solver:
         report: SolverReport,
         *,
         scale: Scale,
-        clock: Clock,
+        budget: Budget,
     ) -> ModelAnswer:
         plan, verdict, value, disputed = None, None, None, ""
         if report.solution is not None:
-            with clock.phase("decode"):
+            with budget.phase("decode"):
                 values = model.name_values(report.solution)
                 try:
                     plan = self.formulation.decode(problem, self.options, guide, values)
                 except FormulationError as error:
                     disputed = str(error)
             if plan is not None:
-                with clock.phase("check"):
+                with budget.phase("check"):
                     verdict = verify(problem, plan)
                 value = verdict.value if verdict.ok else None
                 if guide.memory:  # without memory rows a plan may rightly fail the check
@@ -141,6 +189,8 @@ class Solver:
             model_hash=model.content_hash,
             columns=model.num_columns,
             rows=model.num_rows,
+            by=self.formulation.card.name,
+            proves=self.proves,
         )
 
 

@@ -7,15 +7,14 @@ plan itself. A plan is taken only when the checker accepts it on the original pr
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from milp_plan.api import Guide, Neighbourhood, Plan, PlanningProblem
+from milp_plan.api import Guide, Neighbourhood
 from milp_plan.backends import Limits, Stop
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.budget import Budget
 
-from .model import Solver
+from .ledger import Ledger
 from .neighbourhood import CHOOSERS, PlanView
-from .settings import Clock, Settings
 
 MOST_WITH_MEMORY = 150
 """Operators up to which neighbourhood models carry memory rows; beyond, the checker decides."""
@@ -23,12 +22,27 @@ MOST_WITH_MEMORY = 150
 SMALLEST, LARGEST = 6, 60
 ROUND_S = 4.0
 ROUNDS_WITH_NODE_LIMIT = 8
+LEAST_S = 1.0
+"""Seconds without which no search is begun."""
 
-FAILURES = (Stop.KILLED, Stop.ERROR, Stop.MEMORY_LIMIT)
-"""Ends of a solve that nobody asked for."""
+
+def polish(ledger: Ledger[PlanningProblem, Plan], budget: Budget | None = None) -> None:
+    """Search near the best plan, until the budget ends.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        A solve was interrupted: so is the run.
+    """
+    if ledger.plan is None or not ledger.solver.formulation.card.neighbourhoods:
+        return
+    if ledger.settings.rounds == 0 or ledger.settings.only:
+        return
+    budget = budget or ledger.budget
+    if budget.left_s >= LEAST_S:
+        Search(ledger, budget).run()
 
 
-@dataclass
 class Search:
     """State of the search.
 
@@ -37,68 +51,57 @@ class Search:
     took beside solving: no round starts that could not even be built in time.
     """
 
-    problem: PlanningProblem
-    solver: Solver
-    settings: Settings
-    plan: Plan
-    value: int
-    bound: int | None
-    size: float = 12.0
-    rounds: int = 0
-    improvements: dict[str, int] = field(default_factory=dict)
-    disputes: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    overhead_s: float = 1.0
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan], budget: Budget) -> None:
+        self.ledger, self.budget = ledger, budget
+        self.size = 12.0
+        self.overhead_s = LEAST_S
+        known = ledger.details.get("polish") or {"rounds": 0, "improvements": {}}
+        self.told = ledger.details["polish"] = known
+        self.rounds = 0
 
-    def run(self, clock: Clock, on_better: Callable[[str], object]) -> None:
+    def run(self) -> None:
         """Search until the limit, the bound, or an interruption."""
-        rng = random.Random(self.settings.seed)
-        rounds = self.settings.rounds
-        if rounds is None and self.settings.node_limit is not None:
+        ledger, settings = self.ledger, self.ledger.settings
+        rng = random.Random(settings.seed)
+        rounds = settings.rounds
+        if rounds is None and ledger.repeatable:
             rounds = ROUNDS_WITH_NODE_LIMIT
-        view = PlanView(self.problem, self.plan)
-        while not self.finished(clock, rounds):
+        while not self.finished(rounds):
+            assert ledger.plan is not None
+            view = PlanView(ledger.problem, ledger.plan)
             kind = rng.choice(list(CHOOSERS))
-            free = CHOOSERS[kind](view, rng, int(self.size))
-            if self.step(kind, free, clock):
-                view = PlanView(self.problem, self.plan)
-                on_better(kind)
+            self.step(kind, CHOOSERS[kind](view, rng, int(self.size)))
 
-    def finished(self, clock: Clock, rounds: int | None) -> bool:
+    def finished(self, rounds: int | None) -> bool:
         """Whether to stop."""
-        if self.interrupted or (rounds is not None and self.rounds >= rounds):
+        if self.ledger.settled or (rounds is not None and self.rounds >= rounds):
             return True
-        if self.bound is not None and self.value <= self.bound:
-            return True
-        return clock.left_s < self.overhead_s
+        return self.budget.left_s < self.overhead_s
 
-    def step(self, kind: str, free: frozenset[str], clock: Clock) -> bool:
-        """One round; True when it found a better plan."""
+    def step(self, kind: str, free: frozenset[str]) -> None:
+        """One round."""
+        ledger, settings, budget = self.ledger, self.ledger.settings, self.budget
+        assert ledger.plan is not None
         self.rounds += 1
-        small = len(self.problem.graph.operators) <= MOST_WITH_MEMORY
-        guide = Guide(self.value, self.bound, Neighbourhood(self.plan, free), memory=small)
+        self.told["rounds"] += 1
+        small = len(ledger.problem.graph.operators) <= MOST_WITH_MEMORY
+        near = Neighbourhood(ledger.plan, free)
+        guide = Guide(ledger.value, ledger.lower, near, memory=small)
         limits = Limits(
-            time_s=min(ROUND_S, clock.left_s) if self.settings.node_limit is None else clock.left_s,
-            nodes=self.settings.node_limit,
-            gap=self.settings.gap,
-            seed=self.settings.seed,
-            threads=self.settings.threads,
+            time_s=budget.left_s if ledger.repeatable else min(ROUND_S, budget.left_s),
+            nodes=settings.node_limit,
+            gap=settings.gap,
+            seed=settings.seed,
+            threads=ledger.threads,
         )
-        began = clock.elapsed_s
-        answer = self.solver.run(self.problem, guide, limits, clock, start=self.plan)
-        self.overhead_s = max(1.0, clock.elapsed_s - began - answer.report.seconds)
-        self.interrupted = answer.report.stop is Stop.INTERRUPTED
-        if answer.disputed:
-            self.disputes.append(answer.disputed)
-        if answer.report.stop in FAILURES:
-            self.failures.append(f"{answer.report.stop}: {answer.report.message}")
-        better = answer.value is not None and answer.value < self.value
-        if better and answer.plan is not None and answer.value is not None:
-            self.plan, self.value = answer.plan, answer.value
-            self.improvements[kind] = self.improvements.get(kind, 0) + 1
+        began = budget.elapsed_s
+        answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=ledger.plan)
+        self.overhead_s = max(LEAST_S, budget.elapsed_s - began - answer.report.seconds)
+        by = "neighbourhood search"
+        if ledger.believe(answer, whole=False, by=by, phase=f"polish: {kind}"):
+            made = self.told["improvements"]
+            made[kind] = made.get(kind, 0) + 1
         elif answer.report.stop is Stop.PROVED:
             self.size = min(LARGEST, self.size * 1.1)
         else:
             self.size = max(SMALLEST, self.size * 0.8)
-        return better

@@ -237,10 +237,6 @@ def _run(job: Mapping[str, Any]) -> Result:
     problem = read(document)
     if problem.fingerprint != job["fingerprint"]:
         return _nothing("failed", "the problem arrived changed")
-    if job["asked"]["planner"] is not None:
-        from milp_plan.run.heuristic import run_heuristic
-
-        return run_heuristic(problem, job["asked"]["planner"], job["asked"]["seed"])
     return _solve(problem, job["asked"])
 
 
@@ -250,19 +246,22 @@ def _path(key: str) -> Path:
 
 def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:
     from milp_plan.backends import Stop
-    from milp_plan.io import plan_to_json
-    from milp_plan.run.pipeline import solve
+    from milp_plan.run.heuristic import run_heuristic
     from milp_plan.run.settings import Settings
+    from milp_plan.run.solve import solve
 
     fields = {name: entry for name, entry in asked.items() if name not in ("planner", "grace_s")}
-    outcome = solve(problem, Settings(**fields))
+    settings = Settings(**fields)
+    if asked["planner"] is not None:
+        outcome = run_heuristic(problem, asked["planner"], settings)
+    else:
+        outcome = solve(problem, settings)
     status, error = "done", None
     if outcome.stop is Stop.INTERRUPTED:
         status, error = "interrupted", "stopped by Ctrl-C"
     elif outcome.plan is None and outcome.stop in (Stop.ERROR, Stop.KILLED):
-        model = outcome.record.get("model") or {}
-        status, error = "failed", f"the solver failed: {model.get('message') or outcome.stop}"
-    plan = None if outcome.plan is None else plan_to_json(outcome.plan).decode()
+        status, error = "failed", f"the solver failed: {'; '.join(outcome.defects) or outcome.stop}"
+    plan = None if outcome.plan is None else outcome.kind.plan_text(outcome.plan).decode()
     return {"status": status, "error": error, "outcome": outcome.record, "plan": plan}
 
 

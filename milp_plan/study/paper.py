@@ -13,8 +13,9 @@ from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.io import Recipe, RecipeCase, exact, plan_to_json
 from milp_plan.pipeline import Built, Case, Model, build
 from milp_plan.planners.experts import EXPERTS, overlapped_dualpipe
-from milp_plan.run.pipeline import solve
-from milp_plan.run.settings import Outcome, Settings
+from milp_plan.run.outcome import Outcome
+from milp_plan.run.settings import Settings
+from milp_plan.run.solve import solve
 
 Row = dict[str, Any]
 """Plain data about one case; times in the recipe's unit, ``None`` where something is not known."""
@@ -68,7 +69,9 @@ def run_case(entry: RecipeCase, settings: Settings, experts: tuple[str, ...]) ->
     return make_row(entry, built, outcome, experts)
 
 
-def make_row(entry: RecipeCase, built: Built, outcome: Outcome, experts: tuple[str, ...]) -> Row:
+def make_row(
+    entry: RecipeCase, built: Built, outcome: Outcome[Any, Any], experts: tuple[str, ...]
+) -> Row:
     """Gather the row of a case: ours, experts, peers, and who is ahead."""
     scale = built.problem.units.time_scale
 
@@ -118,7 +121,7 @@ def _best(known: Mapping[str, Fraction | None]) -> list[Any] | None:
     return None if name is None else [name, _plain(values[name])]
 
 
-def _seconds_to_best(outcome: Outcome) -> float | None:
+def _seconds_to_best(outcome: Outcome[Any, Any]) -> float | None:
     points = [p for p in outcome.record["trace"] if p["incumbent"] == outcome.value]
     return points[0]["seconds"] if points and outcome.value is not None else None
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from milp_plan.core import Plan
 from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
-from milp_plan.run.pipeline import solve
-from milp_plan.run.settings import Outcome, ProgressHook, Settings
+from milp_plan.run.outcome import Outcome
+from milp_plan.run.settings import ProgressHook, Settings
+from milp_plan.run.solve import solve
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Point:
     """
 
     built: Built
-    outcome: Outcome
+    outcome: Outcome[Any, Any]
 
     @property
     def case(self) -> Case:

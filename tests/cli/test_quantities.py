@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.cli.quantities import seconds_text, share_text, size_text, time_text, value_text
 from milp_plan.core import Objective, Units
+from milp_plan.core.amounts import seconds_text, share_text, size_text, time_text, value_text
 from tests.report.plans import two_devices
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from milp_plan.run.choice import GENERAL, HOSTS, LOADS, SHOP, choose
 
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
 from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
 from milp_plan.run import Settings, solve
-from milp_plan.run.choice import GENERAL, HOSTS, LOADS, SHOP, choose
 from milp_plan.run.settings import AUTO
 
 from .cases import trap

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from milp_plan.run.pipeline import solve
 
 from milp_plan.backends import Stop
 from milp_plan.check import verify
@@ -10,7 +11,6 @@ from milp_plan.core import PlanningProblem
 from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial import contiguous
 from milp_plan.planners.serial.baselines import CONTIGUOUS
-from milp_plan.run.pipeline import solve
 from milp_plan.run.settings import Outcome, Settings
 from tests.support.serial_brute import brute_serial
 

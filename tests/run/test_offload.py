@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from milp_plan.run.offload import OffloadRun, plan_offload
 
 from milp_plan.backends import Stop
 from milp_plan.check import verify
@@ -12,7 +13,6 @@ from milp_plan.core import InputError, Objective, Plan, PlanningProblem, Unsuppo
 from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
 from milp_plan.run import Outcome, Progress, Settings, offload, solve
 from milp_plan.run.model import ModelAnswer, Solver
-from milp_plan.run.offload import OffloadRun, plan_offload
 
 from .cases import quick
 

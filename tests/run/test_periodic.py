@@ -8,6 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from milp_plan.run.pattern import Pattern, Shortener, route_counts, shortened, splice, steady
+from milp_plan.run.periodic import Ends, lower_bound, patterns, plan_periodic
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
@@ -27,8 +29,6 @@ from milp_plan.pipeline import (
 )
 from milp_plan.planners.experts import WORDS
 from milp_plan.planners.pipelines.refill import refill, reverse, rules
-from milp_plan.run.pattern import Pattern, Shortener, route_counts, shortened, splice, steady
-from milp_plan.run.periodic import Ends, lower_bound, patterns, plan_periodic
 from milp_plan.run.settings import Clock
 
 pytestmark = pytest.mark.untraced

@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from milp_plan.run.compaction import compact
 
 from milp_plan.backends import SolverReport, Stop
 from milp_plan.check import verify
@@ -10,7 +11,6 @@ from milp_plan.core import Objective
 from milp_plan.models.registry import get
 from milp_plan.planners import Rule, dispatch
 from milp_plan.run import Settings, compaction, polish
-from milp_plan.run.compaction import compact
 from milp_plan.run.model import ModelAnswer, Solver
 from milp_plan.run.polish import LARGEST, SMALLEST, Search
 from milp_plan.run.settings import Clock

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from milp_plan.run.sharding_model import ModelSettings, solve_labelling, solve_sharding_model
 
 from milp_plan.api import Guide, ShardingPlan, ShardingProblem
 from milp_plan.backends import Limits, SolverReport, Stop
@@ -19,7 +20,6 @@ from milp_plan.core import InputError, UnsupportedProblemError
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import sharding_model
-from milp_plan.run.sharding_model import ModelSettings, solve_labelling, solve_sharding_model
 from tests.models.solving import solve_here
 from tests.support.sharding import layered, optimum, random_problem
 

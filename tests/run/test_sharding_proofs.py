@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from milp_plan.run.sharding import ShardingSettings, bound_sharding, solve_sharding
 
 from milp_plan.backends import Stop
 from milp_plan.bounds import sharding_choices
@@ -18,7 +19,6 @@ from milp_plan.coarsen.sharding.reading import labelling_of
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.planners.sharding.anytime import search
-from milp_plan.run.sharding import ShardingSettings, bound_sharding, solve_sharding
 from tests.support.seeds import few
 from tests.support.sharding import least_cost, tense_problem
 

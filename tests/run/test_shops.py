@@ -7,6 +7,7 @@ import time
 from fractions import Fraction
 
 import pytest
+from milp_plan.run.slot_bound import slot_bound
 
 from milp_plan.backends import Stop
 from milp_plan.bounds import Bound
@@ -15,7 +16,6 @@ from milp_plan.core import Objective, PlanningProblem
 from milp_plan.pipeline import Case, Model, best_times, build, fits, shop_of, value_of
 from milp_plan.planners.experts import SEARCHES, WORDS
 from milp_plan.run import Settings, shops, solve
-from milp_plan.run.slot_bound import slot_bound
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value

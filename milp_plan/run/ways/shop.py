@@ -7,20 +7,30 @@ checker, every bound is on the whole problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from queue import SimpleQueue
+from collections.abc import Callable, Iterable
 from threading import Event
 
-from milp_plan.api import Guide
+from milp_plan.api import Guide, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop, highs
 from milp_plan.bounds import Bound
 from milp_plan.core.budget import now
-from milp_plan.pipeline import Shop, Words, best_times, fits, value_of, words_of
+from milp_plan.pipeline import (
+    Shop,
+    Words,
+    best_times,
+    fits,
+    floors,
+    read_shop,
+    value_of,
+    words_of,
+)
 from milp_plan.planners.experts import SEARCHES, WORDS
 from milp_plan.planners.pipelines import Overtaking, PipelineSearch, one_by_one
 
-from .beside import Beside
-from .host import Host
+from ..beside import Beside
+from ..ledger import Ledger
+from ..polish import polish
+from ..way import Step, Way
 from .periodic import plan_periodic
 from .slot_bound import slot_bound
 
@@ -64,99 +74,112 @@ TURN_S = 1.5
 """Seconds after which the two searches change turns, and news from elsewhere are looked at."""
 
 
-class ShopRun:
-    """One run on a shop.
+class ShopWay(Way[PlanningProblem, Plan]):
+    """The way for problems that can be read as job shops of identical micro-batches."""
 
-    Parameters
-    ----------
-    host
-        Who keeps plan and bound.
-    shop
-        The problem as a shop.
-    """
+    name = "pipeline"
+    own_formulation = True
 
-    def __init__(self, host: Host, shop: Shop) -> None:
-        self.host, self.shop = host, shop
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
+        super().__init__(ledger)
+        shop = read_shop(ledger.problem)
+        assert isinstance(shop, Shop), shop
+        self.shop = shop
         self.searching: PipelineSearch | None = None
-        self.overtaking = Overtaking(shop, host.settings.seed)
-        self.beside = host.settings.threads > 1
+        self.overtaking = Overtaking(shop, ledger.settings.seed)
+        self.beside = ledger.threads > 1
         self.check_s = 0.0
 
-    def stages(self) -> None:
-        """All stages, until nothing is left to do or no time is left."""
-        host = self.host
-        self.ask_experts()
-        if host.value is None:
-            host.look_for_obstacle()
-        if host.infeasible_because is not None:
-            return
-        if host.settings.node_limit is not None:
-            self.solve_whole(1.0)
-            return
-        if host.proved:
-            return
+    @classmethod
+    def formulation_for(cls, problem: PlanningProblem) -> str:
+        """The exact order of a shop."""
+        return "pipeline_order"
+
+    @classmethod
+    def unsuited(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
+        """What does not repeat, or leaves places open, is no shop."""
+        found = read_shop(problem)
+        return found if isinstance(found, str) else None
+
+    def steps(self) -> Iterable[Step]:
+        """Bounds and experts, then searches, the pattern and the model in turns."""
+        ledger = self.ledger
+        return (
+            Step("floors", self.find_floors),
+            Step("experts", self.ask_experts),
+            Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
+            Step("model", lambda: self.solve_whole(1.0), lambda: ledger.repeatable),
+            Step("searches", self.improve_and_prove, lambda: not ledger.repeatable),
+        )
+
+    def find_floors(self) -> None:
+        """Bounds that only need sums."""
+        for floor in floors(self.shop):
+            self.ledger.prove(Bound(*floor))
+
+    def improve_and_prove(self) -> None:
+        """Everything after the experts, with bounds by slots beside it where there is a thread."""
         watch = _Watch(self.slots) if self.beside else None
         try:
             self.improve(watch)
         finally:
             if watch is not None:
-                watch.end(host)
+                watch.end()
         if watch is not None:  # never in place of an interruption
             watch.thread.check()
 
     def improve(self, watch: _Watch | None) -> None:
-        """Everything after the experts."""
-        host, limit = self.host, self.host.settings.time_limit_s
+        """Searches, pattern, model and neighbourhoods."""
+        ledger, limit = self.ledger, self.ledger.budget.limit_s
         per_device = max(kind.count for kind in self.shop.kinds) / self.shop.num_devices
         early = per_device >= MANY_MICRO_BATCHES
         if early:
             self.repeat()
         self.search(FIRST_SEARCH_SHARE * limit, watch)
-        if watch is None and not host.proved:
-            self.bound_by_slots(BOUND_SHARE * limit)
-        if not (early or host.proved):
+        if watch is None and not ledger.settled:
+            self.bound_by_slots(BOUND_SHARE)
+        if not (early or ledger.settled):
             self.repeat()
         self.search(SEARCH_SHARE * limit, watch)
-        if not host.proved and self.shop.num_tasks <= MOST_TASKS_WHOLE:
+        if not ledger.settled and self.shop.num_tasks <= MOST_TASKS_WHOLE:
             self.solve_whole(MODEL_SHARE)
-        if host.infeasible_because is not None:
+        if ledger.infeasible_because is not None:
             return
-        if not host.proved and self.shop.num_tasks <= MOST_TASKS_NEAR:
-            host.polish()
+        if not ledger.settled and self.shop.num_tasks <= MOST_TASKS_NEAR:
+            polish(ledger)
         self.search(self.left_s, watch)
 
     @property
     def left_s(self) -> float:
         """Seconds left of the time limit, less those that another plan would take to check."""
-        return max(0.0, self.host.clock.left_s - self.check_s)
+        return max(0.0, self.ledger.budget.left_s - self.check_s)
 
     # -- bounds ------------------------------------------------------------------------------
 
-    def slots(self, beside: _Watch) -> None:
+    def slots(self, watch: _Watch) -> None:
         """Raise the bound beside everything else; runs in a thread, the solver in a process."""
-        host = self.host
+        ledger = self.ledger
         slot_bound(
             self.shop,
-            host.value,
-            host.clock.left_s,
-            host.bound.value if host.bound else None,
-            on_progress=beside.news.put,
-            session=beside.session,
-            stop=beside.stopped.is_set,
+            ledger.value,
+            ledger.budget.left_s,
+            ledger.lower,
+            on_progress=ledger.prove,
+            session=watch.session,
+            stop=watch.stopped.is_set,
         )
 
-    def bound_by_slots(self, limit_s: float) -> None:
+    def bound_by_slots(self, share: float) -> None:
         """Raise the bound while nothing else runs."""
-        host = self.host
-        lower = host.bound.value if host.bound else None
-        with host.clock.phase("bounds"):
+        ledger = self.ledger
+        with ledger.budget.phase("bounds"):
             slot_bound(
                 self.shop,
-                host.value,
-                min(limit_s, host.clock.left_s),
-                lower,
-                threads=host.settings.threads,
-                on_progress=host.raise_bound,
+                ledger.value,
+                ledger.budget.part("slots", share).limit_s,
+                ledger.lower,
+                threads=ledger.threads,
+                on_progress=ledger.prove,
             )
 
     # -- plans -------------------------------------------------------------------------------
@@ -164,31 +187,30 @@ class ShopRun:
     def take(self, words: Words, planner: str, phase: str) -> None:
         """Offer the plan of words."""
         began = now()
-        self.host.offer(self.shop.plan(best_times(self.shop, words), planner), planner, phase)
+        self.ledger.offer(self.shop.plan(best_times(self.shop, words), planner), planner, phase)
         self.check_s = max(self.check_s, now() - began)
 
     def ask_experts(self) -> None:
         """Every expert that is defined here; one whose memory does not suffice has no value."""
-        host = self.host
+        ledger = self.ledger
         found: dict[str, Words] = {}
         until = None
-        if host.settings.node_limit is None:
-            until = now() - host.clock.elapsed_s
-            until += SEARCHING_SHARE * host.settings.time_limit_s
-        with host.clock.phase("baselines"):
+        if not ledger.repeatable:
+            until = ledger.budget.began + SEARCHING_SHARE * ledger.budget.limit_s
+        with ledger.budget.phase("baselines"):
             for name, expert in WORDS.items():
-                if found and host.clock.elapsed_s > EXPERT_SHARE * host.settings.time_limit_s:
+                if found and ledger.budget.elapsed_s > EXPERT_SHARE * ledger.budget.limit_s:
                     break
                 searching = SEARCHES.get(name)
                 words = searching(self.shop, until) if searching else expert(self.shop)
                 if words is None:
                     continue
-                host.baselines[name] = None
+                ledger.baselines[name] = None
                 if fits(self.shop, words):
-                    host.baselines[name] = value_of(self.shop, best_times(self.shop, words))
+                    ledger.baselines[name] = value_of(self.shop, best_times(self.shop, words))
                     found[name] = words
                     self.overtaking.add(words)
-        best = min(found, key=lambda name: host.baselines[name] or 0, default=None)
+        best = min(found, key=lambda name: ledger.baselines[name] or 0, default=None)
         if best is not None:
             self.take(found[best], best, "baselines")
             return
@@ -201,27 +223,26 @@ class ShopRun:
 
     def search(self, limit_s: float, watch: _Watch | None) -> None:
         """Two searches over words in turns, so that a bound found meanwhile can end them."""
-        host = self.host
+        ledger = self.ledger
         end = now() + min(limit_s, self.left_s)
         turn = 0
-        while not host.proved and end - now() > 0.05:
+        while not ledger.settled and end - now() > 0.05:
             seconds = min(TURN_S, end - now())
-            with host.clock.phase("search"):
+            with ledger.budget.phase("search"):
                 overtake = self.overtaking.elite and (turn % 2 == 0 or not self.beams)
                 found = self.overtake(seconds) if overtake else self.beam(seconds, end)
             if not (found or self.overtaking.elite):
                 return
             if watch is not None:
-                watch.tell(host)
                 watch.thread.check()
             turn += 1
 
     def overtake(self, seconds: float) -> bool:
         """Schedule the best words anew."""
-        host = self.host
-        if host.plan is not None and host.value != self.overtaking.elite[0][0]:
-            self.overtaking.add(words_of(self.shop, host.plan))
-        lower = host.bound.value if host.bound else 0
+        ledger = self.ledger
+        if ledger.plan is not None and ledger.value != self.overtaking.elite[0][0]:
+            self.overtaking.add(words_of(self.shop, ledger.plan))
+        lower = ledger.lower or 0
 
         def take(words: Words, _: int) -> None:
             self.take(words, "overtaking", "search")
@@ -236,36 +257,36 @@ class ShopRun:
 
     def beam(self, seconds: float, end: float) -> bool:
         """Search by beams; False when not even one micro-batch fits."""
-        host = self.host
+        ledger = self.ledger
         if self.searching is None:
-            large = self.shop.num_tasks > MOST_TASKS_AFRESH and host.plan is not None
-            start = words_of(self.shop, host.plan) if large and host.plan is not None else None
+            large = self.shop.num_tasks > MOST_TASKS_AFRESH and ledger.plan is not None
+            start = words_of(self.shop, ledger.plan) if large and ledger.plan is not None else None
             try:
                 self.searching = PipelineSearch(
-                    self.shop, host.settings.seed, start, limit_s=end - now()
+                    self.shop, ledger.settings.seed, start, limit_s=end - now()
                 )
             except ValueError as reason:
-                host.say("search", str(reason))
+                ledger.say("search", str(reason))
                 return False
         search = self.searching
-        if host.bound is not None:
-            search.lower = max(search.lower, host.bound.value)
-        if host.plan is not None and host.value is not None and host.value < search.value:
-            search.words, search.value = words_of(self.shop, host.plan), host.value
+        if ledger.bound is not None:
+            search.lower = max(search.lower, ledger.bound.value)
+        if ledger.plan is not None and ledger.value is not None and ledger.value < search.value:
+            search.words, search.value = words_of(self.shop, ledger.plan), ledger.value
         search.run(seconds, lambda words, _: self.take(words, "pipeline search", "search"))
         self.overtaking.add(search.words)
         return True
 
     def repeat(self) -> None:
         """A repeating pattern with its own warm-up and cool-down."""
-        host = self.host
-        with host.clock.phase("pattern"):
+        ledger = self.ledger
+        with ledger.budget.phase("pattern"):
             plan_periodic(
                 self.shop,
                 (PATTERN_SHARE if self.beams else PATTERN_SHARE_ALONE) * self.left_s,
-                host.settings.seed,
-                host.settings.threads,
-                lambda found: host.offer(found, "repeating pattern", "pattern"),
+                ledger.settings.seed,
+                ledger.threads,
+                lambda found: ledger.offer(found, "repeating pattern", "pattern"),
             )
 
     def solve_whole(self, share: float) -> None:
@@ -274,32 +295,30 @@ class ShopRun:
         Refuting that is often a matter of windows alone, where a model that starts from the plan
         itself would have to close the gap by branching.
         """
-        host, settings = self.host, self.host.settings
-        end = now() + share * host.clock.left_s
-        host.say("model", f"{self.shop.num_tasks} tasks")
-        while not host.proved and host.infeasible_because is None:
-            cutoff = None if host.value is None else host.value - 1
+        ledger, settings = self.ledger, self.ledger.settings
+        part = ledger.budget.part("model", share, of_limit=False)
+        ledger.say("model", f"{self.shop.num_tasks} tasks")
+        while not ledger.settled and ledger.infeasible_because is None:
+            cutoff = None if ledger.value is None else ledger.value - 1
             limits = Limits(
-                time_s=max(1.0, end - now()),
+                time_s=max(1.0, part.left_s),
                 nodes=settings.node_limit,
                 gap=min(settings.gap, 1e-6),
                 seed=settings.seed,
-                threads=settings.threads,
+                threads=ledger.threads,
             )
-            guide = Guide(cutoff, host.bound.value if host.bound else None)
-            answer = host.solver.run(host.problem, guide, limits, host.clock)
-            host.use_answer(answer, cutoff)
+            guide = Guide(cutoff, ledger.lower)
+            answer = ledger.solver.run(ledger.problem, guide, limits, ledger.budget)
+            ledger.believe(answer, cutoff)
             if answer.value is None or answer.report.stop is not Stop.PROVED:
                 return
 
 
 class _Watch:
-    """Work in a thread whose bounds are told in between; its solver runs in its own process.
+    """Work in a thread whose solver runs in its own process; its bounds go to the ledger.
 
     Attributes
     ----------
-    news
-        Bounds that were not told yet.
     session
         The solver's process.
     stopped
@@ -307,7 +326,6 @@ class _Watch:
     """
 
     def __init__(self, work: Callable[[_Watch], None]) -> None:
-        self.news: SimpleQueue[Bound] = SimpleQueue()
         self.session = highs.Session()
         self.stopped = Event()
         self.thread = Beside(lambda: self._run(work))
@@ -317,16 +335,10 @@ class _Watch:
         with self.session:
             work(self)
 
-    def tell(self, host: Host) -> None:
-        """Pass on what was found since the last time."""
-        while not self.news.empty():
-            host.raise_bound(self.news.get())
-
-    def end(self, host: Host) -> None:
-        """Stop the work, wait for it shortly, and pass on what it found."""
+    def end(self) -> None:
+        """Stop the work, and wait for it shortly."""
         self.stopped.set()
         end = now() + PATIENCE_S
         while self.thread.is_alive() and now() < end:
             self.session.interrupt()  # again, in case that a solve had only just begun
             self.thread.join(PATIENCE_S / 10)
-        self.tell(host)

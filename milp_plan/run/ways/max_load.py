@@ -8,19 +8,21 @@ up. Every plan goes through the checker.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
 
-from milp_plan.api import Guide
-from milp_plan.backends import Limits, Stop
+from milp_plan.api import Contiguity, Guide, Plan, PlanningProblem
+from milp_plan.backends import Stop
 from milp_plan.bounds.serial_catalogue import serial_bounds
-from milp_plan.core.budget import Budget, now
+from milp_plan.core import SerialLaw
+from milp_plan.core.budget import now
 from milp_plan.planners.serial.annealing import SerialAnnealing
-from milp_plan.serial import SerialGraph
 
-from .beside import Beside
-from .host import Host
+from ..beside import Beside
+from ..ledger import Ledger
+from ..way import Step
+from .serial import SerialWay
 
 BOUND_SHARE = 0.1
 """Part of the time limit for bounds by cuts."""
@@ -41,105 +43,97 @@ TURN_S = 1.0
 """Seconds after which the threads compare what they have."""
 
 
-class MaxLoadRun:
-    """One run.
+class MaxLoadWay(SerialWay):
+    """The way for bottleneck problems under the serial law whose parts may lie anywhere."""
 
-    Parameters
-    ----------
-    host
-        Who keeps plan and bound.
-    graph
-        The problem as a hypergraph of classes.
-    """
+    name = "largest load"
+    formulation = "max_load"
 
-    def __init__(self, host: Host, graph: SerialGraph) -> None:
-        self.host, self.graph = host, graph
-        self.repeatable, self.limit_s = (
-            host.settings.node_limit is not None,
-            host.settings.time_limit_s,
-        )
-        threads = 1 if self.repeatable else max(1, host.settings.threads)
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
+        super().__init__(ledger)
+        self.repeatable = ledger.repeatable
+        self.limit_s = ledger.budget.limit_s
+        threads = 1 if self.repeatable else ledger.threads
         self.taken = float("inf")
-        self.searches = [SerialAnnealing(graph, host.settings.seed + n) for n in range(threads)]
+        seed = ledger.settings.seed
+        self.searches = [SerialAnnealing(self.graph, seed + n) for n in range(threads)]
 
-    def stages(self) -> None:
-        """All stages, until nothing is left to do or no time is left."""
-        self.search_and_prove()
-        host = self.host
-        if host.proved and not self.repeatable and host.gap:
-            end = now() + min(SETTLE_S, host.clock.left_s)
+    @classmethod
+    def suits(cls, law: SerialLaw) -> bool:
+        """Bottleneck without contiguity."""
+        return law.calls is None and law.contiguity is Contiguity.FREE
+
+    def steps(self) -> Iterable[Step]:
+        """Bounds by cuts, lines, annealing, the model, annealing again."""
+        ledger, timed = self.ledger, lambda: not self.repeatable
+        return (
+            Step("bounds", self.find_bounds),
+            Step("lines", self.find_baselines),
+            Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
+            Step("rounds", self.anneal_rounds, lambda: self.repeatable),
+            Step("bounds near the plan", self.find_bounds),
+            Step("annealing", lambda: self.anneal("first", FIRST_SHARE, PATIENCE), timed),
+            Step("bounds near the better plan", self.find_bounds, timed),
+            Step("model", self.solve_whole, lambda: ledger.formulation is not None),
+            Step("annealing to the end", lambda: self.anneal("last", 1.0), timed),
+        )
+
+    def go(self) -> None:
+        """Take the steps; then look shortly for what a proof to a gap leaves."""
+        super().go()
+        ledger = self.ledger
+        if ledger.settled and ledger.gap and not self.repeatable:
+            end = ledger.budget.at_most("settling", SETTLE_S).end
             while self.idle <= PATIENCE and all(s.worth_while(end) for s in self.searches):
                 self.turn(TURN_S / 4, end)
 
-    def search_and_prove(self) -> None:
-        """Every stage but the last look for what a proof to a gap leaves."""
-        host = self.host
-        self.find_bounds()
-        self.find_baselines()
-        if host.value is None:
-            host.look_for_obstacle()
-        if host.infeasible_because is not None or host.proved:
-            return
-        if self.repeatable:
-            self.anneal_rounds(REPEATABLE_ROUNDS)
-            self.find_bounds()
-            self.solve_whole(1.0)
-            return
-        self.find_bounds()
-        self.anneal(FIRST_SHARE * self.limit_s, PATIENCE)
-        if not host.proved:
-            self.find_bounds()
-        self.solve_whole(1.0 if self.idle > PATIENCE else MODEL_SHARE)
-        if host.infeasible_because is None and host.stop is not Stop.INTERRUPTED:
-            self.anneal(host.clock.left_s)
-
     def find_bounds(self) -> None:
         """Bounds by cuts; those that look at slow classes know the best plan."""
-        host = self.host
-        with host.clock.phase("bounds"):
-            deadline = Budget(None if self.repeatable else BOUND_SHARE * self.limit_s)
-            for bound in serial_bounds(self.graph, deadline, host.value):
-                host.raise_bound(bound)
+        ledger = self.ledger
+        with ledger.budget.phase("bounds"):
+            part = ledger.budget.part("bounds", BOUND_SHARE)
+            for bound in serial_bounds(self.graph, part, ledger.value):
+                ledger.prove(bound)
 
     # -- plans -------------------------------------------------------------------------------
 
     def take(self, search: SerialAnnealing, planner: str, phase: str) -> None:
         """Offer the best plan of a search."""
         if search.best is not None:
-            self.host.offer(self.graph.plan(search.best.tolist(), planner), planner, phase)
+            self.ledger.offer(self.graph.plan(search.best.tolist(), planner), planner, phase)
 
     def find_baselines(self) -> None:
         """Orders cut at the best places; the user's start takes part."""
-        host, search = self.host, self.searches[0]
-        with host.clock.phase("baselines"):
+        ledger, search = self.ledger, self.searches[0]
+        with ledger.budget.phase("baselines"):
             search.cut_orders()
         if search.best is not None:
-            host.baselines["linearised"] = max(self.graph.loads(search.best.tolist()))
+            ledger.baselines["linearised"] = max(self.graph.loads(search.best.tolist()))
             self.take(search, "linearised", "baselines")
         self.share()
 
     def share(self) -> None:
         """Give every search the best plan."""
-        if self.host.plan is not None:
-            places = self.graph.places(self.host.plan)
+        if self.ledger.plan is not None:
+            places = self.graph.places(self.ledger.plan)
             for search in self.searches:
                 search.offer(places)
 
-    def anneal_rounds(self, rounds: int) -> None:
+    def anneal_rounds(self, rounds: int = REPEATABLE_ROUNDS) -> None:
         """A fixed number of coolings."""
         search = self.searches[0]
-        with self.host.clock.phase("anneal"):
+        with self.ledger.budget.phase("anneal"):
             for _ in range(rounds):
                 search.step()
         self.take(search, "annealing", "anneal")
 
-    def anneal(self, limit_s: float, patience: float = float("inf")) -> None:
+    def anneal(self, name: str, share: float, patience: float = float("inf")) -> None:
         """Cool again and again in all threads; enough after so many rounds without a better one."""
-        host = self.host
-        end = now() + min(limit_s, host.clock.left_s)
+        ledger = self.ledger
+        end = ledger.budget.part(f"annealing, {name}", share).end
         turn_s = 0.1
         self.share()
-        while not host.proved and all(search.worth_while(end) for search in self.searches):
+        while not ledger.settled and all(search.worth_while(end) for search in self.searches):
             if self.idle > patience:
                 return
             self.turn(turn_s, end)
@@ -148,7 +142,7 @@ class MaxLoadRun:
     def turn(self, seconds: float, end: float) -> None:
         """Let all threads cool for a while, until the end at most, and compare what they have."""
         until = min(end, now() + seconds)
-        with self.host.clock.phase("anneal"), _Searches(self.searches, until, end):
+        with self.ledger.budget.phase("anneal"), _Searches(self.searches, until, end):
             pass
         self.collect()
 
@@ -167,35 +161,32 @@ class MaxLoadRun:
 
     # -- the model ---------------------------------------------------------------------------
 
-    def solve_whole(self, share: float) -> None:
+    def solve_whole(self) -> None:
         """Ask the exact model for anything better than the best plan, until there is nothing.
 
         Plans within the gap asked for are not looked for: refuting the rest is the proof.
         """
-        host, settings = self.host, self.host.settings
-        end = now() + share * host.clock.left_s
-        host.say("model", f"{len(self.graph)} classes, {len(self.graph.nets)} nets")
-        while not host.proved and host.infeasible_because is None:
+        ledger, settings = self.ledger, self.ledger.settings
+        share = 1.0 if self.repeatable or self.idle > PATIENCE else MODEL_SHARE
+        part = ledger.budget.part("model", share, of_limit=False)
+        end = part.end
+        ledger.say("model", f"{len(self.graph)} classes, {len(self.graph.nets)} nets")
+        while not ledger.settled and ledger.infeasible_because is None:
             cutoff = None
-            if host.value is not None:
-                cutoff = min(host.value - 1, host.value - int(host.value * settings.gap * 0.99))
-            left = host.clock.left_s if self.repeatable else end - now()
-            limits = Limits(
-                time_s=max(1.0, left),
-                nodes=settings.node_limit,
-                gap=min(settings.gap, 1e-6),
-                seed=settings.seed,
-                threads=settings.threads,
-            )
-            guide = Guide(cutoff, host.bound.value if host.bound else None)
+            if ledger.value is not None:
+                cutoff = min(
+                    ledger.value - 1, ledger.value - int(ledger.value * settings.gap * 0.99)
+                )
+            limits = ledger.limits(part.left_s)
+            guide = Guide(cutoff, ledger.lower)
             beside = self.searches[1:] if self.idle <= PATIENCE else []
-            limits = dataclasses.replace(limits, threads=max(1, settings.threads - len(beside)))
+            limits = dataclasses.replace(limits, threads=max(1, ledger.threads - len(beside)))
             with _Searches(beside, end, end):
-                answer = host.solver.run(host.problem, guide, limits, host.clock)
+                answer = ledger.solver.run(ledger.problem, guide, limits, ledger.budget)
                 for search in beside:
                     search.stopped = True
             self.collect()
-            host.use_answer(answer, cutoff)
+            ledger.believe(answer, cutoff)
             if answer.value is None or answer.report.stop is not Stop.PROVED:
                 return
 

@@ -5,8 +5,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 from milp_plan.core import CommunicationModel, Units
-from milp_plan.report import timeline
-from milp_plan.report.canvas import COLOURS
+from milp_plan.draw import timeline
+from milp_plan.draw.canvas import COLOURS
 from tests.report.plans import MEMORY, chain, plan_of_two_devices, two_devices
 
 

@@ -7,23 +7,26 @@ last, where something is left to prove.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
 import numpy as np
 
-from milp_plan.api import Guide
-from milp_plan.backends import Limits
+from milp_plan.api import Guide, Plan, PlanningProblem
 from milp_plan.bounds import Bound
-from milp_plan.bounds.serial_latency import latency_bounds, proved
+from milp_plan.bounds.serial_latency import proved
+from milp_plan.core import SerialLaw
 from milp_plan.core.budget import Budget, now
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
-from milp_plan.serial import HOST, SerialGraph, operator_tables
+from milp_plan.serial import HOST, operator_tables
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.operators import Ints
 
-from .beside import Beside
-from .host import Host
+from ..beside import Beside
+from ..ledger import Ledger
+from ..way import Step
+from .serial import SerialWay
 
 LINE_SHARE = 0.03
 """Part of the time limit for random lines."""
@@ -49,21 +52,20 @@ TURN_S = 1.0
 ROUNDS = 1 << 30
 """Rounds of an annealing that the clock ends."""
 
+LINES, LOOKS, ANNEALINGS, FEW_ROUNDS = 40, 2_000, 4, 50
+"""Where nothing may depend on the clock: lines, looks of the search through ideals, annealings, and
+rounds of each."""
 
-class LatencyRun:
-    """One run on a latency problem.
 
-    Parameters
-    ----------
-    host
-        Who keeps plan and bound.
-    graph
-        The problem by classes.
-    """
+class LatencyWay(SerialWay):
+    """The way for latency problems under the serial law."""
 
-    def __init__(self, host: Host, graph: SerialGraph) -> None:
-        self.host, self.graph = host, graph
-        self.tables = operator_tables(graph)
+    name = "latency"
+    formulation = "latency"
+
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
+        super().__init__(ledger)
+        self.tables = operator_tables(self.graph)
         self.atoms = merge_idle(self.tables)
         self.arrays = arrays(self.atoms)
         self.best: Ints | None = None
@@ -71,23 +73,36 @@ class LatencyRun:
         self.lines = 0
         self.line = Line(self.atoms, self.arrays)
 
-    def stages(self) -> None:
-        """All stages, until nothing is left to do or no time is left."""
-        host = self.host
-        with host.clock.phase("bounds"):
-            for bound in latency_bounds(self.graph, Budget(host.clock.left_s)):
-                host.raise_bound(bound)
-        if host.plan is not None:
-            self.consider(self.atoms.places(host.plan))
-        self.ask_baselines()
-        if host.value is None:
-            host.look_for_obstacle()
-        if host.infeasible_because is not None or host.proved:
-            return
-        self.try_lines()
+    @classmethod
+    def suits(cls, law: SerialLaw) -> bool:
+        """Whatever counts calls."""
+        return law.calls is not None
+
+    def steps(self) -> Iterable[Step]:
+        """Simple plans and lines, the ideals beside annealing, the model of small problems."""
+        ledger, repeatable = self.ledger, self.ledger.repeatable
+        return (
+            Step("bounds", self.find_bounds),
+            Step("baselines", self.ask_baselines),
+            Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
+            Step("lines", self.try_lines),
+            Step("ideals and annealing", self.search, lambda: not repeatable),
+            Step("ideals", self.search_repeatably, lambda: repeatable),
+            Step("annealing", self.anneal_repeatably, lambda: repeatable),
+            Step("model", self.solve_whole, self.small_enough),
+        )
+
+    def find_bounds(self) -> None:
+        """Paths, and what memory drives to hosts."""
+        self.ledger.find_bounds(1.0)
+        if self.ledger.plan is not None:
+            self.consider(self.atoms.places(self.ledger.plan))
+
+    def search(self) -> None:
+        """The ideals in a thread, and annealing beside them where there is another one."""
         search = _Search(self)
         try:
-            if host.settings.threads > 1:
+            if self.ledger.threads > 1:
                 search.begin(1.0)
             else:
                 search.begin(SEARCH_SHARE, anneal=False)
@@ -96,8 +111,22 @@ class LatencyRun:
         finally:
             search.stopped = True
         search.end()
-        if not host.proved and host.infeasible_because is None:
-            self.solve_whole()
+
+    def search_repeatably(self) -> None:
+        """The ideals, for so many looks at a clock that stands for the real one."""
+        _Search(self).use_ideals(_Looks(self.ledger.budget, LOOKS))
+
+    def anneal_repeatably(self) -> None:
+        """A fixed number of short annealings."""
+        for number in range(0, 2 * ANNEALINGS, 2):
+            if self.ledger.done:
+                return
+            start = self.start_of(number)
+            if np.isfinite(self.arrays.latency(start)):
+                seed, hot = self.ledger.settings.seed * 1009 + number, HOT[number // 2 % len(HOT)]
+                run = Annealing(self.arrays, start.copy(), seed, hot=hot)
+                left = _Looks(self.ledger.budget, FEW_ROUNDS + 2)
+                run.run(FEW_ROUNDS, left.share, self._take_annealed)
 
     # -- plans -------------------------------------------------------------------------------
 
@@ -106,18 +135,18 @@ class LatencyRun:
         value = self.arrays.latency(places)
         if value < self.value * (1 - 1e-12) and self.atoms.fits(places):
             self.best, self.value = places.copy(), value
-            self.host.offer(self.atoms.plan(places, planner), planner, phase)
+            self.ledger.offer(self.atoms.plan(places, planner), planner, phase)
 
     def consider(self, places: Ints) -> None:
-        """Take note of a plan that the host has."""
+        """Take note of a plan that the ledger has."""
         value = self.arrays.latency(places)
         if value < self.value and self.atoms.fits(places):
             self.best, self.value = places.copy(), value
 
     def ask_baselines(self) -> None:
         """Simple plans, each with its exact value where it is one."""
-        host, tables, calls = self.host, self.atoms, self.atoms.calls
-        with host.clock.phase("baselines"):
+        ledger, tables, calls = self.ledger, self.atoms, self.atoms.calls
+        with ledger.budget.phase("baselines"):
             order = self.line.order(None)
             found = {
                 "greedy topological fill": self.line.greedy(order, calls),
@@ -126,17 +155,18 @@ class LatencyRun:
             }
             for name, places in found.items():
                 runs = np.isfinite(self.arrays.latency(places)) and tables.fits(places)
-                host.baselines[name] = tables.latency(places) if runs else None
+                ledger.baselines[name] = tables.latency(places) if runs else None
         for name, places in found.items():
-            if host.baselines[name] is not None:
+            if ledger.baselines[name] is not None:
                 self.take(places, name, "baselines")
 
     def try_lines(self) -> None:
         """Cut random lines."""
-        host = self.host
-        end = now() + LINE_SHARE * host.settings.time_limit_s
-        with host.clock.phase("search"):
-            while now() < end and host.clock.left_s > 0:
+        ledger = self.ledger
+        part = ledger.budget.part("lines", LINE_SHARE)
+        most = LINES if ledger.repeatable else sys.maxsize
+        with ledger.budget.phase("search"):
+            while not part.over and self.lines < most:
                 places = self.random_line()
                 if places is not None:
                     self.take(places, "cuts of a line", "search")
@@ -144,28 +174,28 @@ class LatencyRun:
     def random_line(self) -> Ints | None:
         """Places of the next random line's best cut; ``None`` where it cannot be cut to fit."""
         self.lines += 1
-        order = self.line.order(1_000_000 * self.host.settings.seed + self.lines)
+        order = self.line.order(1_000_000 * self.ledger.settings.seed + self.lines)
         places, value = self.line.cut(order)
         return places if np.isfinite(value) else None
 
     def anneal(self, search: _Search) -> None:
         """Anneal again and again, and hear what the search has found."""
-        host, number = self.host, 0
+        ledger, number = self.ledger, 0
         reserve = MODEL_SHARE if len(self.atoms) <= MOST_MODEL_OPERATORS else 0.0
-        reserve *= host.settings.time_limit_s
-        told = host.clock.elapsed_s
+        reserve *= ledger.budget.limit_s
+        told = ledger.budget.elapsed_s
 
         def left() -> float:
             nonlocal told
-            if host.clock.elapsed_s - told > TURN_S:
-                told = host.clock.elapsed_s
+            if ledger.budget.elapsed_s - told > TURN_S:
+                told = ledger.budget.elapsed_s
                 search.hear()
-            return 0.0 if host.proved else host.clock.left_s
+            return 0.0 if ledger.settled else ledger.budget.left_s
 
         while left() > reserve:
             if self.best is None:
                 search.wait(for_plan=True)
-            with host.clock.phase("search"):
+            with ledger.budget.phase("search"):
                 if not self.anneal_once(number, left, self._take_annealed):
                     return
             number += 2  # odd numbers belong to the search
@@ -180,18 +210,13 @@ class LatencyRun:
 
         Most begin elsewhere than at the best plan, which can be hard to leave.
         """
-        turn = number // 2 % len(HOT)
-        start = self.best if turn == 0 else self.random_line()
-        if start is None:
-            start = self.best
-        if start is None:
-            start = np.full(len(self.atoms), HOST, dtype=np.int64)
+        start = self.start_of(number)
         if not np.isfinite(self.arrays.latency(start)):
             return False
         begun = now()
-        budget = max(1e-3, min(ANNEALING_SHARE * self.host.settings.time_limit_s, left()))
-        seed = self.host.settings.seed * 1009 + number
-        run = Annealing(self.arrays, start.copy(), seed, hot=HOT[turn])
+        budget = max(1e-3, min(ANNEALING_SHARE * self.ledger.budget.limit_s, left()))
+        seed = self.ledger.settings.seed * 1009 + number
+        run = Annealing(self.arrays, start.copy(), seed, hot=HOT[number // 2 % len(HOT)])
 
         def share() -> float:
             run.value = min(run.value, self.value)
@@ -200,24 +225,48 @@ class LatencyRun:
         run.run(ROUNDS, share, take)
         return True
 
+    def start_of(self, number: int) -> Ints:
+        """Where an annealing begins: in turns the best plan, and cut lines."""
+        start = self.best if number // 2 % len(HOT) == 0 else self.random_line()
+        if start is None:
+            start = self.best
+        return np.full(len(self.atoms), HOST, dtype=np.int64) if start is None else start
+
     # -- the exact model ---------------------------------------------------------------------
+
+    def small_enough(self) -> bool:
+        """Whether the exact model is tried as a whole."""
+        ledger = self.ledger
+        few = len(self.atoms) <= MOST_MODEL_OPERATORS
+        return few and ledger.formulation is not None and ledger.budget.left_s >= 1.0
 
     def solve_whole(self) -> None:
         """Ask the exact model about small problems that the ideals did not settle."""
-        host, settings = self.host, self.host.settings
-        if len(self.atoms) > MOST_MODEL_OPERATORS or host.clock.left_s < 1.0:
-            return
-        host.say("model", f"{len(self.atoms)} operators")
-        limits = Limits(
-            time_s=host.clock.left_s,
-            nodes=settings.node_limit,
-            gap=settings.gap,
-            seed=settings.seed,
-            threads=settings.threads,
+        ledger, cutoff = self.ledger, self.ledger.value
+        ledger.say("model", f"{len(self.atoms)} operators")
+        answer = ledger.solver.run(
+            ledger.problem,
+            Guide(cutoff, ledger.lower),
+            ledger.limits(ledger.budget.left_s, ledger.settings.gap),
+            ledger.budget,
+            start=ledger.plan,
         )
-        guide = Guide(host.value, host.bound.value if host.bound else None)
-        answer = host.solver.run(host.problem, guide, limits, host.clock, start=host.plan)
-        host.use_answer(answer, host.value)
+        ledger.believe(answer, cutoff)
+
+
+class _Looks:
+    """Stands for a clock where nothing may depend on one: every look costs one of so many."""
+
+    def __init__(self, budget: Budget, count: int) -> None:
+        self.budget, self.left = budget, count
+
+    def __call__(self) -> float:
+        self.left -= 1
+        return 0.0 if self.budget.over else max(0.0, float(self.left))
+
+    def share(self) -> float:
+        """What is left, as a fraction of a time that annealing never uses up."""
+        return min(1.0, self())
 
 
 class _Search:
@@ -226,7 +275,7 @@ class _Search:
     Where they can prove nothing and time is left, it anneals as the main thread does.
     """
 
-    def __init__(self, run: LatencyRun) -> None:
+    def __init__(self, run: LatencyWay) -> None:
         self.run = run
         self.stopped = False
         self.news: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -234,14 +283,14 @@ class _Search:
 
     def begin(self, share: float, *, anneal: bool = True) -> None:
         """Start, for a share of the time that is left; anneal in what the ideals leave of it."""
-        end = now() + share * self.run.host.clock.left_s
+        end = now() + share * self.run.ledger.budget.left_s
         self.thread = Beside(lambda: self._work(end, anneal))
         self.thread.start()
 
     def wait(self, *, for_plan: bool = False) -> None:
         """Wait until it is done or a result settles everything, or only until there is a plan."""
         run, thread = self.run, self.thread
-        while thread is not None and thread.is_alive() and not run.host.proved:
+        while thread is not None and thread.is_alive() and not run.ledger.settled:
             if for_plan and run.best is not None:
                 return
             thread.join(0.05)
@@ -250,7 +299,7 @@ class _Search:
 
     def end(self) -> None:
         """Take what it still has once it is stopped; wait shortly where that may help."""
-        if self.thread is not None and not self.run.host.proved:
+        if self.thread is not None and not self.run.ledger.settled:
             self.thread.join(TURN_S)
         self.hear()
 
@@ -262,25 +311,28 @@ class _Search:
             self.thread.check()
 
     def _work(self, end: float, anneal: bool) -> None:
-        self._use_ideals(end)
         number, left = 1, self._until(end)
+        self.use_ideals(left)
         while anneal and left() > 0 and self.run.anneal_once(number, left, self._take_atoms):
             number += 2
 
-    def _use_ideals(self, end: float) -> None:
+    def use_ideals(self, left: Callable[[], float]) -> None:
+        """Search the ideals for plans and bounds, as long as ``left`` says so."""
         run = self.run
         found = ways(run.tables)
         if found is None:
             text = "too many ideals for a search through them"
-            self.news.put(lambda: run.host.say("ideals", text))
+            self.news.put(lambda: run.ledger.say("ideals", text))
             return
 
         def tell(value: float, ideals: int) -> None:
             detail = f"fastest ways through {ideals} ideals"
             bound: Bound = proved("ideals", value, run.tables, detail)
-            self.news.put(lambda: run.host.raise_bound(bound))
+            self.news.put(lambda: run.ledger.prove(bound))
 
-        found.run(lambda: run.value, self._until(end), self._take, tell)
+        found.run(lambda: run.value, left, self._take, tell)
+        if self.thread is None:
+            self.hear()
 
     def _until(self, end: float) -> Callable[[], float]:
         return lambda: 0.0 if self.stopped else max(0.0, end - now())

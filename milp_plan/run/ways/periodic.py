@@ -18,13 +18,16 @@ from random import Random
 from typing import Any
 
 from milp_plan.api import Guide, Neighbourhood, Plan
-from milp_plan.backends import Limits
-from milp_plan.models.registry import discover
+from milp_plan.core.budget import Budget
+from milp_plan.models.registry import get
 from milp_plan.pipeline import Shop, fits, times, value_of, words_of
 from milp_plan.planners.experts import WORDS, v_search
 from milp_plan.planners.pipelines.refill import refill, reverse, rules
 
-from .model import Solver
+from ..kinds.schedule import KIND as SCHEDULE
+from ..ledger import Ledger
+from ..model import Solver, make_options
+from ..settings import Settings
 from .pattern import (
     Pattern,
     Shortener,
@@ -35,7 +38,6 @@ from .pattern import (
     steady,
     value_or_none,
 )
-from .settings import Clock
 
 ATTEMPTS = (
     (1, 1, 0.3),
@@ -98,9 +100,9 @@ def plan_periodic(
     Plan or None
         ``None`` where no pattern was found in time.
     """
-    clock, rng, least = Clock(limit_s), Random(seed), lower_bound(shop)
-    ends = [Ends(found) for found in experts(shop, clock)]
-    ends += [Ends(splice(shop, pattern)) for pattern in patterns(shop, clock)]
+    budget, rng, least = Budget(limit_s), Random(seed), lower_bound(shop)
+    ends = [Ends(found) for found in experts(shop, budget)]
+    ends += [Ends(splice(shop, pattern)) for pattern in patterns(shop, budget)]
     best: tuple[int, Plan] | None = None
 
     def report(own: Ends) -> None:
@@ -113,25 +115,25 @@ def plan_periodic(
                 on_better(best[1])
 
     for own in sorted(ends, key=Ends.estimate)[:MOST_STARTS]:
-        own.list_schedules(rng, QUICK, clock, least)
+        own.list_schedules(rng, QUICK, budget, least)
         report(own)
     for own in sorted(ends, key=Ends.estimate)[:2]:
-        own.list_schedules(rng, ROUNDS, clock, least)
+        own.list_schedules(rng, ROUNDS, budget, least)
         report(own)
     for own in sorted(ends, key=Ends.estimate)[:1]:
-        own.models(rng, clock, seed, threads, least)
+        own.models(rng, budget, seed, threads, least)
         report(own)
     return None if best is None else best[1]
 
 
-def experts(shop: Shop, clock: Clock) -> list[Splice]:
+def experts(shop: Shop, budget: Budget) -> list[Splice]:
     """Expert schedules that fit and repeat themselves; those that search patterns are left out.
 
     They may take :data:`EXPERT_SHARE` of the time.
     """
     found, shops = [], Shortener(shop)
     for name, expert in WORDS.items():
-        if name not in v_search.WORDS and clock.elapsed_s < EXPERT_SHARE * clock.time_limit_s:
+        if name not in v_search.WORDS and budget.elapsed_s < EXPERT_SHARE * budget.limit_s:
             for per_period in (1, 2):
                 own = steady(shops, expert, per_period)
                 if own is not None:
@@ -151,7 +153,7 @@ def lower_bound(shop: Shop) -> int:
     )
 
 
-def patterns(shop: Shop, clock: Clock) -> list[Pattern]:
+def patterns(shop: Shop, budget: Budget) -> list[Pattern]:
     """Patterns of the shortest periods per micro-batch that were found, the shortest first.
 
     Even patterns (every device alike, every second, every third) are tried first: their models are
@@ -159,11 +161,11 @@ def patterns(shop: Shop, clock: Clock) -> list[Pattern]:
     """
     counts = route_counts(shop)
     least = max(sum(shop.kinds[k].duration for k in kinds) for kinds in shop.on_machine)
-    until = clock.elapsed_s + SEARCH_SHARE * clock.left_s
+    until = budget.elapsed_s + SEARCH_SHARE * budget.left_s
     small = shortened(shop, [min(count, 2 * len(shop.machines) + 4) for count in counts])
     found: list[Pattern] = []
     for per_period, even, share in ATTEMPTS:
-        left = until - clock.elapsed_s
+        left = until - budget.elapsed_s
         if per_period <= min(counts) and left > 0.5 and not (found and _rate(found[0]) <= least):
             seconds = share * left / (1.5 if even else 1)  # two more patterns of even ones
             options = {"micro_batches": per_period, "even": even, "search_s": seconds}
@@ -176,7 +178,7 @@ def _rate(pattern: Pattern) -> Fraction:
 
 
 def _fastest(shop: Shop, switches: dict[str, Any]) -> list[Pattern]:
-    formulation: Any = discover()["pipeline_period"].formulation
+    formulation: Any = get("pipeline_period").formulation
     options = formulation.Options(**switches)
     rounds = options.micro_batches
     return [
@@ -213,7 +215,7 @@ class Ends:
             self.words, self.value = words, value
         return better
 
-    def list_schedules(self, rng: Random, rounds: int, clock: Clock, least: int) -> None:
+    def list_schedules(self, rng: Random, rounds: int, budget: Budget, least: int) -> None:
         """List schedules of both ends, each around the best words so far."""
         cut = self.splice.cut if self.splice.missing else None
         reserve = MODELS_SHARE if self.short.num_tasks <= SMALL else UNROLL_SHARE
@@ -221,7 +223,7 @@ class Ends:
         for rule in rules(rng, rounds):
             before = self.value
             for back in (False, True):
-                if clock.left_s < reserve * clock.time_limit_s or self.estimate() <= least:
+                if budget.left_s < reserve * budget.limit_s or self.estimate() <= least:
                     return
                 if back:
                     turned = [word[::-1] for word in self.words]
@@ -234,22 +236,25 @@ class Ends:
             if vain > PATIENCE:
                 return
 
-    def models(self, rng: Random, clock: Clock, seed: int, threads: int, least: int) -> None:
+    def models(self, rng: Random, budget: Budget, seed: int, threads: int, least: int) -> None:
         """Small models near the plan, at the beginning and at the end in turn."""
-        known = discover().get("pipeline_order")
-        if known is None or known.formulation is None or self.short.num_tasks > SMALL:
+        if self.short.num_tasks > SMALL:
             return
-        solver = Solver(known.formulation, known.formulation.Options())
+        found = get("pipeline_order")
+        solver = Solver(found, make_options(found, {}))
+        settings = Settings(seed=seed, threads=threads)
         failed = 0
-        while clock.left_s > MODEL_S + 1 and self.estimate() > least and failed < 12:
+        while budget.left_s > MODEL_S + 1 and self.estimate() > least and failed < 12:
             plan = self.short.plan(times(self.short, self.words), PLANNER)
             free = _window(plan, rng)
             guide = Guide(cutoff=self.value, neighbourhood=Neighbourhood(plan, free))
-            limits = Limits(time_s=MODEL_S, seed=seed, threads=threads)
-            answer = solver.run(self.short.problem, guide, limits, clock, start=plan)
+            books = Ledger(SCHEDULE, self.short.problem, settings, budget, solver=solver)
+            limits = books.limits(MODEL_S, 1e-6)
+            answer = solver.run(self.short.problem, guide, limits, budget, start=plan)
+            books.believe(answer, whole=False, by=PLANNER)
             failed += 1
-            if answer.plan is not None and answer.value is not None:
-                words = words_of(self.short, answer.plan)
+            if books.plan is not None:
+                words = words_of(self.short, books.plan)
                 if self.splice.kept_by(words) and self.offer(words):
                     failed = 0
 

@@ -3,8 +3,8 @@ import sys
 import pytest
 
 from milp_plan.core import BackendUnavailableError, Units
-from milp_plan.report import timeline, write_figure
-from milp_plan.report.canvas import COLOURS, axis_label, colours, new_figure, size_scale, time_scale
+from milp_plan.draw import timeline, write_figure
+from milp_plan.draw.canvas import COLOURS, axis_label, colours, new_figure, size_scale, time_scale
 from tests.report.plans import plan_of_two_devices, two_devices
 
 

@@ -1,0 +1,219 @@
+"""What a kind of problem is: everything that the run, studies and commands know of it.
+
+It lies here and not in ``core``: it names readers, bounds, ways and pictures, which lie above. A
+kind is a module of :mod:`milp_plan.run.kinds` with one ``KIND``; modules import what is heavy
+inside methods, since all kinds are asked whose file a file is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from milp_plan.core import Units, UnsupportedProblemError, Verdict
+from milp_plan.core.amounts import DASH, size_text, time_text
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+
+if TYPE_CHECKING:
+    from milp_plan.io import Document
+
+    from .way import Way
+
+P = TypeVar("P")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What the numbers of an objective count.
+
+    Parameters
+    ----------
+    objective
+        Its name.
+    units
+        Of the problem; a plain word for what is neither time nor size.
+    what
+        Which of the units: ``"time"`` or ``"size"``.
+    """
+
+    objective: str
+    units: Units | str
+    what: Literal["time", "size"] = "time"
+
+    @property
+    def unit(self) -> str:
+        """Of people: ``"ns"``, ``"s"``, ``"bytes"``, ``"unspecified"``, ``"cost"``."""
+        if isinstance(self.units, str):
+            return self.units
+        return self.units.size if self.what == "size" else self.units.time
+
+    @property
+    def per_unit(self) -> int:
+        """Ticks per unit; 1 for bytes and costs."""
+        timed = isinstance(self.units, Units) and self.what == "time"
+        return self.units.time_scale if timed and isinstance(self.units, Units) else 1
+
+    def decimal(self, ticks: int | None) -> str | None:
+        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
+        if ticks is None:
+            return None
+        whole, rest = divmod(abs(ticks), self.per_unit)
+        digits = f".{rest * 10**30 // self.per_unit:030d}".rstrip("0") if rest else ""
+        return f"{'-' if ticks < 0 else ''}{whole}{digits}"
+
+    def text(self, ticks: int | None) -> str:
+        """Write an amount for people, with its unit."""
+        if isinstance(self.units, str):
+            return DASH if ticks is None else f"{ticks:,}"
+        write = size_text if self.what == "size" else time_text
+        return write(self.units, ticks)
+
+
+@dataclass(frozen=True)
+class Format(Generic[P]):
+    """A file format of problems.
+
+    Parameters
+    ----------
+    name, title
+        Short name for command lines, and what it is in a few words.
+    can_read
+        Whether a document is of this format, from its content.
+    read
+        Returns the problem as the changes want it; raises ``InputError``.
+    write
+        Returns the text of a problem; ``None`` for formats that are only read.
+    """
+
+    name: str
+    title: str
+    can_read: Callable[[Document], bool]
+    read: Callable[[Document, Mapping[str, Any]], P]
+    write: Callable[[P], bytes] | None = None
+
+
+class Kind(ABC, Generic[P, S]):
+    """A kind of problem ``P`` with plans ``S``.
+
+    Attributes
+    ----------
+    name, title
+        Short name, and what is planned in a few words.
+    handles
+        Module and name of the class of its problems, ``"milp_plan.core.problem:PlanningProblem"``.
+    changes
+        Names of what may be asked of an instance as it is read (``memory_scale``, ``objective``).
+    ignores
+        Names of :class:`~.settings.Settings` that mean nothing for it; they are refused.
+    threads
+        Where nobody says how many.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    handles: ClassVar[str]
+    changes: ClassVar[tuple[str, ...]] = ()
+    ignores: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def threads(self) -> int:
+        """Threads of a run that nobody says a number for."""
+        return 1
+
+    def owns(self, item: object) -> bool:
+        """Whether something is a problem of this kind."""
+        return any(f"{c.__module__}:{c.__qualname__}" == self.handles for c in type(item).__mro__)
+
+    # -- files -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def formats(self) -> tuple[Format[P], ...]:
+        """Formats of its problems, in the order they are tried."""
+
+    @abstractmethod
+    def read_plan(self, file: Path, problem: P, instance_file: Path) -> S:
+        """Read a plan of a problem that was read from the instance file.
+
+        Raises
+        ------
+        InputError
+            The file is no plan file, or its plan is for another instance.
+        """
+
+    @abstractmethod
+    def plan_text(self, plan: S) -> bytes:
+        """Text of a plan's file."""
+
+    # -- what a problem and its plans are ----------------------------------------------------------
+
+    @abstractmethod
+    def verify(self, problem: P, plan: S) -> Verdict:
+        """Hold a plan against every law and recompute its value; never raises."""
+
+    @abstractmethod
+    def claimed(self, problem: P, plan: S, value: int, planner: str) -> S:
+        """Return the plan with its problem, the value it is known to have, and who made it."""
+
+    @abstractmethod
+    def measure(self, problem: P) -> Measure:
+        """What values and bounds of a problem count."""
+
+    @abstractmethod
+    def about(self, problem: P) -> dict[str, Any]:
+        """Plain data on a problem: for ``info``, records and tables. Sizes, law, limits."""
+
+    def facts(self, problem: P) -> dict[str, Any]:
+        """More of it, for ``info`` alone."""
+        return {}
+
+    def rows(self, problem: P) -> list[list[str]]:
+        """:meth:`about` for people: label and text of each line."""
+        return [[name.replace("_", " "), str(told)] for name, told in self.about(problem).items()]
+
+    def explain(self, problem: P, plan: S, verdict: Verdict) -> str:
+        """Say in words what a valid plan's value hangs on, or what breaks and by how much."""
+        if not verdict.ok:
+            return "\n".join(str(violation) for violation in verdict.violations)
+        parts = sorted(verdict.components.items(), key=lambda part: -part[1])
+        return "\n".join(f"{name}: {amount:,}" for name, amount in parts)
+
+    def details(self, problem: P, plan: S, verdict: Verdict) -> dict[str, Any]:
+        """Plain data beside :meth:`explain`."""
+        return {"violations": [asdict(violation) for violation in verdict.violations]}
+
+    def draw(self, problem: P, plan: S) -> Any:
+        """Return a figure of a plan, valid or not (``matplotlib.figure.Figure``).
+
+        Raises
+        ------
+        UnsupportedProblemError
+            There is no picture of this kind.
+        """
+        raise UnsupportedProblemError(f"plans of the kind {self.name!r} have no picture")
+
+    def story(self, problem: P, plan: S, verdict: Verdict) -> list[list[str]]:
+        """Table of a plan for people, headings first; empty where there is nothing to add."""
+        return []
+
+    # -- planning ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def obstacle(self, problem: P, budget: Budget) -> str | None:
+        """Return a proof in words that no plan exists; ``None`` when none was found."""
+
+    @abstractmethod
+    def bounds(self, problem: P, budget: Budget, incumbent: int | None) -> Iterator[Bound]:
+        """Lower bounds on the objective, simple ones first."""
+
+    @abstractmethod
+    def ways(self) -> Sequence[type[Way[P, S]]]:
+        """Ways to plan its problems; the first that applies is taken."""
+
+    def heuristics(self) -> Mapping[str, Callable[[P, int], S | None]]:
+        """Planners that run alone: name to a function of problem and seed."""
+        return {}

@@ -1,0 +1,102 @@
+"""The kinds of problems: one module each, found by looking into this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from milp_plan.core import Finding, InputError
+from milp_plan.io.files import Document, read_document
+from milp_plan.io.registry import unknown_format
+
+from ..kind import Format, Kind
+
+AnyKind = Kind[Any, Any]
+
+
+@cache
+def kinds() -> tuple[AnyKind, ...]:
+    """Return every kind, in the order of their names."""
+    names = sorted(entry.name for entry in iter_modules([str(Path(__file__).parent)]))
+    return tuple(import_module(f".{name}", __name__).KIND for name in names)
+
+
+def kind_named(name: str) -> AnyKind:
+    """Return the kind of a name; ``KeyError`` for none."""
+    return {kind.name: kind for kind in kinds()}[name]
+
+
+def kind_of(problem: object) -> AnyKind:
+    """Return the kind of a problem.
+
+    Raises
+    ------
+    TypeError
+        It is no problem.
+    """
+    for kind in kinds():
+        if kind.owns(problem):
+            return kind
+    raise TypeError(f"{type(problem).__name__} is no problem of a known kind")
+
+
+def formats() -> tuple[tuple[AnyKind, Format[Any]], ...]:
+    """Return every format with the kind it belongs to, in the order they are tried."""
+    return tuple((kind, entry) for kind in kinds() for entry in kind.formats())
+
+
+def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[AnyKind, Any]:
+    """Read a problem of any kind, compressed or not.
+
+    Parameters
+    ----------
+    path
+        The file.
+    changes
+        What is asked of it beside what the file says, by the names of :attr:`Kind.changes`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is of no known format, has defects, or is of a kind for which a
+        change means nothing. Every finding names the file.
+    """
+    return read_whole(read_document(path), changes or {})
+
+
+def read_whole(document: Document, changes: Mapping[str, Any]) -> tuple[AnyKind, Any]:
+    """Read a problem of any kind from a document; see :func:`read`."""
+    try:
+        kind, entry = _format_of(document)
+        asked = {name: change for name, change in changes.items() if change not in (None, False)}
+        findings = list(unknown_changes(kind, asked))
+        if findings:
+            raise InputError(findings)
+        return kind, entry.read(document, asked)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def unknown_changes(kind: AnyKind, asked: Mapping[str, Any]) -> Iterator[Finding]:
+    """List what is asked of an instance and means nothing for its kind."""
+    for name in asked:
+        if name not in kind.changes:
+            homes = " and ".join(other.name for other in kinds() if name in other.changes)
+            yield Finding(
+                f"--{name.replace('_', '-')}",
+                f"an option of {homes} problems",
+                f"none of these for a {kind.name} problem",
+                "leave it out",
+            )
+
+
+def _format_of(document: Document) -> tuple[AnyKind, Format[Any]]:
+    for kind, entry in formats():
+        if entry.can_read(document):
+            return kind, entry
+    titles = "; ".join(entry.title for _, entry in formats())
+    raise InputError([unknown_format(document, titles)])

@@ -1,0 +1,176 @@
+"""Hybrid parallelism: stages with data and tensor degree and recomputation (Piper)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.amounts import size_text, time_text
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.io.files import Document
+
+from ..kind import Format, Kind, Measure
+from ..way import Way
+
+if TYPE_CHECKING:
+    from milp_plan.hybrid import HybridPlan, HybridProblem
+
+SWITCHES = ("no_data", "no_tensor", "no_recomputation")
+"""Changes that forbid something."""
+
+AMOUNTS = {
+    "devices": "devices",
+    "memory": "memory_bytes",
+    "bandwidth": "bandwidth_bytes_per_s",
+    "micro_batches": "micro_batches",
+}
+"""Changes that put another number into the place of the file's, and its name among the limits."""
+
+
+class Hybrid(Kind["HybridProblem", "HybridPlan"]):
+    """The kind of :class:`milp_plan.hybrid.HybridProblem`."""
+
+    name = "hybrid"
+    title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
+    handles = "milp_plan.hybrid.problem:HybridProblem"
+    changes = (*AMOUNTS, *SWITCHES)
+    ignores = ("rounds", "target", "formulation", "options", "solver", "only", "start")
+
+    def formats(self) -> tuple[Format[HybridProblem], ...]:
+        """The format of Piper's benchmark."""
+        from milp_plan.io import piper
+
+        return (Format("piper", piper.TITLE, piper.is_hybrid, _read),)
+
+    def read_plan(self, file: Path, problem: HybridProblem, instance_file: Path) -> HybridPlan:
+        """Read a plan of hybrid parallelism."""
+        from milp_plan.io import read_hybrid_plan
+
+        plan = read_hybrid_plan(file)
+        if plan.problem != problem.name:
+            found, expected = f"a plan for {plan.problem!r}", f"a plan for {problem.name!r}"
+            remedy = "name the instance and the plan that belong together"
+            raise InputError([Finding("problem", found, expected, remedy, str(file))])
+        return plan
+
+    def plan_text(self, plan: HybridPlan) -> bytes:
+        """Text of a plan's file."""
+        from milp_plan.io import hybrid_plan_to_json
+
+        return hybrid_plan_to_json(plan)
+
+    def verify(self, problem: HybridProblem, plan: HybridPlan) -> Verdict:
+        """Under the limits that the plan was made for, if it says so."""
+        from milp_plan.check.hybrid import verify_hybrid
+
+        if plan.limits is not None and not list(plan.limits.findings()):
+            problem = problem.with_limits(plan.limits)
+        return verify_hybrid(problem, plan)
+
+    def claimed(
+        self, problem: HybridProblem, plan: HybridPlan, value: int, planner: str
+    ) -> HybridPlan:
+        """Return the plan with its claims."""
+        return replace(plan.claimed(problem, value), planner=planner)
+
+    def measure(self, problem: HybridProblem) -> Measure:
+        """Seconds per sample, in ticks that make every stage's time an integer."""
+        return Measure("time_per_sample", problem.units)
+
+    def about(self, problem: HybridProblem) -> dict[str, Any]:
+        """Sizes and limits."""
+        limits = problem.limits
+        return {
+            "operators": len(problem.layers),
+            "flows": len(problem.flows),
+            "devices": limits.devices,
+            "limits": {
+                "devices": limits.devices,
+                "memory_bytes": float(limits.memory_bytes),
+                "bandwidth_bytes_per_s": float(limits.bandwidth_bytes_per_s),
+                "micro_batches": limits.micro_batches,
+                "data": limits.data,
+                "tensor": limits.tensor,
+                "recomputation": limits.recomputation,
+            },
+        }
+
+    def rows(self, problem: HybridProblem) -> list[list[str]]:
+        """Sizes and limits for people."""
+        return [
+            ["layers", f"{len(problem.layers):,}"],
+            ["flows", f"{len(problem.flows):,}"],
+            ["tensor degrees", ", ".join(map(str, problem.degrees))],
+            ["limits", limits_text(problem)],
+        ]
+
+    def story(self, problem: HybridProblem, plan: HybridPlan, verdict: Verdict) -> list[list[str]]:
+        """A line per stage."""
+        if not verdict.ok:
+            return []
+        heads = ["stage", "layers", "from", "data", "tensor", "recomputed", "in flight"]
+        rows = [[*heads, "memory", "per sample"]]
+        for i, stage in enumerate(plan.stages):
+            chosen = [
+                problem.by_name[choice.layer].configuration(stage.tensor, choice.configuration)
+                for choice in stage.choices
+            ]
+            again = sum(entry is not None and entry.recomputes for entry in chosen)
+            parts = verdict.components
+            rows.append(
+                [
+                    *(str(i), str(len(chosen)), stage.choices[0].layer),
+                    *(str(stage.data), str(stage.tensor), str(again), str(parts[f"in flight {i}"])),
+                    size_text(problem.units, parts[f"memory {i}"]),
+                    time_text(problem.units, parts[f"seconds {i}"]),
+                ]
+            )
+        return rows
+
+    def obstacle(self, problem: HybridProblem, budget: Budget) -> str | None:
+        """Only the whole search says so."""
+        return None
+
+    def bounds(
+        self, problem: HybridProblem, budget: Budget, incumbent: int | None
+    ) -> Iterator[Bound]:
+        """Bounds of the exact search, until the budget ends."""
+        from ..ways.hybrid import search_bounds
+
+        return search_bounds(problem, budget)
+
+    def ways(self) -> Sequence[type[Way[HybridProblem, HybridPlan]]]:
+        """The exact search."""
+        from ..ways.hybrid import HybridWay
+
+        return (HybridWay,)
+
+
+def _read(document: Document, changes: Mapping[str, Any]) -> HybridProblem:
+    from milp_plan.io import piper
+
+    problem = piper.read(document)
+    given: dict[str, Any] = {AMOUNTS[name]: changes[name] for name in AMOUNTS if name in changes}
+    switches: dict[str, Any] = {
+        name.removeprefix("no_"): False for name in SWITCHES if name in changes
+    }
+    return problem.with_limits(replace(problem.limits, **given, **switches))
+
+
+def limits_text(problem: HybridProblem) -> str:
+    """Write the limits of a problem in words."""
+    limits = problem.limits
+    memory, rate = (
+        size_text(problem.units, int(number))
+        for number in (limits.memory_bytes, limits.bandwidth_bytes_per_s)
+    )
+    off = [name for name in ("data", "tensor", "recomputation") if not getattr(limits, name)]
+    text = f"{limits.devices} devices of {memory}, {rate}/s, {limits.micro_batches} micro-batches"
+    return text + (f", without {', '.join(off)}" if off else "")
+
+
+KIND = Hybrid()

@@ -1,0 +1,263 @@
+"""Schedule problems: where operators run, how they are sharded, when, and what memory holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import (
+    Contiguity,
+    Finding,
+    InputError,
+    Objective,
+    Passes,
+    Plan,
+    PlanningProblem,
+    SerialLaw,
+    Verdict,
+)
+from milp_plan.core.amounts import size_text, time_text
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.core.dag import depth
+from milp_plan.io.files import Document
+
+from ..kind import Format, Kind, Measure
+from ..way import Way
+
+if TYPE_CHECKING:
+    from milp_plan.io import Goal
+
+
+class Schedule(Kind[PlanningProblem, Plan]):
+    """The kind of :class:`milp_plan.core.PlanningProblem`; pipelines and serial ones as well."""
+
+    name = "schedule"
+    title = "operators on devices: placement, sharding options, order, transfers, memory"
+    handles = "milp_plan.core.problem:PlanningProblem"
+    changes = ("memory_scale", "objective", "contiguous", "separate_passes", "calls")
+
+    def formats(self) -> tuple[Format[PlanningProblem], ...]:
+        """Native files, and those of the placement benchmark."""
+        from milp_plan.io import formats
+
+        return tuple(
+            Format(entry.name, entry.title, entry.can_read, _read, entry.write)
+            for entry in formats()
+        )
+
+    def read_plan(self, file: Path, problem: PlanningProblem, instance_file: Path) -> Plan:
+        """Read a plan, or a split of the placement benchmark."""
+        from milp_plan.io import read_plan
+
+        plan = read_plan(file, problem, instance_file)
+        if plan.problem != problem.name:
+            found, expected = f"a plan for {plan.problem!r}", f"a plan for {problem.name!r}"
+            remedy = "name the instance and the plan that belong together"
+            raise InputError([Finding("problem", found, expected, remedy, str(file))])
+        return plan
+
+    def plan_text(self, plan: Plan) -> bytes:
+        """Text of a plan's file."""
+        from milp_plan.io import plan_to_json
+
+        return plan_to_json(plan)
+
+    def verify(self, problem: PlanningProblem, plan: Plan) -> Verdict:
+        """Every law of docs/laws.md."""
+        from milp_plan.check import verify
+
+        return verify(problem, plan)
+
+    def claimed(self, problem: PlanningProblem, plan: Plan, value: int, planner: str) -> Plan:
+        """Return the plan with its claims."""
+        claimed = plan.claimed(str(problem.objective), value, planner)
+        return replace(claimed, fingerprint=problem.fingerprint, parent=problem.parent)
+
+    def measure(self, problem: PlanningProblem) -> Measure:
+        """Ticks, or bytes for peak memory."""
+        of_bytes = problem.objective is Objective.PEAK_MEMORY
+        return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
+
+    def about(self, problem: PlanningProblem) -> dict[str, Any]:
+        """Sizes, and what the serial law asks for."""
+        law = problem.serial
+        return {
+            "operators": len(problem.graph.operators),
+            "values": len(problem.graph.values),
+            "devices": len(problem.cluster.devices),
+            "memory_law": problem.memory_law.value,
+            "communication": problem.cluster.communication.value,
+            "contiguous": law is not None and law.contiguity is Contiguity.CHAIN,
+            "separate_passes": law is not None and law.passes is Passes.SEPARATE,
+            "calls": None if law is None else law.calls,
+        }
+
+    def facts(self, problem: PlanningProblem) -> dict[str, Any]:
+        """Figures of graph and cluster; ticks and bytes are exact."""
+        graph, cluster = problem.graph, problem.cluster
+        persistent = [value for value in graph.values if value.persistent]
+        made = [value for value in graph.values if not value.persistent]
+        options = [len(operator.options) for operator in graph.operators]
+        return {
+            "kinds": dict(Counter(operator.kind for operator in graph.operators)),
+            "made_values": len(made),
+            "persistent_values": len(persistent),
+            "edges": sum(len(after) for after in graph.successors.values()),
+            "depth": depth(graph),
+            "colocation_groups": len(graph.groups),
+            "options_per_operator": {
+                "least": min(options, default=0),
+                "most": max(options, default=0),
+            },
+            "work_ticks": sum(_fastest(problem, operator.name) for operator in graph.operators),
+            "persistent_bytes": sum(max(value.bytes.values()) for value in persistent),
+            "made_bytes": sum(max(value.bytes.values()) for value in made),
+            "cluster": [
+                {
+                    "name": device.name,
+                    "device_class": device.device_class,
+                    "memory_bytes": device.memory_bytes,
+                }
+                for device in cluster.devices
+            ],
+            "channels": len(cluster.channels),
+            "process_groups": len(cluster.groups),
+            "serial_law": None if problem.serial is None else asdict(problem.serial),
+            "provenance": dict(problem.provenance),
+        }
+
+    def rows(self, problem: PlanningProblem) -> list[list[str]]:
+        """The same for people."""
+        facts, units = self.about(problem) | self.facts(problem), problem.units
+        kinds = ", ".join(f"{count} {kind}" for kind, count in facts["kinds"].items())
+        least, most = facts["options_per_operator"].values()
+        options = str(least) if least == most else f"{least} to {most}"
+        return [
+            ["memory law", facts["memory_law"]],
+            ["operators", f"{facts['operators']:,} ({kinds})"],
+            ["options per operator", options],
+            ["colocation groups", f"{facts['colocation_groups']:,}"],
+            ["values", f"{facts['made_values']:,} made, {facts['persistent_values']:,} persistent"],
+            ["edges", f"{facts['edges']:,}"],
+            ["longest path", f"{facts['depth']:,} operators"],
+            ["work", f"{time_text(units, facts['work_ticks'])} at every operator's fastest"],
+            ["persistent bytes", size_text(units, facts["persistent_bytes"])],
+            ["bytes made", size_text(units, facts["made_bytes"])],
+            ["devices", _devices(problem)],
+            ["communication", f"{facts['channels']:,} channels, model {facts['communication']}"],
+            *([["serial law", _law(problem.serial)]] if problem.serial else []),
+            ["process groups", f"{facts['process_groups']:,}"],
+            *([f"from: {key}", text] for key, text in facts["provenance"].items()),
+        ]
+
+    def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
+        """Memory of the devices and the critical chain, in words."""
+        from milp_plan.check import explain
+
+        return explain(problem, plan, verdict)
+
+    def details(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> dict[str, Any]:
+        """Memory of the devices and the critical chain; of a broken plan neither means much."""
+        if not verdict.ok:
+            return {"memory": [], "critical_chain": []}
+        from milp_plan.check import critical_chain, replay
+
+        memories = replay(problem, plan).devices.values()
+        names = ("device", "limit_bytes", "persistent_bytes", "peak_bytes", "peak_ns")
+        return {
+            "memory": [{name: getattr(entry, name) for name in names} for entry in memories],
+            "critical_chain": [asdict(link) for link in critical_chain(problem, plan)],
+        }
+
+    def draw(self, problem: PlanningProblem, plan: Plan) -> Any:
+        """Timeline, or loads where there is no clock."""
+        from milp_plan.draw import loads_figure, timeline
+
+        return (timeline if problem.serial is None else loads_figure)(problem, plan)
+
+    def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
+        """Operators that fit nowhere, values that cannot be held."""
+        from milp_plan.bounds import infeasibility
+
+        found = infeasibility(problem, budget)
+        return None if found is None else found.reason
+
+    def bounds(
+        self, problem: PlanningProblem, budget: Budget, incumbent: int | None
+    ) -> Iterator[Bound]:
+        """The catalogue, by objective and law."""
+        from milp_plan.bounds import all_bounds
+
+        return all_bounds(problem, budget, incumbent)
+
+    def ways(self) -> Sequence[type[Way[PlanningProblem, Plan]]]:
+        """Special forms first; the last one is for every problem."""
+        from ..ways.contiguous import ContiguousWay
+        from ..ways.latency import LatencyWay
+        from ..ways.max_load import MaxLoadWay
+        from ..ways.offload import OffloadWay
+        from ..ways.schedule import ScheduleWay
+        from ..ways.shop import ShopWay
+
+        return (LatencyWay, ContiguousWay, MaxLoadWay, ShopWay, OffloadWay, ScheduleWay)
+
+    def heuristics(self) -> Mapping[str, Callable[[PlanningProblem, int], Plan | None]]:
+        """List schedules and their like, then schedules of pipelines."""
+        from milp_plan.planners import PLANNERS
+        from milp_plan.planners.experts import EXPERTS
+
+        def seedless(expert: Any) -> Callable[[PlanningProblem, int], Plan | None]:
+            return lambda problem, _seed: expert(problem)
+
+        return PLANNERS | {name: seedless(expert) for name, expert in EXPERTS.items()}
+
+
+def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
+    from milp_plan.io.registry import read_whole
+
+    problem = read_whole(document, goal_of(changes))
+    scale = changes.get("memory_scale")
+    if scale is not None:
+        scale = Fraction(scale)
+        problem = problem.with_memory_scale(scale.numerator, scale.denominator)
+    return problem
+
+
+def goal_of(changes: Mapping[str, Any]) -> Goal:
+    """Return what is asked of a file, from changes by name."""
+    from milp_plan.io import Goal
+
+    objective = changes.get("objective")
+    return Goal(
+        None if objective is None else Objective(objective),
+        bool(changes.get("contiguous")),
+        bool(changes.get("separate_passes")),
+        changes.get("calls"),
+    )
+
+
+def _fastest(problem: PlanningProblem, operator: str) -> int:
+    return min(problem.duration_ns(operator, place) for place in problem.placements(operator))
+
+
+def _law(law: SerialLaw) -> str:
+    calls = "" if law.calls is None else f", at most {law.calls} calls each"
+    how = f"contiguity {law.contiguity}, passes {law.passes}{calls}"
+    return f"{', '.join(law.payers)} pay for transfers; {how}"
+
+
+def _devices(problem: PlanningProblem) -> str:
+    alike = Counter((entry.device_class, entry.memory_bytes) for entry in problem.cluster.devices)
+    texts = []
+    for (name, memory), count in alike.items():
+        room = "no memory limit" if memory is None else f"{size_text(problem.units, memory)} each"
+        texts.append(f"{count} x {name} ({room})")
+    return ", ".join(texts)
+
+
+KIND = Schedule()

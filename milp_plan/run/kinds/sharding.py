@@ -1,0 +1,140 @@
+"""Sharding: one strategy per operator, tables of costs, memory over time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import Verdict
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.io.files import Document
+
+from ..kind import Format, Kind, Measure
+from ..way import Way
+
+if TYPE_CHECKING:
+    from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+
+
+class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
+    """The kind of :class:`milp_plan.core.sharding.ShardingProblem`."""
+
+    name = "sharding"
+    title = "one strategy per operator: costs of strategies and of pairs, memory over time"
+    handles = "milp_plan.core.sharding:ShardingProblem"
+    ignores = ("rounds", "target")
+
+    @property
+    def threads(self) -> int:
+        """One per core, two at most."""
+        return min(2, os.cpu_count() or 1)
+
+    def formats(self) -> tuple[Format[ShardingProblem], ...]:
+        """The format of the ASPLOS 2025 contest."""
+        from milp_plan.io import iopddl
+
+        def read(document: Document, _changes: Mapping[str, Any]) -> ShardingProblem:
+            return iopddl.read(document)
+
+        return (Format("iopddl", iopddl.TITLE, iopddl.can_read, read, iopddl.to_json),)
+
+    def read_plan(self, file: Path, problem: ShardingProblem, instance_file: Path) -> ShardingPlan:
+        """Read the contest's list of chosen strategies."""
+        from milp_plan.io.iopddl import read_solution
+
+        return read_solution(file, problem)
+
+    def plan_text(self, plan: ShardingPlan) -> bytes:
+        """The contest's list of chosen strategies."""
+        from milp_plan.io.iopddl import solution_text
+
+        return solution_text(plan)
+
+    def verify(self, problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
+        """Exact sums, usage at every instant."""
+        from milp_plan.check.sharding import verify_sharding
+
+        return verify_sharding(problem, plan)
+
+    def claimed(
+        self, problem: ShardingProblem, plan: ShardingPlan, value: int, planner: str
+    ) -> ShardingPlan:
+        """Return the plan with its claims."""
+        from dataclasses import replace
+
+        return replace(
+            plan,
+            problem=problem.name,
+            fingerprint=problem.fingerprint,
+            value=value,
+            planner=planner,
+        )
+
+    def measure(self, problem: ShardingProblem) -> Measure:
+        """Costs; their unit is the file's."""
+        return Measure("total_cost", "cost")
+
+    def about(self, problem: ShardingProblem) -> dict[str, Any]:
+        """Sizes."""
+        s, t = problem.strategies, problem.transitions
+        lasting = problem.intervals[:, 0] < problem.intervals[:, 1]
+        return {
+            "operators": len(problem.operators),
+            "strategies": len(s.cost),
+            "strategies_per_operator": {"least": int(s.counts.min()), "most": int(s.counts.max())},
+            "strategies_not_allowed": int((~s.allowed).sum()),
+            "edges": len(t),
+            "pairs": len(t.cost),
+            "pairs_not_allowed": int((~t.allowed).sum()),
+            "operators_without_interval": int((~lasting).sum()),
+            "limit_bytes": problem.limit,
+        }
+
+    def rows(self, problem: ShardingProblem) -> list[list[str]]:
+        """Sizes for people."""
+        facts = self.about(problem)
+        least, most = facts["strategies_per_operator"].values()
+        limit = facts["limit_bytes"]
+        return [
+            ["operators", f"{facts['operators']:,}"],
+            ["strategies", f"{facts['strategies']:,}, {least} to {most} per operator"],
+            ["not allowed", f"{facts['strategies_not_allowed']:,} strategies"],
+            ["edges", f"{facts['edges']:,} with {facts['pairs']:,} pairs"],
+            ["not allowed", f"{facts['pairs_not_allowed']:,} pairs"],
+            ["memory limit", "none" if limit is None else f"{limit:,} bytes"],
+        ]
+
+    def obstacle(self, problem: ShardingProblem, budget: Budget) -> str | None:
+        """Reductions may leave an operator without a strategy; every choice may break a row."""
+        from milp_plan.bounds.sharding_choices import NO_CHOICE, best_choice
+        from milp_plan.coarsen.sharding import reduce_sharding
+
+        left = reduce_sharding(problem, budget.left_s)
+        if left.infeasible_because is not None:
+            return left.infeasible_because
+        choice = best_choice(left.labelling)
+        return NO_CHOICE if choice is not None and choice.labels is None else None
+
+    def bounds(
+        self, problem: ShardingProblem, budget: Budget, incumbent: int | None
+    ) -> Iterator[Bound]:
+        """The dual of the local polytope, after reductions."""
+        from milp_plan.bounds.sharding import dual_bound
+        from milp_plan.coarsen.sharding import reduce_sharding
+
+        half = budget.part("reducing", 0.5)
+        left = reduce_sharding(problem, half.left_s)
+        if left.infeasible_because is None:
+            yield dual_bound(left.labelling, budget, incumbent)
+
+    def ways(self) -> Sequence[type[Way[ShardingProblem, ShardingPlan]]]:
+        """Reduce, search, undo; with a formulation: its model after a short search."""
+        from ..ways.sharding import ShardingWay
+
+        return (ShardingWay,)
+
+
+KIND = Sharding()

@@ -1,0 +1,137 @@
+"""Planning a problem of any kind: which way, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from milp_plan.backends import Stop
+from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.budget import Budget
+from milp_plan.models.registry import get
+
+from .kind import Kind
+from .kinds import kind_of
+from .ledger import Ledger
+from .model import Solver, make_options
+from .outcome import Outcome
+from .record import outcome_of
+from .settings import AUTO, ProgressHook, Settings
+from .way import Way
+
+
+class Choice(NamedTuple):
+    """A way, the formulation of its models, and why more special ones were left."""
+
+    way: type[Way[Any, Any]]
+    solver: Solver | None
+    left: str = ""
+
+
+def solve(
+    problem: Any,
+    settings: Settings | None = None,
+    on_progress: ProgressHook | None = None,
+    *,
+    began: float | None = None,
+) -> Outcome[Any, Any]:
+    """Plan a problem.
+
+    Ctrl-C at any time ends the run with the best plan so far (``stop`` is ``interrupted``).
+
+    Parameters
+    ----------
+    problem
+        What to plan, of any kind.
+    settings
+        How, and for how long.
+    on_progress
+        Called whenever something is known that was not before.
+    began
+        When the time limit began to count (:data:`milp_plan.core.budget.now`); now, unless given.
+
+    Returns
+    -------
+    Outcome
+        With the plan checked on ``problem``, and the best bound on ``problem``.
+
+    Raises
+    ------
+    FormulationError
+        There is no such formulation, or it does not load.
+    UnsupportedProblemError
+        The formulation is not for this problem, or a setting means nothing for it; says why.
+    InputError
+        ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+    """
+    settings = settings or Settings()
+    kind = kind_of(problem)
+    budget = Budget(settings.time_limit_s, settings.node_limit, began=began)
+    refuse_ignored(kind, problem, settings)
+    choice = choose(kind, problem, settings)
+    ledger: Ledger[Any, Any] = Ledger(
+        kind, problem, settings, budget, solver=choice.solver, report=on_progress
+    )
+    ledger.details["way"] = choice.way.name
+    ledger.say("start", choice.left)
+    try:
+        ledger.check_start()
+        choice.way(ledger).go()
+    except KeyboardInterrupt:
+        ledger.stop = Stop.INTERRUPTED
+    while True:
+        try:
+            return outcome_of(ledger)
+        except KeyboardInterrupt:  # too late to stop anything: the answer is being written up
+            ledger.stop = Stop.INTERRUPTED
+
+
+def refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
+    """Refuse settings that mean nothing for a kind of problem.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        One of them is not what it is unless somebody sets it.
+    """
+    usual = Settings()
+    given = [name for name in kind.ignores if getattr(settings, name) != getattr(usual, name)]
+    if given:
+        names = ", ".join(name.replace("_", " ") for name in given)
+        raise UnsupportedProblemError(
+            f"{problem.name}: {names}: without meaning for a {kind.name} problem; leave it out"
+        )
+
+
+def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
+    """Return the first way that applies, with the formulation asked for, or its own.
+
+    Raises
+    ------
+    FormulationError
+        There is no such formulation, or it does not load.
+    UnsupportedProblemError
+        The formulation that was named is not for this problem; says why.
+    """
+    named = None if settings.formulation == AUTO else get(settings.formulation)
+    left: list[str] = []
+    for way in kind.ways():
+        if way.unsuited(problem, settings.node_limit is not None) is not None:
+            continue
+        own = way.formulation_for(problem)
+        found = named
+        if named is None:
+            found = None if own is None else get(own)
+        elif way.own_formulation and named.name != own:
+            continue
+        if found is None:
+            return Choice(way, None, "; ".join(left))
+        solver = Solver(found, make_options(found, settings.options), settings.solver)
+        reason = solver.unsupported(problem)
+        if reason is None:
+            return Choice(way, solver, "; ".join(left))
+        if named is not None:
+            raise UnsupportedProblemError(f"{problem.name}: {found.name} does not apply: {reason}")
+        left.append(f"{found.name} does not apply: {reason}")
+        if not way.own_formulation:
+            return Choice(way, None, "; ".join(left))
+    raise UnsupportedProblemError(f"{problem.name}: no way of planning applies: {'; '.join(left)}")

@@ -1,0 +1,74 @@
+"""A way of planning: a name, whether it applies, and its steps in order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+P = TypeVar("P")
+S = TypeVar("S")
+
+
+class Step(NamedTuple):
+    """One thing a way does.
+
+    Parameters
+    ----------
+    name
+        Of people.
+    run
+        Does it; offers plans and proves bounds to the ledger.
+    wanted
+        Whether there is any use for it now; asked when its turn comes.
+    """
+
+    name: str
+    run: Callable[[], object]
+    wanted: Callable[[], bool] = lambda: True
+
+
+class Way(ABC, Generic[P, S]):
+    """How problems of one form are planned.
+
+    A run makes an object of its own of it for each ledger: what the steps hand on to each other
+    are attributes.
+
+    Attributes
+    ----------
+    name
+        Of people and records.
+    own_formulation
+        Whether it is for its own formulation alone.
+    """
+
+    name: ClassVar[str]
+    own_formulation: ClassVar[bool] = False
+
+    def __init__(self, ledger: Ledger[P, S]) -> None:
+        self.ledger = ledger
+
+    @classmethod
+    def formulation_for(cls, problem: P) -> str | None:
+        """Name of the formulation it uses unless another is named; ``None`` where it needs none."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def unsuited(cls, problem: P, repeatable: bool) -> str | None:
+        """Return in words why a problem is none for this way; ``None`` where it applies."""
+
+    @abstractmethod
+    def steps(self) -> Iterable[Step]:
+        """Steps in order: a list that a person can read aloud."""
+
+    def go(self) -> None:
+        """Take the steps, until there is nothing left to do or no time is left."""
+        for step in self.steps():
+            if self.ledger.done:
+                return
+            if step.wanted():
+                step.run()

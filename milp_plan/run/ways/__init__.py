@@ -1,0 +1,1 @@
+"""Ways of planning: one module each, for one form of problem."""

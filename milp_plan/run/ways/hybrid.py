@@ -1,0 +1,96 @@
+"""Hybrid parallelism: the uniform split, then bisection on the slowest stage until it is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from math import inf
+
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.hybrid import HybridPlan, HybridProblem
+from milp_plan.planners.hybrid import MARGIN, HybridAnswer, plan_exactly, plan_uniformly
+
+from ..way import Step, Way
+
+BOUND = "exact search"
+UNIFORM = "uniform split"
+INFEASIBLE = "every split with every choice of degrees and configurations was searched"
+
+
+class HybridWay(Way[HybridProblem, HybridPlan]):
+    """The way for problems of hybrid parallelism."""
+
+    name = "hybrid"
+
+    @classmethod
+    def unsuited(cls, problem: HybridProblem, repeatable: bool) -> str | None:
+        """Every such problem."""
+        return None
+
+    def steps(self) -> Iterable[Step]:
+        """A baseline, and the search that proves."""
+        return (Step("uniform split", self.split_evenly), Step("exact search", self.search))
+
+    def split_evenly(self) -> None:
+        """One degree for all stages, equal numbers of layers."""
+        ledger = self.ledger
+        with ledger.budget.phase("baseline"):
+            found = plan_uniformly(ledger.problem)
+        ledger.baselines[UNIFORM] = None
+        if found is not None:
+            ledger.offer(found[0], UNIFORM, "baseline", sure=False)
+            if ledger.planner == UNIFORM:
+                ledger.baselines[UNIFORM] = ledger.value
+
+    def search(self) -> None:
+        """Bisect between plan and bound."""
+        ledger = self.ledger
+
+        def tell(seconds: float, bound: float) -> None:
+            value = None if seconds == inf else _ticks(ledger.problem, seconds)
+            if bound > 0:
+                ledger.prove(_bound(ledger.problem, bound))
+            known = [v for v in (value, ledger.value) if v is not None]
+            ledger.say("search", sighted=min(known, default=None))
+
+        with ledger.budget.phase("search"):
+            answer = plan_exactly(ledger.problem, ledger.budget.left_s, tell)
+        ledger.details |= {"down_sets": answer.down_sets, "sweeps": answer.sweeps}
+        if answer.infeasible:
+            ledger.refute(INFEASIBLE)
+        if answer.plan is not None:
+            ledger.offer(answer.plan, answer.plan.planner, "search")
+            ledger.dispute(_dispute(ledger.problem, answer, ledger.value))
+        if answer.bound < inf:
+            ledger.prove(_bound(ledger.problem, answer.bound))
+        if answer.interrupted:
+            raise KeyboardInterrupt
+
+
+def search_bounds(problem: HybridProblem, budget: Budget) -> Iterator[Bound]:
+    """Bounds of the exact search, the last one the best."""
+    answer = plan_exactly(problem, budget.left_s)
+    if answer.bound < inf:
+        yield _bound(problem, answer.bound)
+
+
+def _bound(problem: HybridProblem, seconds: float) -> Bound:
+    text = f"no plan is faster by more than {MARGIN:g} of that"
+    return Bound(BOUND, _ticks(problem, seconds), text)
+
+
+def _ticks(problem: HybridProblem, seconds: float) -> int:
+    return int(Fraction(seconds) * problem.units.time_scale)
+
+
+def _dispute(problem: HybridProblem, answer: HybridAnswer, value: int | None) -> str:
+    """Why checker and search do not agree; empty if they do."""
+    if value is None:
+        return "the plan of the exact search fails the check"
+    seconds = Fraction(value, problem.units.time_scale)
+    if seconds > Fraction(answer.seconds) * (1 + Fraction(MARGIN)):
+        return f"the planner says {answer.seconds} s, the checker {float(seconds)} s"
+    if seconds < Fraction(answer.bound):
+        return f"the plan takes {float(seconds)} s, below the bound of {answer.bound} s"
+    return ""

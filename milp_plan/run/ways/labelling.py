@@ -1,0 +1,150 @@
+"""One model of what reductions have left of a sharding problem, from formulation to labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from milp_plan.api import CompiledModel, Guide, Scale
+from milp_plan.backends import Limits, SolverReport, TracePoint
+from milp_plan.core import FormulationError
+from milp_plan.core.budget import Budget
+from milp_plan.core.labelling import Integers, Labelling
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.models.covers import broken_covers, with_covers
+from milp_plan.models.labelling import read_labelling
+
+from ..model import RELATIVE_TOLERANCE, ModelAnswer, Solver, backend, compile_source
+
+MARGIN = 1e-7
+"""Part of the range of costs by which a solver's bound is lowered: it was found in floats."""
+
+TOLERANCE = 1e-5
+"""Part of a capacity that a model may not notice: its leeway and a solver's tolerance."""
+
+MOST_ROUNDS = 50
+"""Times that a solver is asked again because of that."""
+
+
+def solve_labelling(
+    problem: ShardingProblem | Labelling,
+    solver: Solver,
+    guide: Guide,
+    limits: Limits,
+    budget: Budget,
+    *,
+    start: Any = None,
+    on_progress: Callable[[TracePoint], None] | None = None,
+) -> ModelAnswer:
+    """Build, hand over, solve, decode, and recompute in exact integers.
+
+    Where the plan overflows by less than floats can tell, the solver gets rows that say so
+    (:mod:`milp_plan.models.covers`) and is asked again.
+
+    Parameters
+    ----------
+    problem
+        What reductions have left, or a whole problem.
+    limits
+        Building counts towards the time.
+    budget
+        Of the run; phases are told to it.
+    start
+        Labels to start from.
+
+    Returns
+    -------
+    ModelAnswer
+        Its plan is a choice for ``problem``; its bound is lowered by :data:`MARGIN`.
+    """
+    formulation, options = solver.formulation, solver.options
+    end = Budget(limits.time_s)
+    subject: Any = problem
+    with budget.phase("build"):
+        source = formulation.build(subject, options, guide)
+        model: CompiledModel = compile_source(source)
+        scale = formulation.scale(subject, options, guide)
+        vector = None
+        if start is not None:
+            plan: Any = ShardingPlan("", tuple(int(label) for label in start))
+            values = formulation.encode(subject, options, source, plan)
+            vector = None if values is None else model.vector(values)
+    labelling = read_labelling(problem, fewer_rows=False)
+    assert isinstance(labelling, Labelling), labelling
+    limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
+    seconds, labels, disputed = 0.0, None, ""
+    for _ in range(MOST_ROUNDS):
+        left = replace(limits, time_s=end.left_s)
+        with budget.phase("solve"):
+            report = backend(solver.name)(model, left, vector, on_progress=on_progress)
+        seconds += report.seconds
+        labels, disputed = None, ""
+        if report.solution is None:
+            break
+        try:
+            decoded: Any = formulation.decode(
+                subject, options, guide, model.name_values(report.solution)
+            )
+        except FormulationError as error:
+            disputed = str(error)
+            break
+        labels = np.array(decoded.chosen, dtype=np.int64)
+        if not _overflows_a_little(labelling, labels):
+            break
+        model = with_covers(model, broken_covers(labelling, labels))
+        labels, disputed = None, ""  # until the next round says something
+    value = None
+    if labels is not None:
+        value, disputed = _recomputed(labelling, labels, report, scale)
+    chosen = None if value is None or labels is None else tuple(labels.tolist())
+    return ModelAnswer(
+        report=replace(report, seconds=seconds),
+        plan=None if chosen is None else ShardingPlan("", chosen),
+        verdict=None,
+        value=value,
+        bound=_safe(report.bound, model.offset, scale),
+        disputed=disputed,
+        model_hash=model.content_hash,
+        columns=model.num_columns,
+        rows=model.num_rows,
+        by=formulation.card.name,
+        proves=solver.proves,
+    )
+
+
+def _overflows_a_little(labelling: Labelling, labels: Integers) -> bool:
+    """Whether all that is wrong is that rows overflow by less than a solver's tolerance."""
+    over = labelling.load(labels) - labelling.capacity
+    within = over <= TOLERANCE * labelling.capacity
+    return bool((over > 0).any() and within.all() and labelling.value(labels) is not None)
+
+
+def _recomputed(
+    labelling: Labelling, labels: Integers, report: SolverReport, scale: Scale
+) -> tuple[int | None, str]:
+    """Return the exact cost of a valid choice, and why it is disputed."""
+    value = labelling.value(labels)
+    if value is None:
+        return None, "the solver's plan takes a pair that is not allowed"
+    if (labelling.load(labels) > labelling.capacity).any():
+        return None, "the solver's plan takes more memory than there is"
+    assert report.objective is not None
+    exact, claim = value / scale.unit, report.objective
+    tolerance = 0.5 if scale.unit <= 1.0 else RELATIVE_TOLERANCE * max(1.0, abs(claim))
+    if exact > claim + tolerance:
+        return value, f"the plan costs {exact:.6g} units, the solver claims {claim:.6g}"
+    if report.bound is not None and exact < report.bound - tolerance:
+        return value, f"the plan costs {exact:.6g} units, below the solver's bound"
+    return value, ""
+
+
+def _safe(bound: float | None, offset: float, scale: Scale) -> int | None:
+    """Bound in costs: lowered by what floats may have cost, and rounded up."""
+    if bound is None or not math.isfinite(bound):
+        return None
+    margin = MARGIN * max(1.0, abs(bound - offset)) + 1e-14 * abs(bound)
+    return math.ceil((bound - margin) * scale.unit)

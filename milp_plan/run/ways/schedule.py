@@ -1,0 +1,246 @@
+"""Any schedule problem in two stages: heuristics, coarsening, the exact model, polish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from milp_plan.api import Guide, Objective, Plan, PlanningProblem
+from milp_plan.backends import Limits, TracePoint
+from milp_plan.coarsen import Coarsening, coarsen
+from milp_plan.planners import Annealing, best_plan
+
+from ..ledger import Ledger
+from ..polish import polish
+from ..way import Step, Way
+from .compaction import compact
+
+BASELINE_SHARE = 0.2
+"""Part of the time limit that baselines may take."""
+
+EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
+"""Parts of the time left that the model may take: on a problem with the original's optimum, whose
+bound counts, and on a heuristically coarsened one, after which the search goes on."""
+
+ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.4, 0.05
+"""Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
+
+LEVEL_TARGETS, LEVEL_SHARE = 6, 0.05
+"""A level is this many times the coarse target; its heuristics and its annealing may each take
+this part of the time, with and without following the best plan."""
+
+ANNEALING_MOVES = 300
+"""Moves of annealing where a run must be repeatable."""
+
+MOST_EXACT = 1.8
+"""Heuristic coarsening starts where exact steps leave more than this many times the target."""
+
+
+class ScheduleWay(Way[PlanningProblem, Plan]):
+    """The way for every schedule problem."""
+
+    name = "schedule"
+
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
+        super().__init__(ledger)
+        self.problem, self.settings, self.budget = ledger.problem, ledger.settings, ledger.budget
+        self.coarsening = Coarsening(ledger.problem)
+        self.clusters = False
+
+    @classmethod
+    def formulation_for(cls, problem: PlanningProblem) -> str:
+        """The general formulation; loads alone where plans have no schedule."""
+        return "operator_schedule" if problem.needs_schedule else "resource_load"
+
+    @classmethod
+    def unsuited(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
+        """Every problem but those under the serial law."""
+        return None if problem.serial is None else "transfers are work of the devices"
+
+    def steps(self) -> Iterable[Step]:
+        """Both stages."""
+        modelled = self.ledger.formulation is not None
+        return (
+            Step("obstacle", self.ledger.look_for_obstacle),
+            Step("bounds", self.ledger.find_bounds),
+            Step("baselines", self.find_baselines),
+            Step("exact coarsening", self.choose_coarsening),
+            Step("levels", self.plan_on_levels),
+            Step("annealing", self.anneal),
+            Step("model", self.exact_stage, lambda: modelled),
+            Step("polish", lambda: polish(self.ledger), lambda: modelled),
+        )
+
+    def find_baselines(self) -> None:
+        """Every heuristic."""
+        ledger = self.ledger
+
+        def take(plan: Plan) -> None:
+            ledger.offer(plan, plan.planner, "baselines")
+
+        _, ledger.baselines = self.heuristics(self.problem, BASELINE_SHARE, take)
+
+    def heuristics(
+        self,
+        problem: PlanningProblem,
+        share: float = BASELINE_SHARE,
+        on_plan: Callable[[Plan], object] = lambda _plan: None,
+    ) -> tuple[Plan | None, dict[str, int | None]]:
+        """Best plan of all heuristics, and what each of them reached."""
+        part = self.budget.part("baselines", share)
+        with self.budget.phase("baselines"):
+            return best_plan(
+                problem,
+                seed=self.settings.seed,
+                budget=part,
+                on_plan=on_plan,
+                on_defect=self.ledger.fail,
+            )
+
+    def choose_coarsening(self) -> None:
+        """Exact steps alone if they suffice; else the exact stage clusters as well."""
+        if self.problem.needs_schedule:
+            self.coarsen(exact_only=True)
+            left = len(self.coarsening.problem.graph.operators)
+            self.clusters = left > MOST_EXACT * self.settings.target
+        self.describe_coarsening()
+
+    def coarsen(self, *, guide: Plan | None = None, exact_only: bool = False) -> None:
+        """Make the problem of the exact stage."""
+        target = self.settings.target
+        with self.budget.phase("coarsen"):
+            self.coarsening = coarsen(self.problem, target, guide=guide, exact_only=exact_only)
+        self.describe_coarsening()
+
+    def describe_coarsening(self) -> None:
+        """For the record."""
+        self.ledger.details |= {
+            "coarse_operators": len(self.coarsening.problem.graph.operators),
+            "coarsening": [row._asdict() for row in self.coarsening.table()],
+            "coarsening_exact": self.coarsening.exact,
+        }
+
+    def plan_on_levels(self) -> None:
+        """Heuristics and annealing on a lightly coarsened problem, where a schedule is cheap."""
+        size = len(self.problem.graph.operators)
+        level = min(LEVEL_TARGETS * self.settings.target, size // 2)
+        makespan = self.problem.objective is Objective.MAKESPAN
+        if level < MOST_EXACT * self.settings.target or not makespan:
+            return
+        most = LEVEL_SHARE * self.budget.limit_s
+        for guide in (None, self.ledger.plan):
+            slow = self.budget.phases.get("coarsen", 0.0) > most
+            if self.budget.over or (slow and not self.ledger.repeatable):
+                return
+            with self.budget.phase("coarsen"):
+                light = coarsen(self.problem, level, guide=guide)
+            plan, _ = self.heuristics(light.problem, LEVEL_SHARE)
+            if plan is None:
+                continue
+            search = Annealing(light.problem, plan, self.settings.seed)
+            with self.budget.phase("anneal"):
+                better = search.run(*self.annealing_limits("levels", LEVEL_SHARE))
+            for found in (plan, better):
+                expanded = light.undo(found)
+                self.ledger.offer(expanded, "annealing on a level", "levels", sure=False)
+                self.offer_compact(expanded, "annealing on a level")
+
+    def annealing_limits(self, name: str, share: float) -> tuple[float, int | None]:
+        """Seconds, and moves where the run must be repeatable."""
+        part = self.budget.part(name, share, of_limit=False)
+        return part.limit_s, ANNEALING_MOVES if self.ledger.repeatable else None
+
+    def anneal(self) -> None:
+        """Local search over places and priorities."""
+        ledger = self.ledger
+        if ledger.plan is None or self.problem.objective is not Objective.MAKESPAN:
+            return
+        share = ANNEALING_SHARE if self.clusters else ANNEALING_SHARE_EXACT
+        search = Annealing(self.problem, ledger.plan, self.settings.seed)
+        with self.budget.phase("anneal"):
+            search.run(
+                *self.annealing_limits("anneal", share),
+                lambda plan: ledger.offer(plan, "annealing", "anneal"),
+            )
+        ledger.say("anneal", f"{search.tried} schedules")
+
+    def exact_stage(self) -> None:
+        """Plan the coarse problem by the model, expand."""
+        ledger = self.ledger
+        if self.clusters:
+            self.coarsen(guide=ledger.plan)
+        coarse = self.coarsening.problem
+        ledger.say("model", f"{len(coarse.graph.operators)} operators")
+        start = self.coarse_start(coarse)
+        cutoff = None if start is None else start[1]
+        guide = Guide(cutoff, ledger.lower)
+        answer = ledger.solver.run(
+            coarse,
+            guide,
+            self.model_limits(),
+            self.budget,
+            start=None if start is None else start[0],
+            on_progress=self.model_progress(guide),
+        )
+        name = answer.by if self.coarsening.exact else f"{answer.by} + coarsening"
+        expanded: list[Plan] = []
+
+        def undo(plan: Plan) -> Plan:
+            with self.budget.phase("expand"):
+                expanded.append(self.coarsening.undo(plan))
+            return expanded[0]
+
+        try:
+            ledger.believe(
+                answer, cutoff, whole=self.coarsening.exact, by=name, phase="expand", undo=undo
+            )
+        finally:
+            ledger.details |= answer.described()
+            for plan in expanded:
+                self.offer_compact(plan, name)
+
+    def offer_compact(self, plan: Plan, name: str) -> None:
+        """The expanded plan with every task as early as its order allows."""
+        if self.problem.needs_schedule:
+            with self.budget.phase("expand"):
+                tight = compact(self.problem, plan)
+            self.ledger.offer(tight, name, "compact")
+
+    def coarse_start(self, coarse: PlanningProblem) -> tuple[Plan, int] | None:
+        """Best heuristic plan of the coarse problem, offered to the original as well."""
+        if coarse is self.problem:
+            plan, value = self.ledger.plan, self.ledger.value
+            return None if plan is None or value is None else (plan, value)
+        found, values = self.heuristics(coarse)
+        if found is None:
+            return None
+        expanded = self.coarsening.undo(found)
+        self.ledger.offer(expanded, "coarse heuristics", "baselines", sure=False)
+        self.offer_compact(expanded, "coarse heuristics")
+        return found, min(value for value in values.values() if value is not None)
+
+    def model_limits(self) -> Limits:
+        """Part of the time left, or nodes, for the model."""
+        share = EXACT_SHARE if self.coarsening.exact else COARSE_SHARE
+        if not self.ledger.solver.formulation.card.neighbourhoods:
+            share = 1.0  # nothing follows
+        part = self.budget.part("model", share, of_limit=False)
+        settings = self.settings
+        return Limits(
+            time_s=max(1.0, part.limit_s),
+            nodes=settings.node_limit,
+            gap=min(settings.gap, 1e-6),
+            seed=settings.seed,
+            threads=self.ledger.threads,
+        )
+
+    def model_progress(self, guide: Guide) -> Callable[[TracePoint], None]:
+        """What to do with the solver's progress."""
+        coarse, solver = self.coarsening.problem, self.ledger.solver
+        unit = solver.formulation.scale(coarse, solver.options, guide).unit
+
+        def show(point: TracePoint) -> None:
+            incumbent = "none" if point.incumbent is None else f"{point.incumbent * unit:.6g}"
+            bound = "none" if point.bound is None else f"{point.bound * unit:.6g}"
+            self.ledger.say("model", f"model {incumbent}, its bound {bound}, nodes {point.nodes}")
+
+        return show

@@ -1,0 +1,165 @@
+"""Sharding problems: reduce, search, undo, check; with a formulation, its model as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from milp_plan.api import Guide
+from milp_plan.backends import Limits, TracePoint
+from milp_plan.bounds import Bound
+from milp_plan.bounds.sharding import BOUND
+from milp_plan.bounds.sharding_choices import EVERY_CHOICE, NO_CHOICE
+from milp_plan.coarsen.sharding import Reduction, reduce_sharding
+from milp_plan.coarsen.sharding.projection import projected
+from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.planners.sharding.anytime import Board, Sighting, search
+
+from ..ledger import Ledger
+from ..way import Step, Way
+from .labelling import solve_labelling
+
+PLANNER = "tree moves"
+
+REDUCE_SHARE = 0.3
+"""Part of the time left for reductions."""
+
+CHECK_S, CHECK_SHARE, CHECK_LIKE_READING = 1.0, 0.02, 0.15
+"""Time kept back for undoing, checking and writing: seconds, a part of the limit, and a part of the
+time that reading and reducing took, as large problems take longer at the end, too."""
+
+SEARCH_SHARE, SEARCH_S = 0.15, 20.0
+"""Part of the time left, and seconds at most, that the search for a model's start takes."""
+
+GRACE_S = 2.0
+"""Seconds that a solver may overrun before it is ended."""
+
+
+class ShardingWay(Way[ShardingProblem, ShardingPlan]):
+    """The way for sharding problems."""
+
+    name = "sharding"
+    reduction: Reduction
+    board: Board
+
+    @classmethod
+    def unsuited(cls, problem: ShardingProblem, repeatable: bool) -> str | None:
+        """Every sharding problem."""
+        return None
+
+    def steps(self) -> Iterable[Step]:
+        """A search alone, or a model after a short one."""
+        ledger = self.ledger
+        modelled = ledger.formulation is not None
+        searched = not (modelled and (ledger.repeatable or ledger.settings.only))
+        return (
+            Step("reductions", self.reduce),
+            Step("search", self.search, lambda: searched or not self.size),
+            Step("model", self.solve, lambda: modelled and self.size > 0),
+        )
+
+    @property
+    def size(self) -> int:
+        """Operators that reductions have left."""
+        return len(self.reduction.labelling)
+
+    def reduce(self) -> None:
+        """Make the problem smaller; its optimum stays."""
+        ledger, budget = self.ledger, self.ledger.budget
+        ledger.say("reducing")
+        with budget.phase("reducing"):
+            part = budget.part("reducing", REDUCE_SHARE, of_limit=False)
+            self.reduction = reduction = reduce_sharding(ledger.problem, part.left_s)
+        left = reduction.labelling
+        ledger.details |= {
+            "operators_left": len(left),
+            "strategies_left": len(left.cost),
+            "edges_left": len(left.ends),
+            "rows_left": len(left.capacity),
+            "reduction": [list(row) for row in reduction.history],
+        }
+        if reduction.infeasible_because is not None:
+            ledger.refute(reduction.infeasible_because)
+            return
+        kept = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * budget.elapsed_s
+        self.part = Budget(max(0.05, budget.left_s - kept), budget.nodes)
+        self.board = Board(left, self.part.left_s, ledger.settings.gap)
+        if ledger.settings.start is not None:
+            self.board.offer(projected(reduction, np.array(ledger.settings.start.chosen)))
+
+    def search(self) -> None:
+        """Prices, messages and tree moves in every thread."""
+        ledger, seconds = self.ledger, self.part.left_s
+        modelled = ledger.formulation is not None
+        if modelled and self.size:
+            seconds = min(SEARCH_S, SEARCH_SHARE * seconds)
+        known = self.board
+        with ledger.budget.phase("search"):
+            self.board = search(
+                self.reduction.labelling,
+                seconds,
+                gap=ledger.settings.gap,
+                workers=ledger.threads,
+                seed=ledger.settings.seed,
+                on_sighting=self.sight,
+            )
+            if (labels := known.best()) is not None:
+                self.board.offer(labels)
+        self.take(EVERY_CHOICE if self.board.settled else PLANNER)
+        if self.board.infeasible:
+            ledger.refute(NO_CHOICE)
+        if self.board.interrupted:
+            raise KeyboardInterrupt
+
+    def sight(self, seen: Sighting) -> None:
+        """Take a bound, and tell of a value whose plan comes later."""
+        ledger = self.ledger
+        if seen.bound is not None and (ledger.lower is None or seen.bound > ledger.lower):
+            ledger.prove(Bound(BOUND, seen.bound, "of what reductions have left"))
+        values = [value for value in (seen.value, ledger.value) if value is not None]
+        ledger.say(seen.phase, sighted=min(values, default=None))
+
+    def take(self, by: str) -> None:
+        """Offer the board's best choice as a plan of the whole problem."""
+        board = self.board
+        if board.bound is not None:
+            name = EVERY_CHOICE if board.settled else BOUND
+            self.ledger.prove(Bound(name, board.bound, "of what reductions have left"))
+        labels = board.best()
+        if labels is not None:
+            self.ledger.offer(self.lifted(labels), by, "search")
+
+    def lifted(self, labels: Any) -> ShardingPlan:
+        """Return the plan of the whole problem for a choice for what is left of it."""
+        chosen = tuple(int(label) for label in self.reduction.lift(labels))
+        return ShardingPlan(self.ledger.problem.name, chosen)
+
+    def solve(self) -> None:
+        """Hand the model of what is left to the solver."""
+        ledger: Ledger[ShardingProblem, ShardingPlan] = self.ledger
+        settings, cutoff = ledger.settings, ledger.value
+        limits = Limits(
+            time_s=max(0.05, self.part.left_s),
+            nodes=settings.node_limit,
+            gap=0.5 * settings.gap,
+            seed=settings.seed,
+            threads=ledger.threads,
+            grace_s=GRACE_S,
+        )
+
+        def tell(point: TracePoint) -> None:
+            ledger.say("model", f"{point.nodes} nodes")
+
+        answer = solve_labelling(
+            self.reduction.labelling,
+            ledger.solver,
+            Guide(cutoff, ledger.lower),
+            limits,
+            ledger.budget,
+            start=self.board.best(),
+            on_progress=tell,
+        )
+        ledger.believe(answer, cutoff, undo=lambda plan: self.lifted(np.array(plan.chosen)))
