@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .outcome import Outcome
     from .record import record_files, write_record
     from .settings import Progress, Settings
-    from .solve import solve
+    from .solving import solve
 
 _HOMES = {
     "Kind": "kind",
@@ -25,7 +25,7 @@ _HOMES = {
     "kinds": "kinds",
     "read": "kinds",
     "record_files": "record",
-    "solve": "solve",
+    "solve": "solving",
     "write_record": "record",
 }
 

@@ -106,10 +106,11 @@ class Solver:
 
     def unsupported(self, problem: Any) -> str | None:
         """Return a reason in words why a problem is not for the formulation, or ``None``."""
-        handled = self.formulation.handles
+        handled: Any = self.formulation.handles
         if not isinstance(problem, handled):
             return f"it is for a {handled.__name__}, this is a {type(problem).__name__}"
-        return self.formulation.unsupported(problem, self.options)
+        asked: Any = problem
+        return self.formulation.unsupported(asked, self.options)
 
     def run(
         self,

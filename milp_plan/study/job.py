@@ -248,7 +248,7 @@ def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:
     from milp_plan.backends import Stop
     from milp_plan.run.heuristic import run_heuristic
     from milp_plan.run.settings import Settings
-    from milp_plan.run.solve import solve
+    from milp_plan.run.solving import solve
 
     fields = {name: entry for name, entry in asked.items() if name not in ("planner", "grace_s")}
     settings = Settings(**fields)

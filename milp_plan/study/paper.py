@@ -15,7 +15,7 @@ from milp_plan.pipeline import Built, Case, Model, build
 from milp_plan.planners.experts import EXPERTS, overlapped_dualpipe
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.settings import Settings
-from milp_plan.run.solve import solve
+from milp_plan.run.solving import solve
 
 Row = dict[str, Any]
 """Plain data about one case; times in the recipe's unit, ``None`` where something is not known."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
-from milp_plan.core import Plan
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.settings import ProgressHook, Settings
-from milp_plan.run.solve import solve
+from milp_plan.run.solving import solve
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Point:
     """
 
     built: Built
-    outcome: Outcome[Any, Any]
+    outcome: Outcome[PlanningProblem, Plan]
 
     @property
     def case(self) -> Case:

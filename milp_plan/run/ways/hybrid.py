@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import inf
 
+from milp_plan.backends import Stop
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.hybrid import HybridPlan, HybridProblem
@@ -59,6 +60,8 @@ class HybridWay(Way[HybridProblem, HybridPlan]):
         ledger.details |= {"down_sets": answer.down_sets, "sweeps": answer.sweeps}
         if answer.infeasible:
             ledger.refute(INFEASIBLE)
+        elif answer.complete:
+            ledger.stop = Stop.FINISHED
         if answer.plan is not None:
             ledger.offer(answer.plan, answer.plan.planner, "search")
             ledger.dispute(_dispute(ledger.problem, answer, ledger.value))
