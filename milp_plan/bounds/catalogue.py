@@ -23,6 +23,7 @@ from .memory import (
     residence_bound,
 )
 from .milestones import with_milestones
+from .serial_memory import serial_obstacle
 from .stagger import stagger_bound
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,8 @@ def best_bound(problem: PlanningProblem, budget: Budget | None = None) -> Bound:
 
 def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Infeasible | None:
     """Return a proof in words that no plan exists, or ``None`` when none was found."""
+    if problem.serial is not None:
+        return serial_obstacle(problem)
     frame = Frame(problem)
     if frame.obstacle is not None:
         return frame.obstacle

@@ -89,6 +89,10 @@ class Holdings:
             for value in self.problem.graph.outputs[name]
         )
 
+    def lasting(self, unit: int) -> int:
+        """Bytes that lie on a device of a unit all the time because of that unit."""
+        return sum(self.shared[unit].values()) + self._written(self.members[unit])
+
     def running(self, name: str, unit: int, option: Option, duration: int) -> int:
         """Bytes a device of the site needs while the operator runs (0 if it proves nothing).
 

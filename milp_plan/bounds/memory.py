@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from milp_plan.core import Value, ceil_div
+from milp_plan.core import PlanningProblem, Value, ceil_div
+from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget
 
@@ -125,34 +128,51 @@ def _stay(frame: Frame, view: View, value: Value, through: np.ndarray) -> int:
 
 
 def persistent_obstacle(frame: Frame) -> Infeasible | None:
-    """Prove that what lies in memory all the time does not fit, or return ``None``.
+    """Prove that what lies in memory all the time does not fit, or return ``None``."""
+    holdings = frame.holdings
+    beside = [max(holdings.beside(frame.names[v]) for v in unit) for unit in frame.units]
+    return packing_obstacle(frame.problem, frame.unit_names, holdings.packed, beside)
 
+
+def packing_obstacle(
+    problem: PlanningProblem, names: Sequence[str], packed: Sequence[int], beside: Sequence[int]
+) -> Infeasible | None:
+    """Prove that units do not fit into the devices whole, or return ``None``.
+
+    Parameters
+    ----------
+    problem
+        Its devices count.
+    names, packed, beside
+        Of each unit: its name, the bytes it holds all the time, and the fewest that lie beside
+        those of all units on its device at some moment.
+
+    Notes
+    -----
     Proof: units are whole, so their bytes are packed into the devices. While an operator runs,
     its inputs, outputs and workspace lie beside them; so for each amount r, the units that have an
     operator with at least r of these are packed into devices that are smaller by r.
     """
-    limits = [device.memory_bytes for device in frame.problem.cluster.devices]
+    limits = [device.memory_bytes for device in problem.cluster.devices]
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return None
-    holdings = frame.holdings
-    beside = [max(holdings.beside(frame.names[v]) for v in unit) for unit in frame.units]
-    names, text = frame.unit_names, frame.size_text
+    text = partial(size_text, problem.units)
     for reserve in sorted({0, *beside}):
         chosen = [u for u, number in enumerate(beside) if number >= reserve]
-        sizes = [holdings.packed[u] for u in chosen]
+        sizes = [packed[u] for u in chosen]
         room = max(known) - reserve
         left = ""
         if reserve:
             left = f" left when {text(reserve)} are kept for inputs, outputs and workspace"
-        worst = max(chosen, key=lambda u: holdings.packed[u])
-        if holdings.packed[worst] > room:
+        worst = max(chosen, key=lambda u: packed[u])
+        if packed[worst] > room:
             return Infeasible(
-                f"{names[worst]!r} holds {text(holdings.packed[worst])} all the time and needs up "
+                f"{names[worst]!r} holds {text(packed[worst])} all the time and needs up "
                 f"to {text(beside[worst])} beside them, and no device has more than "
                 f"{text(max(known))}",
                 (names[worst],),
-                holdings.packed[worst] + reserve,
+                packed[worst] + reserve,
                 max(known),
             )
         free = sum(max(0, limit - reserve) for limit in known)

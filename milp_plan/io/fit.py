@@ -21,7 +21,8 @@ def oversized(problem: PlanningProblem) -> list[Finding]:
     """List the operators that exceed a memory wherever they run.
 
     While an operator runs, each of its devices holds its workspace and all its inputs and
-    outputs in the layouts of its option (docs/laws.md, memory). An operator that takes no time
+    outputs in the layouts of its option (docs/laws.md, memory); under the serial law inputs made
+    elsewhere are streamed and take nothing. An operator that takes no time
     need not hold them under the law ``instant``: then only its persistent inputs count, and these
     only when the plan takes time at all.
     """
@@ -64,7 +65,8 @@ def _need_bytes(
     persistent = sum(v.bytes[option.layout_read(v.name)] for v in inputs if v.persistent)
     if problem.memory_law is MemoryLaw.INSTANT and not problem.duration_ns(operator, placement):
         return persistent if lasting else 0
-    read = sum(v.bytes[option.layout_read(v.name)] for v in inputs if not v.persistent)
+    copies = () if problem.serial is not None else [v for v in inputs if not v.persistent]
+    read = sum(v.bytes[option.layout_read(v.name)] for v in copies)
     written = sum(v.bytes[option.layout_written(v.name)] for v in graph.outputs[operator])
     return option.workspace_bytes + persistent + read + written
 

@@ -71,6 +71,13 @@ def random_case(seed: int) -> PlanningProblem:
     return replace(problem, name=f"{kind}-{seed}", provenance=tag)
 
 
+def serial_case(seed: int) -> PlanningProblem:
+    """Return the problem of a seed, under the serial law."""
+    rng = Random(f"serial {seed}")
+    problem = _serial(rng, Numbers(rng, rng.random() < 0.5))
+    return replace(problem, name=f"serial-{seed}")
+
+
 def optimum(problem: PlanningProblem) -> int | None:
     """Return the least value of any plan; ``None`` if there is no plan."""
     found = (brute_serial if problem.serial is not None else brute_force)(problem)
