@@ -26,13 +26,11 @@ identical micro-batches is this project's, with the proofs in :mod:`milp_plan.mo
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from milp_plan.api import (
     BuilderFormulation,
@@ -163,67 +161,33 @@ class _Builder:
                 horizon = min(horizon, guide.cutoff // self.grain * self.grain)
         self.horizon = max(horizon, self.low)
         self.rows = SlotRows(self.shop, None, self.horizon, self.grain, merge=False)
-        self.columns: list[tuple[str, Hashable]] = []
-        self.parts: list[tuple[Ints, Ints, Ints]] = []
-        self.families: list[str] = []
-        self.limits: list[int] = []
-        self.cost: list[float] = []
+        self.cost: dict[int, float] = {}
 
     def build(self) -> CompiledModel:
-        counts = self.rows.plans()
-        self.columns = list(counts.columns)
-        self.cost = [0.0] * len(self.columns)
-        offset = float(self.low)
         if self.span:
-            offset = 0.0
             self.spans()
         else:
             self.makespan()
-        added = len(self.columns) - counts.num_columns
-        rows, columns, factors = (
-            np.concatenate([part[i] for part in self.parts] or [np.zeros(0, np.int64)])
-            for i in range(3)
-        )
-        shape = counts.num_rows + len(self.limits), len(self.columns)
-        old = counts.matrix.tocoo()
-        matrix = csr_array(
-            (
-                np.concatenate([old.data, factors.astype(float)]),
-                (
-                    np.concatenate([old.coords[0], rows + counts.num_rows]),
-                    np.concatenate([old.coords[1], columns]),
-                ),
-            ),
-            shape=shape,
-        )
-        lower, upper = np.zeros(added), np.ones(added)
+        model = self.rows.plans()
+        cost, lower = np.zeros(model.num_columns), model.column_lower.copy()
+        cost[list(self.cost)] = list(self.cost.values())
         if self.span:
             lower[-1] = float(self.guide.bound or 0)
-            upper[-1] = float(self.guide.cutoff or self.horizon)
-        return CompiledModel(
-            cost=np.array(self.cost),
-            offset=offset,
-            matrix=matrix,
-            row_lower=np.full(shape[0], -np.inf),
-            row_upper=np.append(counts.row_upper, np.array(self.limits, dtype=float)),
-            column_lower=np.append(counts.column_lower, lower),
-            column_upper=np.append(counts.column_upper, upper),
-            integrality=np.append(counts.integrality, np.ones(added, np.uint8)),
-            columns=self.columns,
-            row_families=[*counts.row_families, *self.families],
-        )
+        offset = 0.0 if self.span else float(self.low)
+        return replace(model, cost=cost, offset=offset, column_lower=lower)
 
     # -- rows --------------------------------------------------------------------------------
 
     def makespan(self) -> None:
         """``finish``: the clock runs while anything is unfinished."""
         ticks = np.arange(self.low, self.horizon, self.grain)
-        clock = self.new("unfinished", [int(t) for t in ticks], float(self.grain))
+        clock = self.rows.columns("unfinished", ticks.tolist())
+        self.cost = dict.fromkeys(clock.tolist(), float(self.grain))
         for k, kind in enumerate(self.shop.kinds):
             done = ticks - kind.duration - self.shop.tails[k]
             rows = self.add("finish", np.full(len(ticks), -kind.count))
             self.term(rows, clock, -kind.count)
-            self.counts(rows, self.rows.started(k, done), kind.count, -1)
+            self.term(rows, self.rows.started(k, done), -1, kind.count)
 
     def spans(self) -> None:
         """``begin``, ``end`` and ``span``: from the first start to the last stop of each device."""
@@ -232,8 +196,8 @@ class _Builder:
         for device, kinds in enumerate(self.shop.on_machine[: self.shop.num_devices]):
             if not kinds:
                 continue
-            begun = self.new("begun", [(device, int(t)) for t in ticks])
-            unfinished = self.new("unfinished", [(device, int(t)) for t in ticks])
+            begun = self.rows.columns("begun", [(device, t) for t in ticks.tolist()])
+            unfinished = self.rows.columns("unfinished", [(device, t) for t in ticks.tolist()])
             for family, earlier, later in (
                 ("begin", begun[:-1], begun[1:]),
                 ("end", unfinished[1:], unfinished[:-1]),
@@ -248,47 +212,35 @@ class _Builder:
                 kind = self.shop.kinds[k]
                 rows = self.add("begin", np.zeros(len(ticks), np.int64))
                 self.term(rows, begun, -kind.count)
-                self.counts(rows, self.rows.started(k, ticks), kind.count, 1)
+                self.term(rows, self.rows.started(k, ticks), 1, kind.count)
                 rows = self.add("end", np.full(len(ticks), -kind.count))
                 self.term(rows, unfinished, -kind.count)
                 ended = self.rows.started(k, ticks - kind.duration)
-                self.counts(rows, ended, kind.count, -1)
+                self.term(rows, ended, -1, kind.count)
             for family, flags in (("begin", begun), ("end", unfinished)):
                 rows = self.add(family, np.zeros(len(ticks), np.int64))
                 self.term(rows, flags, -1)
                 for k in kinds:
                     kind = self.shop.kinds[k]
-                    self.counts(rows, self.rows.started(k, ticks), kind.count, 1)
+                    self.term(rows, self.rows.started(k, ticks), 1, kind.count)
                     ended = self.rows.started(k, ticks - kind.duration)
-                    self.counts(rows, ended, kind.count, -1)
+                    self.term(rows, ended, -1, kind.count)
             sums.append((begun, unfinished))
-        longest = self.new("span", [None], 1.0)
+        longest = self.rows.columns("span", [None], self.guide.cutoff or self.horizon)
+        self.cost = {int(longest[0]): 1.0}
         for begun, unfinished in sums:
             row = self.add("span", np.array([self.grain * len(ticks)]))
             self.term(row, longest, -1)
             for columns in (begun, unfinished):
                 self.term(np.repeat(row, len(columns)), columns, self.grain)
 
-    def new(self, family: str, indices: list[Hashable], cost: float = 0.0) -> Ints:
-        first = len(self.columns)
-        self.columns += [(family, index) for index in indices]
-        self.cost += [cost] * len(indices)
-        return first + np.arange(len(indices))
-
     def add(self, family: str, limits: Ints) -> Ints:
-        first = len(self.limits)
-        self.limits += limits.tolist()
-        self.families += [family] * len(limits)
-        return first + np.arange(len(limits))
+        return self.rows.rows.new(family, limits)
 
-    def term(self, rows: Ints, columns: Ints, factor: int) -> None:
-        self.parts.append((rows, np.broadcast_to(columns, rows.shape), np.full(len(rows), factor)))
-
-    def counts(self, rows: Ints, started: Ints, count: int, sign: int) -> None:
-        """Add counts; where the column is that of ``share``, all have started."""
-        real = started >= 0
-        factors = np.where(started[real] == 0, count, 1) * sign
-        self.parts.append((rows[real], started[real], factors))
+    def term(self, rows: Ints, columns: Ints, factor: int, count: int = 1) -> None:
+        """Add columns to rows; where a column is that of ``share``, all ``count`` have started."""
+        factors = np.full(len(rows), factor)
+        self.rows.rows.add(rows, np.broadcast_to(columns, rows.shape), factors, count)
 
     # -- answers -----------------------------------------------------------------------------
 

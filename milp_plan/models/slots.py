@@ -160,6 +160,7 @@ class SlotRows:
         self.rows = _Rows()
         self.num_columns = 1
         self.boxes = [1]
+        self.more: list[tuple[str, Hashable]] = []
         self.curves = [
             self._curve(self.kind_of.index(c)) for c in range(max(self.kind_of, default=-1) + 1)
         ]
@@ -279,6 +280,13 @@ class SlotRows:
             self.rows.add(rows, at(curve.below, ticks), taken, kind.count)
             self.rows.add(rows, at(curve.above, ticks - kind.duration), -freed, kind.count)
 
+    def columns(self, family: str, indices: Sequence[Hashable], most: int = 1) -> Ints:
+        """Add columns beside the counts, from 0 to ``most``; return their numbers."""
+        first, self.num_columns = self.num_columns, self.num_columns + len(indices)
+        self.more += [(family, index) for index in indices]
+        self.boxes += [most] * len(indices)
+        return first + np.arange(len(indices))
+
     def started(self, kind: int, ticks: Ints) -> Ints:
         """Columns of S of a kind at ticks, no greater than S; -1 for 0, 0 for all of them."""
         return at(self.curves[self.kind_of[kind]].below, ticks)
@@ -306,7 +314,8 @@ class SlotRows:
         for curve in self.curves:
             name = self.shop.kinds[curve.kind].name, self.shop.kinds[curve.kind].route
             names += [("started", (*name, int(tick))) for tick in curve.points]
-        names += [("worked", i) for i in range(self.num_columns - len(names))]
+        names += [("worked", i) for i in range(self.num_columns - len(names) - len(self.more))]
+        names += self.more
         return CompiledModel(
             cost=cost,
             offset=0.0,
@@ -321,12 +330,12 @@ class SlotRows:
         )
 
     def plans(self) -> CompiledModel:
-        """The same rows with share 1 and whole counts, without an objective."""
+        """The same rows with share 1, whole counts and added columns, without an objective."""
         model = self.model()
         boxes = np.array(self.boxes, dtype=float)
         lower = np.zeros(self.num_columns)
         lower[_SHARE] = 1.0
-        kinds = [family in ("share", "started") for family, _ in model.columns]
+        kinds = [family != "worked" for family, _ in model.columns]
         return replace(
             model,
             cost=np.zeros(self.num_columns),

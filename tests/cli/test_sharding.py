@@ -69,7 +69,7 @@ def test_infeasible_is_proved(tmp_path: Path) -> None:
 def test_solve_by_the_formulation(file: Path, tmp_path: Path) -> None:
     records, start = ("--record-folder", tmp_path / "records"), tmp_path / "start.json"
     start.write_text("[0, 1]")
-    words = ("solve", file, "--formulation", "sharding", "--option", "builder=columns", "--quiet")
+    words = ("solve", file, "--formulation", "sharding", "--option", "fewer_rows=false", "--quiet")
     code, said = run(*words, *records, "--json", "--start", start, "--node-limit", "100")
     told = json.loads(said)
     assert (code, told["value"], told["proved"], told["formulation"]) == (0, 13, True, "sharding")
@@ -93,7 +93,7 @@ def test_export_writes_the_model(file: Path, tmp_path: Path) -> None:
     assert "choose(1)" in output.read_text()
     plan.write_text("[0, 1]")
     words = ("export", file, "--format", "mps", "--output", output)
-    assert run(*words, "--plan", plan, "--option", "builder=columns")[0] == 0
+    assert run(*words, "--plan", plan, "--option", "fewer_rows=false")[0] == 0
     assert "z(0,0,1)" in output.read_text()
     plan.write_text("[1, 1]")
     code, said = run(*words, "--plan", plan)

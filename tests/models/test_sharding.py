@@ -14,7 +14,6 @@ from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import reduce_sharding
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.lp import CompiledModel
-from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.contract import FormulationContract
 from milp_plan.models.covers import broken_covers, with_covers
 from milp_plan.models.labelling import read_labelling
@@ -26,18 +25,13 @@ from .solving import Answer, formulation, solve_here
 
 FORM = formulation("sharding")
 LIMITS = Limits(gap=1e-9, gap_abs=1e-9)
-BUILDERS = ("pyomo", "columns")
 
 
 class TestSharding(FormulationContract):
     reference = "sharding"
     seeds = range(6)
     least = 6
-    builder = "pyomo"
     formulation = FORM
-
-    def make_options(self):
-        return self.formulation.Options(builder=self.builder)
 
     def planted(self, seed, objective):
         assert objective is ShardingObjective.TOTAL_COST
@@ -53,13 +47,9 @@ class TestSharding(FormulationContract):
         return optimum(problem)
 
 
-class TestColumns(TestSharding):
-    builder = "columns"
-
-
 def model_of(problem, guide=None, **switches) -> CompiledModel:
-    source = FORM.build(problem, FORM.Options(**switches), guide or Guide())
-    return source if isinstance(source, CompiledModel) else compile_pyomo(source)
+    model: CompiledModel = FORM.build(problem, FORM.Options(**switches), guide or Guide())
+    return model
 
 
 def solved(problem, guide=None, **switches) -> tuple[Answer, ShardingPlan | None, float]:
@@ -92,7 +82,7 @@ def test_the_model_alone_proves_the_optimum(first):
         problem = random_problem(seed, operators=4 if first == 0 else 6)
         best = optimum(problem)
         feasible += best is not None
-        proves(problem, best, builder=BUILDERS[seed % 2], fewer_rows=seed % 4 < 2)
+        proves(problem, best, fewer_rows=seed % 4 < 2)
     assert 5 < feasible < 20
 
 
@@ -122,13 +112,12 @@ def test_it_proves_the_optimum_of_what_reductions_leave(draw):
             continue
         models += 1
         parts = max(parts, int(np.diff(reduction.labelling.part_offsets).max()))
-        for builder in BUILDERS:
-            answer, plan, unit = solved(reduction.labelling, builder=builder)
-            assert answer.stop is Stop.PROVED
-            chosen = reduction.lift(np.array(plan.chosen))
-            lifted = ShardingPlan(problem.name, tuple(chosen.tolist()))
-            assert verify_sharding(problem, lifted).value == best
-            assert answer.objective * unit == pytest.approx(best)
+        answer, plan, unit = solved(reduction.labelling)
+        assert answer.stop is Stop.PROVED
+        chosen = reduction.lift(np.array(plan.chosen))
+        lifted = ShardingPlan(problem.name, tuple(chosen.tolist()))
+        assert verify_sharding(problem, lifted).value == best
+        assert answer.objective * unit == pytest.approx(best)
     assert models > 2
     assert parts == (2 if draw is apart else 1), "merged operators use memory in several parts"
 
@@ -147,48 +136,10 @@ def test_costs_over_ten_orders_of_magnitude(seed):
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def rows_of(model: CompiledModel) -> list[tuple]:
-    """Each row by family, named terms and sides, sorted."""
-    names, found = list(model.columns), []
-    for row in range(model.num_rows):
-        part = slice(*model.matrix.indptr[row : row + 2])
-        terms = zip(
-            [names[column] for column in model.matrix.indices[part].tolist()],
-            model.matrix.data[part].tolist(),
-            strict=True,
-        )
-        sides = (model.row_lower[row], model.row_upper[row])
-        found.append((model.row_families[row], sorted(terms), *sides))
-    return sorted(found)
-
-
 def columns_of(model: CompiledModel) -> dict:
     numbers = (model.cost, model.column_lower, model.column_upper, model.integrality)
     rows = zip(model.columns, *(part.tolist() for part in numbers), strict=True)
     return {name: rest for name, *rest in rows}
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_both_builders_write_the_same_model(seed):
-    problem, plan = planted_sharding(seed)
-    for guide in (Guide(), Guide(cutoff=plan.value)):
-        for fewer_rows in (True, False):
-            pair = [
-                model_of(problem, guide, builder=builder, fewer_rows=fewer_rows)
-                for builder in BUILDERS
-            ]
-            assert rows_of(pair[0]) == rows_of(pair[1])
-            assert columns_of(pair[0]) == columns_of(pair[1])
-            assert pair[0].offset == pair[1].offset
-
-
-def test_large_graphs_are_written_as_arrays():
-    small, large = layered(0, 3), layered(0, 300)
-    kinds = [
-        isinstance(FORM.build(problem, FORM.Options(), Guide()), CompiledModel)
-        for problem in (small, large)
-    ]
-    assert kinds == [False, True]
 
 
 TWO = sharding_problem(
@@ -210,9 +161,8 @@ def possible(model: CompiledModel, **chosen: float) -> bool:
     return model.violation(model.vector(values))[0] < 1e-9
 
 
-@pytest.mark.parametrize("builder", BUILDERS)
-def test_rows(builder):
-    model = model_of(TWO, builder=builder)
+def test_rows():
+    model = model_of(TWO)
     names = {name for name, _ in columns_of(model).items()}
     assert ("x", (1, 1)) not in names, "forbidden strategies have no column"
     assert names & {("z", (0, 0, 2)), ("z", (0, 0, 1))} == set(), "nor have forbidden pairs"
@@ -223,7 +173,7 @@ def test_rows(builder):
     assert not possible(model, x_0_0=1, x_1_0=1, z_0_1_0=1), "left"
     assert not possible(model, x_0_1=1, x_1_0=1, z_0_1_2=1), "right"
     assert not possible(model, x_0_1=1, x_1_2=1, z_0_1_2=1), "memory"
-    free = model_of(replace(TWO, limit=7), builder=builder)
+    free = model_of(replace(TWO, limit=7))
     assert possible(free, x_0_1=1, x_1_2=1, z_0_1_2=1)
 
 
@@ -316,9 +266,8 @@ def test_an_infeasible_limit_is_proved():
         edges={(0, 1): [[0, None], [None, 0]]},
         limit=3,
     )
-    for builder in BUILDERS:
-        proves(crossed, None, builder=builder)
-        proves(replace(crossed, limit=4), 0, builder=builder)
+    proves(crossed, None)
+    proves(replace(crossed, limit=4), 0)
 
 
 def test_what_it_refuses():
