@@ -70,7 +70,8 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
     solver = ledger.formulation
     found = None if solver is None else solver.found
     hashed = None if found is None else found.file_hash
-    key = run_key(problem.name, problem.fingerprint, asked, hashed)
+    named = asked["formulation"] if found is None else found.name  # wherever its file lies
+    key = run_key(problem.name, problem.fingerprint, asked | {"formulation": named}, hashed)
     known = {name: value for name, value in outcome.baselines.items() if value is not None}
     best = min(known, key=lambda name: known[name], default=None)
     return {
@@ -110,6 +111,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "model_hash": None,
         "model": None,
+        "polish": None,
         **ledger.details,
         "trace": [_point(point) for point in ledger.trace],
     }

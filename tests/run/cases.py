@@ -12,7 +12,8 @@ from milp_plan.bounds import Bound
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read
 from milp_plan.planners import PLANNERS, best_plan
-from milp_plan.run import Outcome, Settings, graphs, solve
+from milp_plan.run import Outcome, Settings, solve
+from milp_plan.run.ways import schedule
 from milp_plan.zoo import TRAPS
 from milp_plan.zoo.traps import Trap
 
@@ -31,7 +32,7 @@ def instance(name: str) -> PlanningProblem:
     return read(INSTANCES / f"{name}.json")
 
 
-def quick(problem: PlanningProblem, **changes: object) -> Outcome:
+def quick(problem: PlanningProblem, **changes: object) -> Outcome[PlanningProblem, Plan]:
     """Solve with a small limit."""
     settings: Mapping[str, object] = {"time_limit_s": 20.0, **changes}
     return solve(problem, Settings(**settings))  # type: ignore[arg-type]
@@ -43,8 +44,8 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     Without this, a better heuristic or bound would silently take the subject of a test away.
     """
     naive = {"single_device": PLANNERS["single_device"]}
-    patch.setattr(graphs, "all_bounds", lambda *_: (WEAK_BOUND,))
-    patch.setattr(graphs, "best_plan", partial(best_plan, planners=naive))
+    patch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    patch.setattr(schedule, "best_plan", partial(best_plan, planners=naive))
 
 
 def starts(plan: Plan) -> dict[str, int | None]:

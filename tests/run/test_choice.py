@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from milp_plan.run.choice import GENERAL, HOSTS, LOADS, SHOP, choose
 
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
 from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
 from milp_plan.run import Settings, solve
-from milp_plan.run.settings import AUTO
+from milp_plan.run.kinds.schedule import KIND
+from milp_plan.run.solving import Choice, choose
 
 from .cases import trap
+
+GENERAL, LOADS = "operator_schedule", "resource_load"
+SHOP, HOSTS = "pipeline_order", "pipeline_offload"
+
+
+def chosen(problem: PlanningProblem, name: str = "auto") -> Choice:
+    return choose(KIND, problem, Settings(formulation=name))
 
 
 def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) -> PlanningProblem:
@@ -41,12 +48,12 @@ def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) 
 def test_each_problem_gets_a_formulation_that_supports_it(
     problem: PlanningProblem, name: str
 ) -> None:
-    shop, found, left = choose(problem, AUTO)
-    assert found.name == name
-    assert not left
-    assert (shop is not None) == (name == SHOP)
-    assert found.formulation is not None
-    assert found.formulation.unsupported(problem, found.formulation.Options()) is None
+    way, solver, left = chosen(problem)
+    assert not left or name == GENERAL
+    assert solver is not None
+    assert solver.found.name == name
+    assert (way.name == "pipeline") == (name == SHOP)
+    assert solver.unsupported(problem) is None
 
 
 def test_a_graph_of_which_nothing_may_leave_is_no_pipeline_with_hosts() -> None:
@@ -55,11 +62,14 @@ def test_a_graph_of_which_nothing_may_leave_is_no_pipeline_with_hosts() -> None:
     operators = tuple(replace(op, micro_batch=None) for op in problem.graph.operators)
     cluster = replace(problem.cluster, communication=CommunicationModel.CHANNEL)
     plain = replace(problem, graph=replace(problem.graph, operators=operators), cluster=cluster)
-    shop, found, left = choose(plain, AUTO)
-    assert shop is None
+    way, solver, left = chosen(plain)
+    assert way.name == "schedule"
     assert not left
-    assert found.name == GENERAL
-    assert choose(plain, HOSTS).found.name == HOSTS
+    assert solver is not None
+    assert solver.found.name == GENERAL
+    named = chosen(plain, HOSTS).solver
+    assert named is not None
+    assert named.found.name == HOSTS
 
 
 def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -> None:
@@ -69,9 +79,10 @@ def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -
     instant = replace(first.options[0], duration_ns=dict.fromkeys(first.options[0].duration_ns, 0))
     graph = replace(problem.graph, operators=(replace(first, options=(instant,)), *others))
     problem = replace(problem, graph=graph)
-    shop, found, left = choose(problem, AUTO)
-    assert shop is None
-    assert found.name == GENERAL
+    way, solver, left = chosen(problem)
+    assert way.name == "schedule"
+    assert solver is not None
+    assert solver.found.name == GENERAL
     assert "pipeline_order does not apply" in left
     assert "lasts no time" in left
     said: list[str] = []

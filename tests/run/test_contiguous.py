@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from milp_plan.run.pipeline import solve
 
 from milp_plan.backends import Stop
 from milp_plan.check import verify
-from milp_plan.core import PlanningProblem
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.models.planted_serial import planted_serial
 from milp_plan.planners.serial import contiguous
 from milp_plan.planners.serial.baselines import CONTIGUOUS
-from milp_plan.run.settings import Outcome, Settings
+from milp_plan.run import Outcome, Settings, solve
 from tests.support.serial_brute import brute_serial
 
 
-def planned(problem: PlanningProblem, **settings: float) -> Outcome:
+def planned(problem: PlanningProblem, **settings: float) -> Outcome[PlanningProblem, Plan]:
     """Solve with a short limit, and check what comes back."""
     outcome = solve(problem, Settings(**{"time_limit_s": 600.0, **settings}))  # type: ignore[arg-type]
     if outcome.plan is not None:

@@ -6,8 +6,9 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import SerialLaw
 from milp_plan.models.planted_serial import PAYER, ladder, planted_serial
-from milp_plan.run import Settings, latency, solve
+from milp_plan.run import Settings, solve
 from milp_plan.run.beside import Beside
+from milp_plan.run.ways import latency
 from tests.support.serial_brute import brute_serial
 
 
@@ -35,7 +36,7 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
     """Nothing is lost that either of them finds."""
     begun: set[int] = set()
     found: list[int] = []
-    anneal_once = latency.LatencyRun.anneal_once
+    anneal_once = latency.LatencyWay.anneal_once
 
     def watched(run, number, left, take):
         def note(places):
@@ -47,9 +48,9 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
         return anneal_once(run, number, left, note)
 
     monkeypatch.setattr(latency, "ways", lambda _: None)
-    monkeypatch.setattr(latency.LatencyRun, "anneal_once", watched)
+    monkeypatch.setattr(latency.LatencyWay, "anneal_once", watched)
     for quick in ("ask_baselines", "try_lines"):  # they find the best plan already
-        monkeypatch.setattr(latency.LatencyRun, quick, lambda _: None)
+        monkeypatch.setattr(latency.LatencyWay, quick, lambda _: None)
     problem = ladder(SerialLaw((PAYER,), calls=2))
     outcome = solve(problem, Settings(time_limit_s=4.0, threads=2))
     assert begun == {0, 1}
@@ -72,7 +73,7 @@ def test_an_error_beside_the_annealing_is_an_error_of_the_run(monkeypatch: pytes
 
 def test_a_plan_ends_the_wait_for_one():
     """The main thread goes on as soon as the other has a plan, not when the other is done."""
-    run = SimpleNamespace(host=SimpleNamespace(proved=False), best=None)
+    run = SimpleNamespace(ledger=SimpleNamespace(settled=False), best=None)
     search, done = latency._Search(run), Event()
     search.thread = Beside(lambda: done.wait(20.0))
     search.thread.start()
@@ -81,3 +82,13 @@ def test_a_plan_ends_the_wait_for_one():
     assert run.best == [0]
     assert search.thread.is_alive()
     done.set()
+
+
+def test_node_limits_make_runs_repeatable():
+    """They were not looked at."""
+    for calls in (1, 2):
+        problem = ladder(SerialLaw((PAYER,), calls=calls))
+        runs = [solve(problem, Settings(time_limit_s=120.0, node_limit=3)) for _ in range(2)]
+        told = [[(p["phase"], p["incumbent"], p["bound"]) for p in r.record["trace"]] for r in runs]
+        assert told[0] == told[1]
+        assert runs[0].plan == runs[1].plan is not None

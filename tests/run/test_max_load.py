@@ -6,7 +6,8 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.models.planted_serial import planted_serial
-from milp_plan.run import Settings, max_load, solve
+from milp_plan.run import Settings, solve
+from milp_plan.run.ways import max_load
 from tests.support.serial_brute import brute_serial
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from milp_plan.run.offload import OffloadRun, plan_offload
 
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import InputError, Objective, Plan, PlanningProblem, UnsupportedProblemError
 from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
-from milp_plan.run import Outcome, Progress, Settings, offload, solve
+from milp_plan.run import Outcome, Progress, Settings, solve
+from milp_plan.run.kinds.schedule import KIND
+from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run.record import outcome_of
+from milp_plan.run.solving import choose
+from milp_plan.run.ways.offload import OffloadWay
 
 from .cases import quick
 
@@ -25,6 +29,18 @@ def small(cap: int, lane: int = 1, batches: int = 4) -> PlanningProblem:
     )  # fmt: skip
 
 
+def plan_offload(
+    problem: PlanningProblem, settings: Settings
+) -> tuple[OffloadWay, Outcome[PlanningProblem, Plan]]:
+    """A run, and the way that it went."""
+    chosen = choose(KIND, problem, settings)
+    assert chosen.way is OffloadWay
+    books = Ledger(KIND, problem, settings, solver=chosen.solver)
+    way = OffloadWay(books)
+    way.go()
+    return way, outcome_of(books)
+
+
 @pytest.fixture(scope="module")
 def heard() -> list[Progress]:
     """What the run of :func:`best` tells."""
@@ -32,7 +48,7 @@ def heard() -> list[Progress]:
 
 
 @pytest.fixture(scope="module")
-def best(heard: list[Progress]) -> Outcome:
+def best(heard: list[Progress]) -> Outcome[PlanningProblem, Plan]:
     """The smallest problem with pressure, solved."""
     outcome = solve(small(1, batches=2), Settings(time_limit_s=20), heard.append)
     assert outcome.proved
@@ -44,7 +60,7 @@ def travels(plan: Plan | None) -> bool:
     return any(run.devices[0].startswith("host-") for run in plan.runs)
 
 
-def answer(cap: int, seconds: float = 12.0) -> tuple[OffloadRun, Outcome]:
+def answer(cap: int, seconds: float = 12.0) -> tuple[OffloadWay, Outcome[PlanningProblem, Plan]]:
     problem = small(cap)
     run, outcome = plan_offload(problem, Settings(time_limit_s=seconds))
     for plan, value in ((run.stay.plan, run.stay.value), (outcome.plan, outcome.value)):
@@ -88,29 +104,28 @@ def test_known_plans_are_taken_where_they_fit() -> None:
     _, first = plan_offload(problem, Settings(time_limit_s=4))
     assert first.plan is not None
     roomy = replace(problem, name="roomy", cluster=problem.cluster.with_memory({"d0": None}))
-    _, again = plan_offload(roomy, Settings(time_limit_s=2), [first.plan])
+    _, again = plan_offload(roomy, Settings(time_limit_s=2, hints=(first.plan,)))
     assert again.value is not None
     assert first.value is not None
     assert again.value <= first.value
 
 
 @pytest.mark.untraced
-def test_the_run_starts_from_the_plan_given(best: Outcome) -> None:
+def test_the_run_starts_from_the_plan_given(best: Outcome[PlanningProblem, Plan]) -> None:
     problem = best.problem
     seen: list[Progress] = []
     again = solve(problem, Settings(time_limit_s=3, start=best.plan), seen.append)
     assert again.value == best.value
-    assert again.record["trace"][0]["phase"] == "bounds"
-    starts = [point for point in seen if point.phase == "start"]
+    starts = [point for point in seen if point.phase == "start" and point.note]
     assert [point.incumbent for point in starts] == [best.value]
     assert starts[0] is next(point for point in seen if point.incumbent is not None)
     with pytest.raises(InputError, match="start plan"):
         quick(problem, start=Plan(problem.name, ()))
 
 
-def test_progress_is_told(best: Outcome, heard: list[Progress]) -> None:
+def test_progress_is_told(best: Outcome[PlanningProblem, Plan], heard: list[Progress]) -> None:
     phases = [point.phase for point in heard]
-    assert phases[0] == "bounds"
+    assert phases[:2] == ["start", "bounds"]
     assert "stay" in phases
     values = [point.incumbent for point in heard if point.incumbent is not None]
     assert values == sorted(values, reverse=True)
@@ -119,7 +134,7 @@ def test_progress_is_told(best: Outcome, heard: list[Progress]) -> None:
 
 
 def test_a_disputed_answer_gives_no_bound_and_surfaces(
-    best: Outcome, monkeypatch: pytest.MonkeyPatch
+    best: Outcome[PlanningProblem, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every model claims a bound far above the optimum."""
     inner = Solver.run
@@ -149,7 +164,7 @@ def test_the_residence_bound_counts_for_makespans_alone() -> None:
     assert not outcome.record["bounds"].get("residence")
 
 
-def test_a_switch_keeps_everything_on_its_device(best: Outcome) -> None:
+def test_a_switch_keeps_everything_on_its_device(best: Outcome[PlanningProblem, Plan]) -> None:
     options = {"offload": False}
     outcome = quick(best.problem, formulation="pipeline_offload", options=options)
     assert not travels(outcome.plan)
@@ -178,5 +193,6 @@ def test_an_interrupted_solve_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_other_problems_are_refused() -> None:
     template, _ = uniform(2, 2)
+    plain = pipeline_problem("plain", template, place("line", 2))
     with pytest.raises(UnsupportedProblemError, match="do not hold their channels"):
-        offload.plan_offload(pipeline_problem("plain", template, place("line", 2)), Settings())
+        solve(plain, Settings(formulation="pipeline_offload"))

@@ -8,11 +8,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from milp_plan.run.pattern import Pattern, Shortener, route_counts, shortened, splice, steady
-from milp_plan.run.periodic import Ends, lower_bound, patterns, plan_periodic
 
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
+from milp_plan.core.budget import Budget
 from milp_plan.models.registry import get
 from milp_plan.pipeline import (
     FORWARD,
@@ -29,7 +28,8 @@ from milp_plan.pipeline import (
 )
 from milp_plan.planners.experts import WORDS
 from milp_plan.planners.pipelines.refill import refill, reverse, rules
-from milp_plan.run.settings import Clock
+from milp_plan.run.ways.pattern import Pattern, Shortener, route_counts, shortened, splice, steady
+from milp_plan.run.ways.periodic import Ends, lower_bound, patterns, plan_periodic
 
 pytestmark = pytest.mark.untraced
 
@@ -101,7 +101,7 @@ def test_each_period_adds_its_ticks_to_improved_ends(
     pattern = pattern_of(pipeline(family, devices, 16, cap), **options)
     ends = Ends(splice(template, pattern))
     before = ends.value
-    ends.list_schedules(Random(1), 12, Clock(1e6), 0)
+    ends.list_schedules(Random(1), 12, Budget(1e6), 0)
     assert ends.value <= before
     assert ends.splice.kept_by(ends.words)
     found = []
@@ -135,7 +135,7 @@ def test_experts_repeat_themselves(name: str, family: str, cap: int) -> None:
     assert found.long(found.words) == [list(word) for word in whole]
     ends = Ends(found)
     assert ends.estimate() == value(case, whole)
-    ends.list_schedules(Random(2), 12, Clock(1e6), 0)
+    ends.list_schedules(Random(2), 12, Budget(1e6), 0)
     assert value(case, found.long(ends.words)) <= value(case, whole)
 
 
@@ -241,7 +241,7 @@ def test_no_memory_no_plan() -> None:
 
 
 def test_patterns_are_the_shortest_per_micro_batch() -> None:
-    found = patterns(pipeline("line", 4, 20, 3, (1, 1, 1), 0), Clock(20.0))
+    found = patterns(pipeline("line", 4, 20, 3, (1, 1, 1), 0), Budget(20.0))
     rates = {pattern.period / pattern.per_period for pattern in found}
     assert len(rates) == 1
     one = pattern_of(pipeline("line", 4, 20, 3, (1, 1, 1), 0))

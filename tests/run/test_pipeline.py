@@ -18,8 +18,9 @@ from milp_plan.core import (
 )
 from milp_plan.models.registry import get
 from milp_plan.planners import PLANNERS
-from milp_plan.run import Settings, graphs, ledger, solve
+from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import _uncollected, make_options
+from milp_plan.run.ways import schedule
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
 from tests.support.brute import brute_force
@@ -79,7 +80,7 @@ def test_progress_ends_with_what_was_found(weak):
     heard = []
     outcome = solve(trap("gang-beats-single").problem, Settings(time_limit_s=20), heard.append)
     phases = list(dict.fromkeys(point.phase for point in heard))
-    assert phases[:2] == ["bounds", "baselines"]
+    assert phases[:3] == ["start", "bounds", "baselines"]
     assert "model" in phases
     values = [point.incumbent for point in heard if point.incumbent is not None]
     assert values == sorted(values, reverse=True)
@@ -109,7 +110,7 @@ def test_too_little_memory_is_proved_infeasible(name):
 
 
 def test_the_solver_proves_infeasible_what_no_bound_does(weak, monkeypatch):
-    monkeypatch.setattr(ledger, "infeasibility", lambda problem, limit: None)
+    monkeypatch.setattr("milp_plan.bounds.infeasibility", lambda *_: None)
     outcome = quick(trap("persistent-counted-once").problem.with_memory_scale(1, 2))
     assert outcome.stop is Stop.INFEASIBLE
     assert outcome.plan is None
@@ -118,7 +119,7 @@ def test_the_solver_proves_infeasible_what_no_bound_does(weak, monkeypatch):
 
 
 def test_a_restriction_without_solution_proves_nothing(weak, monkeypatch, tmp_path):
-    monkeypatch.setattr(ledger, "infeasibility", lambda problem, limit: None)
+    monkeypatch.setattr("milp_plan.bounds.infeasibility", lambda *_: None)
     path = write_wrapper(tmp_path, exact=False)
     outcome = quick(
         trap("persistent-counted-once").problem.with_memory_scale(1, 2), formulation=path
@@ -152,7 +153,7 @@ def test_a_start_is_the_first_incumbent():
 
 
 def test_the_best_start_wins(weak, monkeypatch):
-    monkeypatch.setattr(graphs, "best_plan", lambda problem, **_: (None, {"nobody": None}))
+    monkeypatch.setattr(schedule, "best_plan", lambda problem, **_: (None, {"nobody": None}))
     runs = (OperatorRun("a", "o", ("d0",), 0, 10), OperatorRun("b", "o", ("d0",), 10, 20))
     start = slow_start(runs=runs, planner="by hand")
     outcome = quick(chain_of_two(), start=start, node_limit=1, rounds=0)
@@ -185,11 +186,10 @@ def test_every_unknown_option_is_named():
 
 @pytest.mark.untraced
 def test_options_reach_the_formulation(weak):
-    entry = trap("gang-beats-single")
     plain, other = (
-        quick(entry.problem, options={"symmetry": symmetry}) for symmetry in (True, False)
+        quick(problem("a b c"), options={"symmetry": symmetry}) for symmetry in (True, False)
     )
-    assert plain.value == other.value == entry.optimum
+    assert plain.value == other.value == 20
     assert plain.record["model_hash"] != other.record["model_hash"]
     assert other.record["settings"]["options"] == {"symmetry": False}
     found = get("operator_schedule")
@@ -305,18 +305,20 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
     assert outcome.value == 110
     assert outcome.record["model"]["stop"] == "proved"
     assert (outcome.bound, outcome.proved) == (WEAK_BOUND.value, False)
-    assert outcome.stop is Stop.TIME_LIMIT
+    assert outcome.stop is Stop.FINISHED
     assert outcome.record["polish"] is None
 
 
 @pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])
 def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
     """Heuristics that find nothing, or something that breaks a law."""
-    monkeypatch.setattr(graphs, "best_plan", lambda *_, **__: (None, {}))
-    monkeypatch.setattr(graphs, "LEVEL_TARGETS", 2)
+    monkeypatch.setattr(schedule, "best_plan", lambda *_, **__: (None, {}))
+    monkeypatch.setattr(schedule, "LEVEL_TARGETS", 2)
     run = ledger.Ledger
     offer = run.offer
-    monkeypatch.setattr(run, "offer", lambda self, given, *rest: offer(self, given or plan, *rest))
+    monkeypatch.setattr(
+        run, "offer", lambda self, given, *rest, **how: offer(self, given or plan, *rest, **how)
+    )
     original = instance("two-tower-tiny-inference-2xH100")
     outcome = quick(original, target=2, node_limit=50, rounds=0)
     assert outcome.record["coarsening_exact"] is False
@@ -331,7 +333,7 @@ def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, pla
 def test_a_gap_that_is_wide_enough_ends_the_run_early(weak):
     outcome = quick(trap("gang-beats-single").problem, gap=1.0)
     assert outcome.stop is Stop.PROVED
-    assert outcome.proved
+    assert not outcome.proved, "within the gap asked for, which is no proof of an optimum"
     assert outcome.record["model"] is None
     assert outcome.record["gap_asked"] == 1.0
 

@@ -3,17 +3,21 @@
 from random import Random
 
 import pytest
-from milp_plan.run.compaction import compact
 
 from milp_plan.backends import SolverReport, Stop
 from milp_plan.check import verify
 from milp_plan.core import Objective
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
 from milp_plan.models.registry import get
 from milp_plan.planners import Rule, dispatch
-from milp_plan.run import Settings, compaction, polish
-from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run import Settings, polish
+from milp_plan.run.kinds.schedule import KIND
+from milp_plan.run.ledger import Ledger
+from milp_plan.run.model import ModelAnswer, Solver, make_options
 from milp_plan.run.polish import LARGEST, SMALLEST, Search
-from milp_plan.run.settings import Clock
+from milp_plan.run.ways import compaction
+from milp_plan.run.ways.compaction import compact
 from tests.check.cases import op, plan, problem, run
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
@@ -27,8 +31,8 @@ SETTINGS = Settings(node_limit=50, rounds=3)
 
 def real_solver():
     """The shipped formulation by HiGHS."""
-    formulation = get("operator_schedule").formulation
-    return Solver(formulation, formulation.Options())
+    found = get("operator_schedule")
+    return Solver(found, make_options(found, {}))
 
 
 class Scripted:
@@ -37,15 +41,14 @@ class Scripted:
     def __init__(self, *answers):
         self.answers, self.asked = list(answers), []
 
-    def run(self, a_problem, guide, limits, clock, *, start):
+    def run(self, a_problem, guide, limits, budget, *, start):
         self.asked.append((guide, limits, start))
         return self.answers.pop(0)
 
 
 def answer(stop, a_plan=None, value=None, disputed=""):
-    return ModelAnswer(
-        SolverReport(stop, message="said"), a_plan, None, value, None, disputed, "", 0, 0
-    )
+    report = SolverReport(stop, message="said")
+    return ModelAnswer(report, a_plan, None, value, None, disputed, "", 0, 0, "scripted", True)
 
 
 def lazy():
@@ -55,22 +58,32 @@ def lazy():
     return problem([op(name) for name in names]), plan(*runs)
 
 
+def near(a_problem, a_plan, solver, settings=SETTINGS, bound=None, seconds=60.0):
+    """Books with a plan, and a search near it that is done."""
+    budget = Budget(seconds, settings.node_limit)
+    books = Ledger(KIND, a_problem, settings, budget, solver=solver)
+    books.offer(a_plan, "given", "start")
+    if bound is not None:
+        books.prove(Bound("given", bound, ""))
+    search = Search(books, budget)
+    search.run()
+    return search, books
+
+
 def searched(solver, settings=SETTINGS, bound=None):
-    a_problem, a_plan = lazy()
-    search = Search(a_problem, solver, settings, a_plan, 60, bound)
-    better = []
-    search.run(Clock(60), better.append)
-    return search, better
+    return near(*lazy(), solver, settings, bound)
 
 
 def test_a_bad_plan_gets_better():
-    search, better = searched(real_solver())
-    assert search.value == 30
-    assert verify(search.problem, search.plan).value == 30
-    assert search.improvements == {kind: better.count(kind) for kind in better}
+    search, books = searched(real_solver())
+    assert books.value == 30
+    assert verify(books.problem, books.plan).value == 30
+    made = books.details["polish"]["improvements"]
+    heard = [p.phase for p in books.trace if p.phase.startswith("polish: ")]
+    assert made == {kind: heard.count(f"polish: {kind}") for kind in made}
+    assert made
     assert search.rounds == 3
-    assert search.disputes == search.failures == []
-    assert not search.interrupted
+    assert (books.disputed, books.defects) == ("", [])
 
 
 @pytest.mark.slow
@@ -78,16 +91,13 @@ def test_random_plans_get_better_and_stay_valid():
     improved = 0
     for seed in range(60, 68):
         a_problem, a_plan = random_problem_with_plan(seed)
-        value = verify(a_problem, a_plan).value
-        search = Search(
-            a_problem, real_solver(), SETTINGS, a_plan, value, brute_force(a_problem)[0]
-        )
-        search.run(Clock(60), lambda kind: None)
-        verdict = verify(a_problem, search.plan)
+        value, best = verify(a_problem, a_plan).value, brute_force(a_problem)[0]
+        _, books = near(a_problem, a_plan, real_solver(), bound=best)
+        verdict = verify(a_problem, books.plan)
         assert verdict.ok
-        assert search.bound <= verdict.value == search.value <= value
-        assert not search.disputes
-        improved += search.value < value
+        assert best <= verdict.value == books.value <= value
+        assert not books.disputed
+        improved += books.value < value
     assert improved >= 2
 
 
@@ -96,23 +106,20 @@ def test_plans_that_the_checker_refuses_are_not_taken(monkeypatch):
     monkeypatch.setattr(polish, "MOST_WITH_MEMORY", 0)
     entry = trap("memory-forces-delay")
     _, best = brute_force(entry.problem)
-    search = Search(entry.problem, real_solver(), SETTINGS, best, entry.optimum, None)
-    search.run(Clock(60), lambda kind: pytest.fail("nothing is better"))
-    assert search.plan is best
-    assert search.improvements == {}
-    assert search.disputes == [], "a model without memory rows claims nothing about memory"
+    _, books = near(entry.problem, best, real_solver())
+    assert books.plan is best
+    assert books.details["polish"]["improvements"] == {}
+    assert books.disputed == "", "a model without memory rows claims nothing about memory"
 
 
 def test_a_plan_at_the_bound_needs_no_search():
     solver = Scripted()
-    search, better = searched(solver, bound=60)
-    assert (search.rounds, better, solver.asked) == (0, [], [])
+    search, _ = searched(solver, bound=60)
+    assert (search.rounds, solver.asked) == (0, [])
 
 
 def test_no_round_begins_in_the_last_second():
-    a_problem, a_plan = lazy()
-    search = Search(a_problem, Scripted(), SETTINGS, a_plan, 60, None)
-    search.run(Clock(0.5), lambda kind: None)
+    search, _ = near(*lazy(), Scripted(), seconds=0.5)
     assert search.rounds == 0
 
 
@@ -136,8 +143,8 @@ def test_neighbourhoods_grow_when_exhausted_and_shrink_at_limits():
 def test_the_best_plan_is_start_and_centre_of_the_next_round():
     _, better = brute_force(lazy()[0])
     solver = Scripted(answer(Stop.PROVED, better, 30), answer(Stop.PROVED, better, 30))
-    search, kinds = searched(solver, Settings(rounds=2))
-    assert len(kinds) == 1
+    search, books = searched(solver, Settings(rounds=2))
+    assert sum(books.details["polish"]["improvements"].values()) == 1
     assert search.size == 12 * 1.1
     (first, _, start), (second, limits, again) = solver.asked
     assert (first.cutoff, first.neighbourhood.plan) == (60, start)
@@ -149,9 +156,9 @@ def test_the_best_plan_is_start_and_centre_of_the_next_round():
 
 def test_a_plan_that_is_no_better_is_left():
     other = lazy()[1]
-    search, kinds = searched(Scripted(answer(Stop.PROVED, other, 60)), Settings(rounds=1))
-    assert kinds == []
-    assert search.plan is not other
+    _, books = searched(Scripted(answer(Stop.PROVED, other, 60)), Settings(rounds=1))
+    assert books.details["polish"]["improvements"] == {}
+    assert books.plan is not other
 
 
 def test_disputes_and_failures_are_remembered_and_an_interruption_ends_it():
@@ -161,11 +168,14 @@ def test_disputes_and_failures_are_remembered_and_an_interruption_ends_it():
         answer(Stop.INTERRUPTED),
         answer(Stop.PROVED),
     )
-    search, _ = searched(script, Settings(rounds=4))
-    assert search.disputes == ["it is not"]
-    assert search.failures == ["killed: said"]
-    assert search.interrupted
-    assert search.rounds == 3
+    a_problem, a_plan = lazy()
+    books = Ledger(KIND, a_problem, Settings(rounds=4), Budget(60.0), solver=script)
+    books.offer(a_plan, "given", "start")
+    with pytest.raises(KeyboardInterrupt):
+        Search(books, books.budget).run()
+    assert books.disputed == "it is not"
+    assert books.defects == ["killed: said"]
+    assert len(script.answers) == 1
 
 
 # -- compaction ----------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,9 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.core import OperatorRun, Plan
 from milp_plan.io import read_plan
-from milp_plan.models.registry import get
-from milp_plan.run import Settings, solve, versions, write_record
-from milp_plan.run import record as record_module
-from milp_plan.run.settings import Clock
+from milp_plan.run import Settings, identity, kinds, solve, write_record
+from milp_plan.run.ledger import Ledger
+from milp_plan.run.record import RECORD_VERSION, outcome_of
 from tests.check.cases import problem
 
 from .cases import REPOSITORY, instance, quick, trap, weaken
@@ -32,14 +30,15 @@ def test_a_record_is_plain_data(monkeypatch):
     text = json.dumps(outcome.record, allow_nan=False)
     assert json.loads(text) == outcome.record
     record = outcome.record
-    assert record["record"] == 1
+    assert record["record"] == RECORD_VERSION
     assert record["instance"] == "two-tower-tiny-inference-2xH100"
     assert record["fingerprint"] == outcome.problem.fingerprint
     assert (record["operators"], record["devices"]) == (11, 2)
     assert record["coarse_operators"] <= 5
     assert record["formulation"]["name"] == "operator_schedule"
     assert re.fullmatch("[0-9a-f]{64}", record["formulation"]["sha256"])
-    assert record["units"] == {"time": "ns", "size": "bytes", "time_scale": 1}
+    assert (record["unit"], record["ticks_per_unit"]) == ("ns", 1)
+    assert record["value_in_unit"] == str(outcome.value)
     assert record["bounds"] == {"weak": 1}
     phases = {"bounds", "baselines", "coarsen", "anneal", "build", "compile", "hand over", "solve"}
     assert phases | {"decode", "expand", "check"} <= record["phases"].keys()
@@ -50,14 +49,13 @@ def test_a_record_is_plain_data(monkeypatch):
     assert re.fullmatch("[0-9a-f]{64}", record["model_hash"])
     assert record["polish"]["rounds"] == 1
     assert record["settings"]["node_limit"] == 1
-    assert record["trace"][0]["phase"] == "bounds"
+    assert record["trace"][0]["phase"] == "start"
 
 
 def test_without_a_model_there_is_nothing_about_one():
     record = quick(EASY).record
     assert record["model"] is record["model_hash"] is record["polish"] is None
-    assert record["coarse_operators"] is record["coarsening_exact"] is None
-    assert record["coarsening"] == []
+    assert "coarse_operators" not in record
 
 
 def key(a_problem=EASY, settings=SETTINGS):
@@ -111,17 +109,13 @@ def test_another_formulation_file_another_key(tmp_path):
     assert len(keys) == 2, "the same text elsewhere is the same formulation"
 
 
-def test_versions(monkeypatch):
-    found = versions()
+def test_another_version_another_key(monkeypatch):
+    found = identity.installed()
     assert found["milp_plan"]
     assert found["highspy"]
     before = key()
-
-    def without(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(record_module, "version", without)
-    assert versions()["highspy"] is None
+    changed = {**found, "highspy": "0.0.1"}
+    monkeypatch.setattr("milp_plan.run.key.installed", lambda: changed)
     assert key() != before
 
 
@@ -188,18 +182,22 @@ def test_names_of_instances_that_are_no_names_of_files(tmp_path, name):
 
 
 def test_a_dispute_is_the_verdict():
-    outcome = quick(EASY)
-    assert outcome.record["verdict"] == "ok"
-    assert outcome.record["disputed_because"] is None
-    details = dict.fromkeys(("coarsening", "answer", "search"))
-    details |= {"bounds": (), "trace": [], "disputed_because": "so"}
-    found = get("operator_schedule")
-    clock = Clock(1.0)
-    for changes, word in (({"disputed": True}, "DISPUTED"), ({"verdict": None}, "no plan")):
-        changed = replace(outcome, **changes)
-        made = record_module.make_record(changed, SETTINGS, found, clock, details)
-        assert (made["verdict"], made["disputed_because"]) == (word, "so")
-    late = Plan(EASY.name, outcome.plan.runs[:1])
-    broken = replace(outcome, verdict=verify(EASY, late))
-    made = record_module.make_record(broken, SETTINGS, found, clock, details)
-    assert made["verdict"] == "violated"
+    books = Ledger(kinds.kind_of(EASY), EASY, SETTINGS)
+    assert outcome_of(books).record["verdict"] == "no plan"
+    books.offer(quick(EASY).plan, "somebody", "test")
+    assert outcome_of(books).record["verdict"] == "ok"
+    assert outcome_of(books).record["disputed_because"] is None
+    books.dispute("so")
+    books.dispute("and so")
+    record = outcome_of(books).record
+    assert (record["verdict"], record["disputed_because"]) == ("DISPUTED", "so")
+
+
+def test_a_plan_of_ours_that_breaks_a_law_is_a_defect_on_record():
+    """It was dropped in silence."""
+    books = Ledger(kinds.kind_of(EASY), EASY, SETTINGS)
+    half = Plan(EASY.name, quick(EASY).plan.runs[:0])
+    assert not books.offer(half, "somebody", "test")
+    assert not books.offer(half, "a try", "test", sure=False)
+    (defect,) = outcome_of(books).record["defects"]
+    assert defect.startswith("somebody made a plan that breaks a law: assignment")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from milp_plan.run.sharding_model import ModelSettings, solve_labelling, solve_sharding_model
 
 from milp_plan.api import Guide, ShardingPlan, ShardingProblem
 from milp_plan.backends import Limits, SolverReport, Stop
@@ -17,14 +16,19 @@ from milp_plan.check.sharding import verify_sharding
 from milp_plan.coarsen.sharding import reduce_sharding
 from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core import InputError, UnsupportedProblemError
+from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.models.registry import get, shipped_folders
-from milp_plan.run import sharding_model
+from milp_plan.run import Settings, solve
+from milp_plan.run.model import ModelAnswer, Solver, make_options
+from milp_plan.run.ways import labelling
+from milp_plan.run.ways import sharding as way
 from tests.models.solving import solve_here
 from tests.support.sharding import layered, optimum, random_problem
 
-FORM = get("sharding").formulation
-ALONE = ModelSettings(time_limit_s=600.0, node_limit=10**6)
+FOUND = get("sharding")
+SOLVER = Solver(FOUND, make_options(FOUND, {}))
+ALONE = Settings(time_limit_s=600.0, node_limit=10**6, formulation="sharding")
 """Without the search that looks for a start."""
 
 
@@ -44,7 +48,7 @@ def in_this_process(_name):
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharding_model, "backend", in_this_process)
+    monkeypatch.setattr(labelling, "backend", in_this_process)
 
 
 def some_plan(problem: ShardingProblem, worse_than: int) -> ShardingPlan:
@@ -62,17 +66,17 @@ def some_plan(problem: ShardingProblem, worse_than: int) -> ShardingPlan:
 def test_the_model_alone_proves_the_optimum_of_the_whole_problem():
     for seed in range(3):
         problem = layered(seed, 3, 2, 3)
-        outcome = solve_sharding_model(problem, ALONE)
+        outcome = solve(problem, ALONE)
         best = optimum(problem)
         assert (outcome.value, outcome.bound, outcome.stop) == (best, best, Stop.PROVED)
         assert outcome.proved
-        assert outcome.record["formulation"] == outcome.record["bound_name"] == "sharding"
+        assert outcome.record["formulation"]["name"] == outcome.record["bound_name"] == "sharding"
         assert outcome.record["model"]["columns"] > 0
 
 
 def test_a_search_finds_a_start_that_the_solver_takes():
     problem = layered(1, 6, 3, 3)
-    outcome = solve_sharding_model(problem, ModelSettings(time_limit_s=8.0))
+    outcome = solve(problem, Settings(time_limit_s=8.0, formulation="sharding"))
     assert outcome.verdict.ok
     model = outcome.record["model"]
     assert outcome.proved
@@ -82,11 +86,11 @@ def test_a_search_finds_a_start_that_the_solver_takes():
 def test_it_starts_from_a_plan():
     problem = layered(0, 4, 3, 3)
     start = some_plan(problem, 0)
-    outcome = solve_sharding_model(problem, replace(ALONE, start=start))
+    outcome = solve(problem, replace(ALONE, start=start))
     assert outcome.proved
     assert outcome.value < verify_sharding(problem, start).value
     assert outcome.record["model"]["start_accepted"]
-    again = solve_sharding_model(problem, replace(ALONE, start=outcome.plan))
+    again = solve(problem, replace(ALONE, start=outcome.plan))
     assert (again.value, again.proved, again.disputed) == (outcome.value, True, False)
 
 
@@ -99,14 +103,14 @@ def test_a_start_that_reductions_have_lost_is_not_lost(monkeypatch):
     def forbidden(reduction, _labels):
         return np.zeros(len(reduction.labelling), dtype=np.int64)
 
-    monkeypatch.setattr(sharding_model, "projected", forbidden)
-    monkeypatch.setattr(sharding_model, "backend", nothing)
+    monkeypatch.setattr(way, "projected", forbidden)
+    monkeypatch.setattr(labelling, "backend", nothing)
     problem = four_colours(4)
     start = some_plan(problem, 0)
-    outcome = solve_sharding_model(problem, replace(ALONE, start=start))
+    outcome = solve(problem, replace(ALONE, start=start))
     assert outcome.plan.chosen == start.chosen
     assert outcome.value == verify_sharding(problem, start).value
-    assert (outcome.verdict.ok, outcome.stop) == (True, Stop.TIME_LIMIT)
+    assert (outcome.verdict.ok, outcome.stop) == (True, Stop.NODE_LIMIT)
     assert outcome.record["planner"] == "start"
 
 
@@ -114,10 +118,10 @@ def test_ctrl_c_keeps_the_best_plan(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sharding_model, "compile_source", interrupt)
+    monkeypatch.setattr(labelling, "compile_source", interrupt)
     problem = layered(0, 4, 3, 3)
     start = some_plan(problem, 0)
-    outcome = solve_sharding_model(problem, replace(ALONE, start=start))
+    outcome = solve(problem, replace(ALONE, start=start))
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.value <= verify_sharding(problem, start).value
 
@@ -126,7 +130,7 @@ def test_a_start_must_be_a_plan():
     problem = layered(0, 4, 3, 3)
     broken = ShardingPlan(problem.name, (9,) * len(problem.operators))
     with pytest.raises(InputError, match="start plan, assignment"):
-        solve_sharding_model(problem, replace(ALONE, start=broken))
+        solve(problem, replace(ALONE, start=broken))
 
 
 @pytest.mark.untraced
@@ -167,19 +171,19 @@ def four_colours(count: int) -> ShardingProblem:
 def test_what_cannot_be_is_proved_by_the_model():
     three, four = four_colours(3), four_colours(4)
     assert reduce_sharding(three).infeasible_because is None, "reductions do not see it"
-    outcome = solve_sharding_model(three, ALONE)
+    outcome = solve(three, ALONE)
     assert (outcome.stop, outcome.plan) == (Stop.INFEASIBLE, None)
-    assert outcome.infeasible_because == "the model 'sharding' has no solution"
-    assert solve_sharding_model(four, ALONE).value == optimum(four)
+    assert outcome.infeasible_because == "sharding has no solution: proved by the solver"
+    assert solve(four, ALONE).value == optimum(four)
 
 
 def test_a_limit_that_is_reached_is_not_infeasible():
     problem = layered(0, 12)
     left = reduce_sharding(problem).labelling
-    answer = solve_labelling(left, FORM, FORM.Options(), Guide(), Limits(time_s=0.0))
+    answer = labelling.solve_labelling(left, SOLVER, Guide(), Limits(time_s=0.0), Budget())
     assert answer.report.stop is Stop.TIME_LIMIT
-    assert (answer.labels, answer.bound, answer.disputed) == (None, None, "")
-    outcome = solve_sharding_model(problem, ModelSettings(time_limit_s=600.0, node_limit=0))
+    assert (answer.plan, answer.bound, answer.disputed) == (None, None, "")
+    outcome = solve(problem, replace(ALONE, node_limit=0))
     assert outcome.stop is Stop.NODE_LIMIT
     assert outcome.infeasible_because is None
     assert not outcome.disputed
@@ -208,11 +212,11 @@ def test_a_byte_decides(seed):
     41: with exact capacities, unscaled or scaled, HiGHS 1.15.1 proves 4,229,643 at tolerance 1e-9.
     """
 
-    def ask(problem: ShardingProblem) -> sharding_model.LabellingAnswer:
-        return solve_labelling(problem, FORM, FORM.Options(), Guide(), Limits(gap=1e-9))
+    def ask(problem: ShardingProblem) -> ModelAnswer:
+        return labelling.solve_labelling(problem, SOLVER, Guide(), Limits(gap=1e-9), Budget())
 
     problem, values = fine(seed), []
-    chosen = tuple(ask(problem).labels.tolist())
+    chosen = ask(problem).plan.chosen
     full = verify_sharding(problem, ShardingPlan(problem.name, chosen)).components["peak_usage"]
     for lacking in (0, 1, 100, 1000):
         limited = replace(problem, limit=full - lacking)
@@ -263,7 +267,7 @@ def crowded() -> ShardingProblem:
 )
 def test_what_checker_and_solver_do_not_agree_on_is_disputed(tmp_path, old, new, because):
     wrong = altered(tmp_path, old, new)
-    outcome = solve_sharding_model(crowded(), replace(ALONE, formulation=wrong))
+    outcome = solve(crowded(), replace(ALONE, formulation=wrong))
     assert outcome.disputed
     assert outcome.record["verdict"] == "DISPUTED"
     assert because in outcome.record["disputed_because"]
@@ -279,30 +283,30 @@ def test_a_restriction_proves_nothing(tmp_path):
     )
     start = Path(restricted) / "__init__.py"
     settings = replace(ALONE, formulation=restricted)
-    assert solve_sharding_model(crowded(), settings).proved, "it does not say that it restricts"
+    assert solve(crowded(), settings).proved, "it does not say that it restricts"
     start.write_text(start.read_text().replace("return False", "return True"))
-    outcome = solve_sharding_model(crowded(), settings)
+    outcome = solve(crowded(), settings)
     assert outcome.plan is not None
     assert not outcome.proved
-    assert outcome.stop is Stop.TIME_LIMIT
+    assert outcome.stop is Stop.NODE_LIMIT
 
 
 def test_no_plan_as_good_as_a_known_one_is_disputed(tmp_path):
     problem = layered(0, 4, 3, 3)
-    best = solve_sharding_model(problem, ALONE)
+    best = solve(problem, ALONE)
     wrong = altered(
         tmp_path,
         "self.polytope = Polytope(labelling, guide.cutoff)",
         "self.polytope = Polytope(labelling, guide.cutoff and guide.cutoff // 2)",
     )
-    outcome = solve_sharding_model(problem, replace(ALONE, formulation=wrong, start=best.plan))
+    outcome = solve(problem, replace(ALONE, formulation=wrong, start=best.plan))
     assert outcome.disputed
     assert "no plan as good" in outcome.record["disputed_because"]
 
 
 def test_formulations_of_other_problems_are_refused():
     problem = layered(0, 3, 2, 2)
-    with pytest.raises(UnsupportedProblemError, match="'resource_load' is not for sharding"):
-        solve_sharding_model(problem, replace(ALONE, formulation="resource_load"))
+    with pytest.raises(UnsupportedProblemError, match="it is for a PlanningProblem"):
+        solve(problem, replace(ALONE, formulation="resource_load"))
     with pytest.raises(InputError, match="no such switch"):
-        solve_sharding_model(problem, replace(ALONE, options={"speed": 3}))
+        solve(problem, replace(ALONE, options={"speed": 3}))

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from milp_plan.run.sharding import ShardingSettings, bound_sharding, solve_sharding
 
 from milp_plan.backends import Stop
 from milp_plan.bounds import sharding_choices
@@ -19,6 +18,8 @@ from milp_plan.coarsen.sharding.reading import labelling_of
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.planners.sharding.anytime import search
+from milp_plan.run import Settings, solve
+from milp_plan.run.kinds.sharding import KIND
 from tests.support.seeds import few
 from tests.support.sharding import least_cost, tense_problem
 
@@ -64,7 +65,7 @@ def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_negative_value_above_its_bound_is_no_proof(nothing_is_small: None) -> None:
     problem = of_the_report()
     assert least_cost(problem) == -80
-    outcome = solve_sharding(problem, ShardingSettings(time_limit_s=3.0, workers=1))
+    outcome = solve(problem, Settings(time_limit_s=3.0, threads=1))
     assert outcome.value is not None
     assert outcome.bound is not None
     assert outcome.bound <= -80 <= outcome.value
@@ -75,13 +76,11 @@ def test_a_negative_value_above_its_bound_is_no_proof(nothing_is_small: None) ->
 
 
 def test_small_problems_are_proved_by_looking_at_every_choice() -> None:
-    outcome = solve_sharding(of_the_report())
+    outcome = solve(of_the_report())
     assert (outcome.value, outcome.bound, outcome.gap) == (-80, -80, 0.0)
     assert outcome.proved
-    bound, why = bound_sharding(of_the_report(), 1.0)
-    assert why is None
-    assert bound is not None
-    assert bound.value == -80
+    assert KIND.obstacle(of_the_report(), Budget(1.0)) is None
+    assert max(bound.value for bound in KIND.bounds(of_the_report(), Budget(1.0), None)) == -80
 
 
 def test_that_no_choice_fits_is_proved() -> None:
@@ -95,10 +94,10 @@ def test_that_no_choice_fits_is_proved() -> None:
     board = search(labelling, 60.0)
     assert board.infeasible
     assert board.value is None
-    outcome = solve_sharding(problem)
+    outcome = solve(problem)
     assert outcome.stop is Stop.INFEASIBLE
     assert outcome.infeasible_because is not None
-    assert bound_sharding(problem, 1.0)[1] is not None
+    assert KIND.obstacle(problem, Budget(1.0)) is not None
 
 
 def nothing_false(seed: int) -> None:

@@ -7,15 +7,15 @@ import time
 from fractions import Fraction
 
 import pytest
-from milp_plan.run.slot_bound import slot_bound
 
 from milp_plan.backends import Stop
-from milp_plan.bounds import Bound
 from milp_plan.check import verify
 from milp_plan.core import Objective, PlanningProblem
 from milp_plan.pipeline import Case, Model, best_times, build, fits, shop_of, value_of
 from milp_plan.planners.experts import SEARCHES, WORDS
-from milp_plan.run import Settings, shops, solve
+from milp_plan.run import Settings, solve
+from milp_plan.run.ways import shop as shops
+from milp_plan.run.ways.slot_bound import slot_bound
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value
@@ -132,30 +132,17 @@ def test_a_switch_that_leaves_out_plans_proves_nothing() -> None:
 # -- what runs beside, and what ends in time -----------------------------------------------------
 
 
-class _Listener:
-    """As much of a host as a thread beside it needs."""
-
-    def __init__(self) -> None:
-        self.heard: list[Bound] = []
-
-    def raise_bound(self, bound: Bound) -> None:
-        self.heard.append(bound)
-
-
 def test_the_thread_beside_ends_when_it_is_told_to() -> None:
-    bound, began = Bound("told", 7, "in time"), threading.Event()
+    began = threading.Event()
 
-    def work(beside: shops._Watch) -> None:
-        beside.news.put(bound)
+    def work(watch: shops._Watch) -> None:
         began.set()
-        beside.stopped.wait(60)
+        watch.stopped.wait(60)
 
-    host = _Listener()
-    beside = shops._Watch(work)
+    watch = shops._Watch(work)
     assert began.wait(60)
-    beside.end(host)  # type: ignore[arg-type]
-    assert not beside.thread.is_alive()
-    assert host.heard == [bound]
+    watch.end()
+    assert not watch.thread.is_alive()
 
 
 def test_an_error_beside_is_an_error_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +170,7 @@ def test_a_solve_beside_is_interrupted_when_the_run_is_proved() -> None:
     beside = shops._Watch(work)
     while beside.session._process is None:
         time.sleep(0.01)
-    beside.end(_Listener())  # type: ignore[arg-type]
+    beside.end()
     assert not beside.thread.is_alive()
     assert threading.active_count() == threads
     assert len(left) == 1

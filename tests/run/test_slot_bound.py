@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from milp_plan.run.slot_bound import slot_bound
 
 from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
@@ -16,6 +15,7 @@ from milp_plan.models.slots import SlotRows
 from milp_plan.pipeline import Shop, pipeline_problem, place, shop_of, uniform
 from milp_plan.pipeline.bounds import best_floor
 from milp_plan.pipeline.frames import frames, whole
+from milp_plan.run.ways.slot_bound import slot_bound
 from tests.support.seeds import few
 from tests.support.shops import random_tiny_shop
 from tests.support.words import least_value

@@ -123,11 +123,20 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     ) -> Iterator[Bound]:
         """The dual of the local polytope, after reductions."""
         from milp_plan.bounds.sharding import dual_bound
+        from milp_plan.bounds.sharding_choices import EVERY_CHOICE, best_choice
         from milp_plan.coarsen.sharding import reduce_sharding
 
         half = budget.part("reducing", 0.5)
         left = reduce_sharding(problem, half.left_s)
-        if left.infeasible_because is None:
+        if left.infeasible_because is not None:
+            return
+        choice = best_choice(left.labelling)
+        value = (
+            None if choice is None or choice.labels is None else left.labelling.value(choice.labels)
+        )
+        if value is not None:
+            yield Bound(EVERY_CHOICE, value, "no choice of strategies costs less")
+        else:
             yield dual_bound(left.labelling, budget, incumbent)
 
     def ways(self) -> Sequence[type[Way[ShardingProblem, ShardingPlan]]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from milp_plan.api import Guide
-from milp_plan.backends import Limits, TracePoint
+from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound
 from milp_plan.bounds.sharding import BOUND
 from milp_plan.bounds.sharding_choices import EVERY_CHOICE, NO_CHOICE
@@ -111,6 +111,8 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         self.take(EVERY_CHOICE if self.board.settled else PLANNER)
         if self.board.infeasible:
             ledger.refute(NO_CHOICE)
+        elif not modelled and not ledger.repeatable:
+            ledger.stop = Stop.TIME_LIMIT  # what is kept back for writing is part of the limit
         if self.board.interrupted:
             raise KeyboardInterrupt
 
