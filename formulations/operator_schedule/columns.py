@@ -113,16 +113,7 @@ class Columns:
 
     def holds(self, name: str) -> dict[str, list[Column]]:
         """Resource -> columns whose sum says whether a task holds it."""
-        found: dict[str, list[Column]] = {}
-        if name in self.task:
-            for use, route in self.uses(self.task[name]):
-                for resource in route.resources:
-                    found.setdefault(resource, []).append(use)
-        else:
-            for placement in self.sets.placements[name]:
-                for device in placement.devices:
-                    found.setdefault(device, []).append(self.place(name, placement))
-        return found
+        return {place: [column for _, column in parts] for place, parts in self.work(name).items()}
 
     def work(self, name: str) -> dict[str, list[tuple[int, Column]]]:
         """Resource -> (ticks, column) whose products sum to the time a task holds it."""

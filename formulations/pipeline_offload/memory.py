@@ -154,13 +154,8 @@ class LaneMemory:
         if _zero(made):
             return 0
         there = made - (0 if last == event else self.model.first(last, event))
-        if (
-            value is not None
-            and value in self.model.moving
-            and not (isinstance(there, int) and there == 0)
-        ):
-            there = there - self.away(value, event)
-        return there
+        stays = value is None or value not in self.model.moving or _zero(there)
+        return there if stays else there - self.away(str(value), event)
 
     def away(self, value: str, event: str) -> Any:
         """1 only where the value has left and not started back when a step starts."""
@@ -199,13 +194,8 @@ class LaneMemory:
         if value == arriving:
             return 1
         there = 1 - self.later(producer, arriving) - self.ended(last, arriving)
-        if (
-            value is not None
-            and value in self.model.moving
-            and not (isinstance(there, int) and there == 0)
-        ):
-            there = there - self.away_at_return(value, arriving)
-        return there
+        stays = value is None or value not in self.model.moving or _zero(there)
+        return there if stays else there - self.away_at_return(str(value), arriving)
 
     def later(self, step: str, arriving: str) -> Any:
         """1 only where a step starts after a value has started back, or with it and counts it."""

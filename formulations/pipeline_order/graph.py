@@ -8,8 +8,9 @@ machine is one stretch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ Matrix = NDArray[np.int64]
 Signs = NDArray[np.int8]
 Name = tuple[int, int]
 """A task: its kind and its number among the kind's tasks."""
+T = TypeVar("T")
 Waits = dict[Name, list[tuple[Name, int]]]
 """Task -> (task before it, least time between the two starts)."""
 
@@ -180,7 +182,7 @@ class ShopGraph:
         self.number = {name: task for task, name in enumerate(self.names)}
         for stretch in self.stretches:
             stretch.rows = {k: [self.number[k, j] for j in row] for k, row in stretch.rows.items()}
-        self._contract(_topological(lines, waits), waits)
+        self._contract(in_order((name for line in lines for name in line), waits), waits)
 
     def _cut(
         self,
@@ -288,17 +290,14 @@ def numbered(word: Sequence[int]) -> list[tuple[int, int]]:
     return line
 
 
-def _topological(
-    lines: list[list[tuple[int, int]]],
-    waits: Waits,
-) -> list[tuple[int, int]]:
-    """Every task after all that it waits for; the lines are a plan's, so there is no circle."""
-    missing = {name: len(entries) for name, entries in waits.items()}
-    later: dict[tuple[int, int], list[tuple[int, int]]] = {name: [] for name in waits}
-    for name, entries in waits.items():
-        for earlier, _ in entries:
+def in_order(names: Iterable[T], waits: Mapping[T, Iterable[tuple[T, int]]]) -> list[T]:
+    """Every task after all that it waits for; none of a circle, nor what waits for one."""
+    missing = {name: len(list(waits[name])) for name in names}
+    later: dict[T, list[T]] = {name: [] for name in missing}
+    for name in missing:
+        for earlier, _ in waits[name]:
             later[earlier].append(name)
-    order = [name for line in lines for name in line if not missing[name]]
+    order = [name for name, number in missing.items() if not number]
     for name in order:  # grows while it is read
         for after in later[name]:
             missing[after] -= 1

@@ -16,7 +16,7 @@ import numpy as np
 
 from milp_plan.api import Neighbourhood, Shop
 
-from .graph import NEVER, Matrix, ShopGraph, Signs, Stretch
+from .graph import NEVER, Matrix, ShopGraph, Signs, Stretch, in_order
 from .memory import MachineMemory
 
 ROUNDS = 6
@@ -119,7 +119,9 @@ class ShopOrders(ShopGraph):
     def _propagate(self) -> None:
         """Heads and tails along the certain order."""
         waits = self._all_waits()
-        self.order = _kahn(waits)
+        self.order = in_order(range(len(waits)), dict(enumerate(waits)))
+        if len(self.order) < len(waits):
+            raise Contradiction("certain orders form a circle")
         self.waits = waits
         work: list[int] = self.duration.tolist()
         later: list[list[tuple[int, int]]] = [[] for _ in waits]
@@ -310,23 +312,6 @@ class ShopOrders(ShopGraph):
             # a wait of its own is at least as long as any path that ends with it
             for u, w in best.items():
                 far[v, u] = max(far[v, u], w)
-
-
-def _kahn(waits: list[list[tuple[int, int]]]) -> list[int]:
-    missing = [len(entries) for entries in waits]
-    later: list[list[int]] = [[] for _ in waits]
-    for v, entries in enumerate(waits):
-        for u, _ in entries:
-            later[u].append(v)
-    order = [v for v, number in enumerate(missing) if not number]
-    for u in order:  # grows while it is read
-        for v in later[u]:
-            missing[v] -= 1
-            if not missing[v]:
-                order.append(v)
-    if len(order) < len(waits):
-        raise Contradiction("certain orders form a circle")
-    return order
 
 
 def _end(tasks: Iterable[tuple[int, int]]) -> int:

@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    BuilderFormulation,
     Card,
     FormulationError,
     Guide,
@@ -70,7 +71,7 @@ class Switches:
     )
 
 
-class PipelinePeriod:
+class PipelinePeriod(BuilderFormulation):
     """Schedules that repeat themselves: the best of them is a plan, not the optimum."""
 
     card = Card(
@@ -98,33 +99,69 @@ class PipelinePeriod:
         found = shortest_periods(pattern, options.search_s, options.even)
         return [(period, pattern.plan(pattern.exact(t, period), period)) for period, t in found]
 
-    def build(self, problem: PlanningProblem, options: Switches, guide: Guide) -> pyo.ConcreteModel:
-        """Write the model for the given or the shortest period.
 
-        A known plan's value cuts nothing off: what is decoded may still be shifted left.
-        """
-        pattern = _pattern(problem, options)
-        period = options.period
-        if not period:
-            found = shortest_periods(pattern, options.search_s, options.even)
-            period = found[0][0] if found else pattern.serial()
-        return _model(pattern, period, guide)
+def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
+    mirror = options.mirror and not options.even
+    shop = suited(read_shop(problem), problem.name)
+    return PeriodRows(shop, max(1, options.micro_batches), mirror)
 
-    def scale(self, problem: PlanningProblem, options: Switches, guide: Guide) -> Scale:
-        """Objectives count in what all times have in common."""
-        return Scale(_pattern(problem, options).shop.tick)
 
-    def decode(
-        self, problem: PlanningProblem, options: Switches, guide: Guide, values: Values
-    ) -> Plan:
+class _Builder:
+    """The pattern with a period that is given or the shortest, and its schedule's value.
+
+    A known plan's value cuts nothing off: what is decoded may still be shifted left.
+    """
+
+    def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
+        self.options, self.guide = options, guide
+        self.pattern = _pattern(problem, options)
+        self.span = problem.objective is Objective.SPAN
+        self.unit = self.pattern.shop.tick
+        self.scale = Scale(self.unit)
+
+    def build(self) -> pyo.ConcreteModel:
+        pattern, unit, most = self.pattern, self.unit, self.pattern.most_periods()
+        self.period = period = self.options.period or self.shortest()
+        self.m = m = pyo.ConcreteModel("pipeline_period")
+        m.start = pyo.Var(range(pattern.num_starts), bounds=(0, most * period / unit))
+        m.turn = pyo.Var(range(pattern.num_turns), bounds=(-most - 1, most), domain=pyo.Integers)
+        m.period = pyo.Var(bounds=(period / unit, period / unit))
+        m.value = pyo.Var(bounds=(max(0, self.guide.bound or 0) / unit, None))
+        m.rows = pyo.ConstraintList()
+        m.rows.add(m.period >= period / unit)
+        for row in [*pattern.rows, *(pattern.spans(0) if self.span else ())]:
+            body = sum(f * m.start[c] for c, f in row.starts)
+            body += sum(f * period / unit * m.turn[i] for i, f in row.turns)
+            if row.value:
+                body -= m.value
+            m.rows.add(body + row.ticks / unit + row.periods * m.period <= 0)
+        if not self.span:
+            m.makespan = pyo.ConstraintList()
+            for x, last in pattern.lasts():
+                stop = m.start[pattern.column[x]] + pattern.duration(x) / unit
+                m.makespan.add(stop + last * m.period - m.value <= 0)
+        m.between = pyo.ConstraintList()
+        for terms, limit in pattern.between_turns():
+            if terms:
+                m.between.add(sum(f * m.turn[i] for i, f in terms) <= limit)
+            elif limit < 0:
+                m.between.add(m.value <= -1)  # a task that alone is too large
+        m.objective = pyo.Objective(expr=m.value)
+        return m
+
+    def shortest(self) -> int:
+        """Shortest period, ticks; everything one after the other where none is found."""
+        found = shortest_periods(self.pattern, self.options.search_s, self.options.even)
+        return found[0][0] if found else self.pattern.serial()
+
+    def decode(self, values: Values) -> Plan:
         """Round the turns, give every task its earliest start under them, and unroll."""
-        pattern = _pattern(problem, options)
-        unit = pattern.shop.tick
-        period = round(values["period"][None] * unit)
+        pattern = self.pattern
+        period = round(values["period"][None] * self.unit)
         turns = [round(values["turn"][i]) for i in range(pattern.num_turns)]
-        worst = round(values["value"][None] * unit)
+        worst = round(values["value"][None] * self.unit)
         for value in range(worst, worst + period + 1):
-            rows = list(pattern.spans(value)) if problem.objective is Objective.SPAN else []
+            rows = list(pattern.spans(value)) if self.span else []
             try:
                 return pattern.plan(pattern.exact(turns, period, rows), period)
             except PeriodCycle as cycle:
@@ -132,12 +169,9 @@ class PipelinePeriod:
                     raise FormulationError(f"no pattern of period {period}: {cycle}") from None
         raise FormulationError(f"no pattern of period {period} and span {worst}")
 
-    def encode(
-        self, problem: PlanningProblem, options: Switches, model: pyo.ConcreteModel, plan: Plan
-    ) -> Values | None:
+    def encode(self, plan: Plan) -> Values | None:
         """Complete start from a plan that repeats itself with the model's period."""
-        pattern: PeriodRows = model.pattern
-        period, unit = model.ticks, pattern.shop.tick
+        pattern, period, unit = self.pattern, self.period, self.unit
         starts = pattern.read(plan, period)
         if starts is None or max(starts) > period * pattern.most_periods():
             return None
@@ -149,7 +183,7 @@ class PipelinePeriod:
             pattern.exact(turns, period)
         except PeriodCycle:
             return None
-        value = max(pattern.value(starts, period), round(pyo.value(model.value.lb) * unit))
+        value = max(pattern.value(starts, period), round(self.m.value.lb * unit))
         return {
             "start": {i: ticks / unit for i, ticks in enumerate(starts)},
             "turn": dict(enumerate(turns)),
@@ -158,44 +192,4 @@ class PipelinePeriod:
         }
 
 
-def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
-    mirror = options.mirror and not options.even
-    shop = suited(read_shop(problem), problem.name)
-    return PeriodRows(shop, max(1, options.micro_batches), mirror)
-
-
-def _model(pattern: PeriodRows, period: int, guide: Guide) -> pyo.ConcreteModel:
-    """The pattern with a period that is known, and its schedule's value."""
-    m = pyo.ConcreteModel("pipeline_period")
-    m.pattern, m.ticks = pattern, period
-    unit = pattern.shop.tick
-    most = pattern.most_periods()
-    m.start = pyo.Var(range(pattern.num_starts), bounds=(0, most * period / unit))
-    m.turn = pyo.Var(range(pattern.num_turns), bounds=(-most - 1, most), domain=pyo.Integers)
-    m.period = pyo.Var(bounds=(period / unit, period / unit))
-    m.value = pyo.Var(bounds=(max(0, guide.bound or 0) / unit, None))
-    m.rows = pyo.ConstraintList()
-    m.rows.add(m.period >= period / unit)
-    span = pattern.shop.objective is Objective.SPAN
-    for row in [*pattern.rows, *(pattern.spans(0) if span else ())]:
-        body = sum(f * m.start[c] for c, f in row.starts)
-        body += sum(f * period / unit * m.turn[i] for i, f in row.turns)
-        if row.value:
-            body -= m.value
-        m.rows.add(body + row.ticks / unit + row.periods * m.period <= 0)
-    if not span:
-        m.makespan = pyo.ConstraintList()
-        for x, last in pattern.lasts():
-            stop = m.start[pattern.column[x]] + pattern.duration(x) / unit
-            m.makespan.add(stop + last * m.period - m.value <= 0)
-    m.between = pyo.ConstraintList()
-    for terms, limit in pattern.between_turns():
-        if terms:
-            m.between.add(sum(f * m.turn[i] for i, f in terms) <= limit)
-        elif limit < 0:
-            m.between.add(m.value <= -1)  # a task that alone is too large
-    m.objective = pyo.Objective(expr=m.value)
-    return m
-
-
-FORMULATION = PipelinePeriod()
+FORMULATION = PipelinePeriod(_Builder)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from milp_plan.core import FormulationError
@@ -140,6 +141,7 @@ def _import(path: Path) -> Any:
             known = sys.modules.get(f"{PACKAGE}.{path.stem}")
             if known is None:
                 name = f"{PACKAGE}.{path.stem}"
+                _shelve(path.parent)
             elif known.__file__ == str(start):
                 return known
         _forget(name)
@@ -157,6 +159,18 @@ def _import(path: Path) -> Any:
             _forget(name)
             raise
         return module
+
+
+def _shelve(folder: Path) -> None:
+    """Make the package that shipped formulations are in known where nothing else does.
+
+    In a checkout it is on the import path; an installed one is not, and what pickles a class of a
+    formulation asks for the package.
+    """
+    if PACKAGE not in sys.modules and importlib.util.find_spec(PACKAGE) is None:
+        shelf = ModuleType(PACKAGE)
+        shelf.__path__ = [str(folder)]
+        sys.modules[PACKAGE] = shelf
 
 
 def _forget(name: str) -> None:

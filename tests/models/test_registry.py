@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import pickle
 import shutil
 import sys
@@ -38,6 +39,23 @@ def test_shipped_formulations_are_imported_once() -> None:
     first, again = (registry.get("sharding").formulation for _ in range(2))
     assert first is again
     assert pickle.loads(pickle.dumps(type(first))) is type(first)
+
+
+def test_shipped_formulations_are_importable_where_they_are_not_on_the_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if f"{name}.".startswith("formulations.")]:
+        monkeypatch.delitem(sys.modules, name)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: None if name == "formulations" else find_spec(name),
+    )
+    kind = type(registry.get("sharding").formulation)
+    assert pickle.loads(pickle.dumps(kind)) is kind
+    for name in [name for name in sys.modules if f"{name}.".startswith("formulations.")]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_shipped_formulations_import_what_formulations_may() -> None:
