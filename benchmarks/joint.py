@@ -1,37 +1,26 @@
 """Sharding and schedule chosen together, against sharding first and schedule after.
 
-Reads ``cases.toml`` of the folder ``results/paper/joint`` and writes ``table.json`` and
-``table.md`` there. ``--resume`` keeps stored rows of the same problems; ``--render`` writes the
-page from the stored rows.
+The study is ``results/paper/joint/study.toml``: ``milp-plan table results/paper/joint``.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pages import DASH, amount, seconds, share, table, text
-from suites import REPOSITORY
 
 from milp_plan.check import verify
 from milp_plan.core import Operator, Option, Plan, PlanningProblem
 from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost import strategies_first
-from milp_plan.io import write_atomic
 from milp_plan.planners.sharding.elimination import eliminate
-from milp_plan.run import Outcome, Settings, solve, versions
+from milp_plan.report.pages import DASH, amount, share
+from milp_plan.run import Outcome, Settings, solve
 from milp_plan.zoo import generate
 
-FOLDER = REPOSITORY / "results" / "paper" / "joint"
-CASES, STORED, PAGE = "cases.toml", "table.json", "table.md"
 WAYS = ("whole mesh", "any mesh", "ties open")
 """Sharding first: with strategies of the largest mesh, with all, and with every strategy that is in
 some cheapest sharding, of which the schedule may choose (more than sharding first allows)."""
@@ -39,70 +28,11 @@ some cheapest sharding, of which the schedule may choose (more than sharding fir
 Row = dict[str, Any]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the cases; 1 when a plan fails the check or planning together is worse."""
-    asked = parse(arguments)
-    recipe = tomllib.loads((asked.folder / CASES).read_text(encoding="utf-8"))
-    stored = asked.folder / STORED
-    old = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"rows": []}
-    if asked.render:
-        content = old
-    else:
-        content = {"versions": versions(), "rows": []}
-        known = [row for row in old["rows"] if asked.resume and old["versions"] == versions()]
-        for case in recipe["cases"]:
-            problem = problem_of(case)
-            same = [row for row in known if _answers(row, problem)]
-            limit = case.get("time_limit", recipe["time_limit"])
-            fresh = same[0] if same else row_of(problem, limit)
-            content["rows"].append({**fresh, "case": dict(case)})
-            write_atomic(stored, json.dumps(content, indent=1).encode() + b"\n")
-            _tell(content["rows"][-1])
-    write_atomic(asked.folder / PAGE, page(recipe, content).encode())
-    print(asked.folder / PAGE)
-    return int(any(wrong(row) for row in content["rows"]))
-
-
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="holds cases.toml")
-    parser.add_argument("--resume", action="store_true", help="keep rows that are stored")
-    parser.add_argument("--render", action="store_true", help="only write the page")
-    return parser.parse_args(arguments)
-
-
-def _answers(row: Row, problem: PlanningProblem) -> bool:
-    return bool(row["fingerprint"] == problem.fingerprint and set(row["first"]) == set(WAYS))
-
-
-def _tell(row: Row) -> None:
-    firsts = ", ".join(f"{name} {answer['value']}" for name, answer in row["first"].items())
-    said = f"{row['name']}: {firsts}; together {row['joint']['value']}"
-    print(said, file=sys.stderr, flush=True)
-
-
-# -- one case ------------------------------------------------------------------------------------
-
-
-def problem_of(case: Mapping[str, Any]) -> PlanningProblem:
-    """Generate the problem of a case."""
-    return generate(
-        case["architecture"],
-        case["cluster"],
-        mode=case.get("mode", "inference"),
-        batch=case.get("batch", 1),
-        granularity=case.get("granularity", "fine"),
-        meshes=case["meshes"],
-        link=case.get("link"),
-        name=case.get("instance"),
-    )
-
-
-def row_of(problem: PlanningProblem, limit_s: float) -> Row:
-    """Plan a problem both ways."""
+def measure(case: Mapping[str, Any]) -> Row:
+    """Plan a case both ways."""
+    problem, limit_s = problem_of(case), case["time_limit"]
     first = {}
-    best: Outcome | None = None
+    best: Outcome[PlanningProblem, Plan] | None = None
     for name in WAYS:
         total, outcome = sharding_first(problem, name, limit_s)
         first[name] = {"total": total, **answer(problem, outcome)}
@@ -122,7 +52,23 @@ def row_of(problem: PlanningProblem, limit_s: float) -> Row:
     }
 
 
-def sharding_first(problem: PlanningProblem, way: str, limit_s: float) -> tuple[int, Outcome]:
+def problem_of(case: Mapping[str, Any]) -> PlanningProblem:
+    """Generate the problem of a case."""
+    return generate(
+        case["architecture"],
+        case["cluster"],
+        mode=case.get("mode", "inference"),
+        batch=case.get("batch", 1),
+        granularity=case.get("granularity", "fine"),
+        meshes=case["meshes"],
+        link=case.get("link"),
+        name=case.get("instance"),
+    )
+
+
+def sharding_first(
+    problem: PlanningProblem, way: str, limit_s: float
+) -> tuple[int, Outcome[PlanningProblem, Plan]]:
     """Cheapest strategies in all, and the best schedule that they leave."""
     largest = max(o.gang for operator in problem.graph.operators for o in operator.options)
     offered = problem
@@ -163,7 +109,7 @@ def _least(sharding: ShardingProblem, row: int) -> int | None:
     return eliminate(repeated(replace(sharding, strategies=replace(table, allowed=allowed)))).value
 
 
-def answer(problem: PlanningProblem, outcome: Outcome) -> Row:
+def answer(problem: PlanningProblem, outcome: Outcome[PlanningProblem, Plan]) -> Row:
     """What a run found, its plan checked on the problem of the case."""
     plan = None if outcome.plan is None else replace(outcome.plan, fingerprint=None)
     verdict = None if plan is None else verify(problem, plan)
@@ -207,102 +153,60 @@ def wrong(row: Row) -> bool:
     return any(check != "ok" for check in checks) or gain(row) < 0
 
 
-# -- the page ------------------------------------------------------------------------------------
+def complaints(rows: list[Row]) -> list[str]:
+    """Cases with a plan that fails the check, or planned worse together."""
+    return [row["name"] for row in rows if wrong(row)]
 
 
-def page(recipe: Mapping[str, Any], content: Mapping[str, Any]) -> str:
-    """Write the page."""
-    rows = content["rows"]
-    better = sum(gain(row) > 0 for row in rows)
-    limits = {row["case"].get("time_limit", recipe["time_limit"]) for row in rows}
-    sure = sum(
-        row["joint"]["value"] < min(a["bound"] for a in row["first"].values()) for row in rows
-    )
-    lines = [f"# {recipe['title']}", "", "Generated, do not edit. Made again by:", ""]
-    lines += ["```", "python benchmarks/joint.py", "```", "", recipe["about"].strip(), ""]
-    lines += [
-        f"{len(rows)} cases: together better in {better}, equal in {len(rows) - better}. In "
-        f"{sure} of them no schedule after sharding is as good, by its bound. Times are of one "
-        "pass; `better by` compares with the best of those before; bound and gap are of the "
-        "problem of the case; seconds are wall clock of planning together, one thread, next to "
-        "other runs on the machine, with a "
-        f"limit of {' or '.join(map(str, sorted(limits, reverse=True)))} s for each search.",
-    ]
-    for section in dict.fromkeys(row["case"]["section"] for row in rows):
-        chosen = [row for row in rows if row["case"]["section"] == section]
-        lines += ["", f"## {section}", "", table(*_cells(chosen), left=4)]
+def present(rows: list[Row]) -> Row:
+    """Add what the page says in words, and the plans of cases that are shipped."""
     for row in rows:
-        if row["case"].get("instance"):
-            lines += ["", *_plans(row)]
-    versions_line = ", ".join(f"{k} {v}" for k, v in content["versions"].items() if v)
-    return "\n".join([*lines, "", f"Versions: {versions_line}.", ""])
+        row["network"] = _with(row["architecture"], row.get("granularity"))
+        row["machine"] = _with(row["cluster"], row.get("link"))
+        row["grid"] = " ".join(row["meshes"])
+        row["pass"] = f"{row.get('mode', 'inference')}, batch {row.get('batch', 1)}"
+        row["total"] = min(answer["total"] for answer in row["first"].values())
+        row["shown"] = {way: _shown(row["first"][way]) for way in WAYS}
+        row["proof"] = "proved" if row["joint"]["proved"] else share(row["joint"]["gap"])
+        row["gain"] = gain(row)
+        checks = {answer["check"] for answer in (*row["first"].values(), row["joint"])}
+        row["checks"] = ", ".join(sorted(checks))
+    limits = sorted({row["time_limit"] for row in rows}, reverse=True)
+    return {
+        "cases": len(rows),
+        "better": sum(row["gain"] > 0 for row in rows),
+        "equal": sum(row["gain"] <= 0 for row in rows),
+        "sure": sum(
+            row["joint"]["value"] < min(answer["bound"] for answer in row["first"].values())
+            for row in rows
+        ),
+        "limits": " or ".join(f"{limit:g}" for limit in limits),
+        "plans": [line for row in rows if row.get("instance") for line in _plans(row)],
+    }
 
 
-def _cells(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    heads = ["architecture", "cluster", "meshes", "pass", "operators", "options"]
-    heads += ["sharding first: in all", *(f"makespan, {name}" for name in WAYS)]
-    heads += ["**together**", "bound", "gap", "better by", "check", "s"]
-    lines = []
-    for row in rows:
-        case, joint, scale = row["case"], row["joint"], (1000, "µs")
-        cells = [
-            case["architecture"] + (f", {case['granularity']}" if "granularity" in case else ""),
-            case["cluster"] + (f", {case['link']}" if "link" in case else ""),
-            " ".join(case["meshes"]),
-            f"{case.get('mode', 'inference')}, batch {case.get('batch', 1)}",
-            text(row["operators"]),
-            text(row["options"]),
-        ]
-        cells.append(amount(min(answer["total"] for answer in row["first"].values()), scale))
-        for name in WAYS:
-            answer = row["first"][name]
-            shown = amount(answer["value"], scale)
-            if not answer["proved"]:
-                shown += f" (bound {amount(answer['bound'], scale)})"
-            cells.append(shown)
-        checks = {answer["check"] for answer in (*row["first"].values(), joint)}
-        lines.append(
-            [
-                *cells,
-                f"**{amount(joint['value'], scale)}**",
-                amount(joint["bound"], scale),
-                "proved" if joint["proved"] else share(joint["gap"]),
-                share(gain(row)),
-                ", ".join(sorted(checks)),
-                seconds(joint["seconds"]),
-            ]
-        )
-    return heads, lines
+def _with(name: str, more: str | None) -> str:
+    return f"{name}, {more}" if more else name
 
 
-def _plans(row: Row) -> list[str]:
+def _shown(answer: Row) -> str:
+    scale = (1000, "µs")
+    bound = "" if answer["proved"] else f" (bound {amount(answer['bound'], scale)})"
+    return amount(answer["value"], scale) + bound
+
+
+def _plans(row: Row) -> list[Row]:
     """Both plans of a case, operator by operator."""
     before = {run[0]: run for run in best_first(row)["runs"]}
     lines = []
     for operator, option, devices, start, _ in row["joint"]["runs"]:
         old = before.get(operator)
-        lines.append(
-            [
-                operator,
-                *(_run(old[1], old[2], old[3]) if old else (DASH,) * 3),
-                *_run(option, devices, start),
-            ]
-        )
-    heads = ["operator", "sharding first", "devices", "start", "together", "devices", "start"]
-    return [
-        f"## The plans of `{row['name']}`",
-        "",
-        "Strategies: what each axis of the mesh splits (`copy`: nothing) and the layout written; "
-        "see `docs/sharding-costs.md`.",
-        "",
-        table(heads, lines, left=3),
-    ]
+        first = (DASH,) * 3 if old is None else _run(*old[1:4])
+        both = {"first": first, "joint": _run(option, devices, start)}
+        lines.append({"case": f"The plans of `{row['name']}`", "operator": operator, **both})
+    return lines
 
 
 def _run(option: str, devices: list[str], start: int) -> tuple[str, str, str]:
     numbers = " ".join(device.rpartition(".")[2] for device in devices)
     return option, numbers, amount(start, (1000, "µs"))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

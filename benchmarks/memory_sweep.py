@@ -1,61 +1,33 @@
 """What memory costs: the value of the best plan as every device's memory shrinks step by step.
 
 100 % is what the best plan found without any limit needs: the highest peak of any device. From
-there the limit of every device falls in steps of a tenth, through the limit of the file if that
-is lower, until it is proved that no plan fits. A plan for a tighter limit is valid under every
-looser one, and a bound for a looser limit holds under every tighter one, so both are carried
-over, the plan after a check on the problem it is carried to; the column "from" says where a plan
-was found.
+there the limit of every device falls in steps of a tenth, until it is proved that no plan fits. A
+plan for a tighter limit is valid under every looser one, and a bound for a looser limit holds under
+every tighter one, so both are carried over, the plan after a check on the problem it is carried to.
 
-``python benchmarks/memory_sweep.py`` writes ``results/memory_sweep.md``, ``.csv`` and a figure
-per instance; ``--resume`` reuses records in ``results/runs``.
+The study is ``results/memory/study.toml``: ``milp-plan table results/memory``.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import shlex
-import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-
-from pages import amount, amount_scale, provenance, share, table, text
-from runs import RECORDS, Record, Reuse, recorded_solve, without_folders
-from suites import REPOSITORY
+from typing import Any
 
 from milp_plan.check import verify
-from milp_plan.core import Plan, PlanningProblem
-from milp_plan.draw import write_figure
+from milp_plan.core import Plan, PlanningProblem, Units
 from milp_plan.io import read
 from milp_plan.report import MemoryPoint, memory_sweep
-from milp_plan.run import Settings
+from milp_plan.report.pages import amount, amount_scale
+from milp_plan.run import Outcome, Settings, solve
 
-INSTANCES = REPOSITORY / "instances"
-CHOSEN = (
-    "gpt-tiny-training-2xA100",
-    "unet-inference-2xH100",
-    "resnet50-inference-2xA100",
-    "unet-training-4xA100",
-    "moe-mini-training-8xA100",
-)
-"""Several limits lie between the reference and the proof that nothing fits."""
-
+INSTANCES = Path(__file__).resolve().parent.parent / "instances"
 STEPS = 10
 """Steps from the reference down to nothing."""
 
-CSV_HEADINGS = (
-    "instance",
-    "limit_percent",
-    "limit_bytes",
-    "value",
-    "found_at_percent",
-    "bound",
-    "bound_name",
-    "proved_infeasible",
-    "error",
-)
+Row = dict[str, Any]
 
 
 @dataclass
@@ -64,12 +36,12 @@ class Point:
 
     Parameters
     ----------
-    instance, percent, limit_bytes
+    percent, limit_bytes
         Limit of every device, in percent of the reference and in bytes.
     problem
         The instance under this limit.
-    record, error
-        Of the run under this limit; either may be missing.
+    error
+        Why there is no answer under this limit.
     plan, value, origin
         Best plan that passes the check here, and the percentage it was found at (``None``: found
         without limits).
@@ -79,11 +51,9 @@ class Point:
         The proof that there is no plan, in words.
     """
 
-    instance: str
     percent: int
     limit_bytes: int
     problem: PlanningProblem
-    record: Record | None = None
     error: str = ""
     plan: Plan | None = None
     value: int | None = None
@@ -93,67 +63,73 @@ class Point:
     infeasible: str = ""
 
 
+def measure(case: Mapping[str, Any]) -> Row:
+    """Sweep over the limits of an instance."""
+    problem = read(INSTANCES / case["file"])
+    points = sweep(problem, Settings(time_limit_s=case["limit_s"], seed=case["seed"]))
+    units = problem.units
+    names = ("percent", "limit_bytes", "value", "origin", "bound", "bound_name")
+    return {
+        "instance": problem.name,
+        "operators": len(problem.graph.operators),
+        "devices": len(problem.cluster.devices),
+        "objective": str(problem.objective),
+        "units": {"time": units.time, "size": units.size, "time_scale": units.time_scale},
+        "own_bytes": sorted({d.memory_bytes for d in problem.cluster.devices}, key=str),
+        "points": [
+            {name: getattr(point, name) for name in (*names, "infeasible", "error")}
+            for point in points
+        ],
+        "wrong": problems_of(points),
+    }
+
+
 def limited(problem: PlanningProblem, memory_bytes: int | None) -> PlanningProblem:
     """Return the problem with this limit on every device; ``None`` means without."""
     limits = dict.fromkeys(problem.cluster.device_names, memory_bytes)
     return replace(problem, cluster=problem.cluster.with_memory(limits))
 
 
-def reference(problem: PlanningProblem, free_plan: Plan) -> int:
-    """Bytes of every device at which the sweep starts: the highest peak of any of them."""
-    return verify(limited(problem, None), free_plan).components["peak_memory"]
-
-
-def sweep(
-    problem: PlanningProblem, settings: Settings, folder: Path, reuse: Reuse
-) -> tuple[Record, list[Point]]:
-    """Record of the run without limits, and the points from loose to tight.
+def sweep(problem: PlanningProblem, settings: Settings) -> list[Point]:
+    """Return the points from loose to tight.
 
     Raises
     ------
     RuntimeError
         There is no plan even without limits.
     """
-    record, free_plan = recorded_solve(limited(problem, None), settings, folder, reuse)
-    if free_plan is None:
-        raise RuntimeError(
-            f"no plan without limits: {record['infeasible_because'] or 'none found'}"
-        )
-    start = reference(problem, free_plan)
+    free = solve(limited(problem, None), settings)
+    if free.plan is None or free.verdict is None:
+        raise RuntimeError(f"no plan without limits: {free.infeasible_because or 'none found'}")
+    start = free.verdict.components["peak_memory"]
     points: list[Point] = []
     for step in range(STEPS, 0, -1):
         limit = start * step // STEPS
-        point = Point(problem.name, 100 * step // STEPS, limit, limited(problem, limit))
-        points.append(point)
-        _solve(point, settings, folder, reuse)
-        print(f"{point.instance} {point.percent} %: {_said(point)}", file=sys.stderr, flush=True)
+        points.append(point := Point(100 * step // STEPS, limit, limited(problem, limit)))
+        try:
+            outcome = solve(point.problem, settings)
+        except Exception as error:  # a crash at one limit is a row, the others go on
+            point.error = f"{type(error).__name__}: {error}"
+            continue
+        point.plan, point.value, point.origin = outcome.plan, outcome.value, point.percent
+        point.bound, point.bound_name = outcome.bound, outcome.bound_name or ""
+        point.infeasible = outcome.infeasible_because or ""
         if point.infeasible:
             break
-    carry(points, free_plan, record)
-    return record, points
+    carry(points, free)
+    return points
 
 
-def _solve(point: Point, settings: Settings, folder: Path, reuse: Reuse) -> None:
-    try:
-        record, plan = recorded_solve(point.problem, settings, folder, reuse)
-    except Exception as error:  # a crash at one limit is a row, the others go on
-        point.error = without_folders(f"{type(error).__name__}: {error}")
-        return
-    point.record, point.plan = record, plan
-    point.value, point.origin = record["value"], point.percent
-    point.bound, point.bound_name = record["bound"], record["bound_name"] or ""
-    point.infeasible = record["infeasible_because"] or ""
-
-
-def carry(points: list[Point], free_plan: Plan, free: Record) -> None:
+def carry(points: list[Point], free: Outcome[PlanningProblem, Plan]) -> None:
     """Carry plans to looser limits and bounds to tighter ones."""
-    found: list[tuple[Plan, int | None]] = [(free_plan, None)]
+    assert free.plan is not None
+    found: list[tuple[Plan, int | None]] = [(free.plan, None)]
     for point in reversed(points):
         if point.plan is not None:
             found.append((point.plan, point.origin))
         for plan, origin in found:
             _offer(point, plan, origin)
-    bound, name = free["bound"], free["bound_name"]
+    bound, name = free.bound, free.bound_name or ""
     for point in points:
         if point.infeasible:
             point.bound, point.bound_name = None, ""
@@ -172,9 +148,9 @@ def _offer(point: Point, plan: Plan, origin: int | None) -> None:
 
 def problems_of(points: list[Point]) -> list[str]:
     """What contradicts the claims of the page: errors, plans that fail, a curve that falls."""
-    found = [f"{p.instance} {p.percent} %: {p.error}" for p in points if p.error]
+    found = [f"{p.percent} %: {p.error}" for p in points if p.error]
     for point in points:
-        where = f"{point.instance} {point.percent} %"
+        where = f"{point.percent} %"
         if point.plan is not None:
             verdict = verify(point.problem, replace(point.plan, fingerprint=None))
             if not verdict.ok or verdict.value != point.value:
@@ -185,139 +161,63 @@ def problems_of(points: list[Point]) -> list[str]:
             found.append(f"{where}: bound {point.bound} above value {point.value}")
     values = [p.value for p in points if p.value is not None]
     if any(tight < loose for loose, tight in pairwise(values)):
-        found.append(f"{points[0].instance}: the curve is not monotone")
+        found.append("the curve is not monotone")
     return found
 
 
 # -- the page ------------------------------------------------------------------------------------
 
 
-def _gap(point: Point) -> float | None:
-    if point.value is None or point.bound is None:
-        return None
-    return (point.value - point.bound) / point.value if point.value else 0.0
+def present(rows: list[Row]) -> Row:
+    """Lay out every point of every instance."""
+    return {"limits": [line for row in rows for line in _lines(row)]}
 
 
-def _said(point: Point) -> str:
-    if point.error:
-        return "error"
-    if point.infeasible:
-        return "proved infeasible"
-    return "no plan found" if point.value is None else f"{point.value} ticks"
-
-
-def section(problem: PlanningProblem, points: list[Point], picture: str) -> str:
-    """Table and figure of one instance."""
-    largest = max((p.value for p in points if p.value is not None), default=0)
-    units = problem.units
-    scale = amount_scale(
-        {
-            "value": largest,
-            "objective": str(problem.objective),
-            "units": {"time": units.time, "size": units.size, "time_scale": units.time_scale},
-        }
-    )
+def _lines(row: Row) -> list[Row]:
+    largest = max((p["value"] for p in row["points"] if p["value"] is not None), default=0)
+    scale = amount_scale({**row, "value": largest})
+    sizes = ("no limit" if size is None else f"{size:,}" for size in row["own_bytes"])
+    about = {name: row[name] for name in ("instance", "operators", "devices", "objective")}
+    about["own"] = ", ".join(sizes)
     lines = []
-    for point in points:
-        state = point.error or point.infeasible or ("no plan found" if point.value is None else "")
-        origin = "no limit" if point.origin is None else f"{point.origin} %"
+    for point in row["points"]:
+        value, bound, origin = point["value"], point["bound"], point["origin"]
+        known = value is not None
+        gap = None if not known or bound is None else (value - bound) / value if value else 0.0
         lines.append(
-            [
-                f"{point.percent} %",
-                f"{point.limit_bytes:,}",
-                amount(point.value, scale),
-                origin if point.value is not None else text(None),
-                amount(point.bound, scale),
-                text(point.bound_name),
-                share(_gap(point)),
-                "ok" if point.value is not None else text(None),
-                state,
-            ]
+            {
+                **about,
+                "limit": f"{point['percent']} %",
+                "limit_bytes": point["limit_bytes"],
+                "value": amount(value, scale),
+                "from": None if not known else "no limit" if origin is None else f"{origin} %",
+                "bound": amount(bound, scale),
+                "bound_name": point["bound_name"] or None,
+                "gap": gap,
+                "check": "ok" if known else None,
+                "remark": point["error"]
+                or point["infeasible"]
+                or ("" if known else "no plan found"),
+            }
         )
-    headings = ["limit", "bytes per device", "value", "from", "bound", "bound by", "gap"]
-    headings += ["check", "remark"]
-    own = {device.memory_bytes for device in problem.cluster.devices}
-    said = ", ".join("no limit" if size is None else f"{size:,}" for size in sorted(own, key=str))
-    return (
-        f"## {problem.name}\n\n{len(problem.graph.operators)} operators, "
-        f"{len(problem.cluster.devices)} devices, objective {problem.objective}; bytes per device "
-        f"in the file: {said}.\n\n"
-        f"{table(headings, lines)}\n![{problem.name}]({picture})\n"
-    )
+    return lines
 
 
-def write_csv(path: Path, points: list[Point]) -> None:
-    """Write every point with exact numbers."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        out = csv.writer(stream, lineterminator="\n")
-        out.writerow(CSV_HEADINGS)
-        for p in points:
-            origin = p.origin if p.value is not None else None
-            row = [p.instance, p.percent, p.limit_bytes, p.value, origin, p.bound, p.bound_name]
-            out.writerow([*row, p.infeasible, p.error])
+def complaints(rows: list[Row]) -> list[str]:
+    """What contradicts the page's claims."""
+    return [f"{row['instance']} {said}" for row in rows for said in row["wrong"]]
 
 
-def draw(problem: PlanningProblem, points: list[Point], stem: Path) -> None:
-    """Write the figure of one instance as PNG and SVG."""
-    marks = [MemoryPoint(p.limit_bytes, p.value, p.bound, bool(p.infeasible)) for p in points]
-    of_bytes = problem.objective == "peak_memory"
-    for suffix in (".png", ".svg"):
-        figure = memory_sweep(marks, problem.name, problem.units, of_bytes=of_bytes)
-        write_figure(figure, stem.with_name(stem.name + suffix))
-
-
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="*", type=Path, help="instances; else the chosen ones")
-    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds per limit")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--records", type=Path, default=RECORDS)
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "results")
-    parser.add_argument("--resume", action="store_true", help="reuse records of the same runs")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run; 1 if an instance failed or the page would contradict itself."""
-    given = parse(arguments)
-    given.out.mkdir(parents=True, exist_ok=True)
-    settings = Settings(time_limit_s=given.time_limit, seed=given.seed)
-    reuse: Reuse = "yes" if given.resume else "no"
-    files = given.files or [next(INSTANCES.glob(f"{name}.json*")) for name in CHOSEN]
-    records: list[Record] = []
-    every: list[Point] = []
-    sections, wrong = [], []
-    for file in files:
-        try:
-            problem = read(file)
-            record, points = sweep(problem, settings, given.records, reuse)
-        except Exception as error:  # one instance that fails costs its section only
-            said = without_folders(f"{type(error).__name__}: {error}", file)
-            wrong.append(f"{file.name}: {said}")
-            continue
-        records += [record, *(p.record for p in points if p.record is not None)]
-        every += points
-        stem = given.out / f"memory_sweep-{problem.name}"
-        draw(problem, points, stem)
-        sections.append(section(problem, points, f"{stem.name}.svg"))
-        wrong += problems_of(points)
-    words = ["python", "benchmarks/memory_sweep.py", *(f.name for f in given.files)]
-    words += ["--time-limit", f"{given.time_limit:g}", "--seed", str(given.seed)]
-    asked = f"- {given.time_limit:g} s per limit, 1 solver thread, seed {given.seed}"
-    about = " ".join((__doc__ or "").split("\n\n")[1].split())
-    page = ["# What memory costs\n", provenance(shlex.join(words), records, asked), about + "\n"]
-    page += [
-        "Values are rounded here and exact in `memory_sweep.csv` (ticks). Every value is the "
-        "checker's, for a plan that passes under the limit of its row.\n"
-    ]
-    if wrong:
-        page.append("Problems:\n\n" + "\n".join(f"- {line}" for line in wrong) + "\n")
-    (given.out / "memory_sweep.md").write_text("\n".join(page + sections), encoding="utf-8")
-    write_csv(given.out / "memory_sweep.csv", every)
-    print(given.out / "memory_sweep.md")
-    return int(bool(wrong))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def figures(rows: list[Row]) -> dict[str, Any]:
+    """Value against memory, a figure per instance."""
+    found = {}
+    for row in rows:
+        marks = [
+            MemoryPoint(p["limit_bytes"], p["value"], p["bound"], bool(p["infeasible"]))
+            for p in row["points"]
+        ]
+        of_bytes = row["objective"] == "peak_memory"
+        for suffix in ("png", "svg"):
+            figure = memory_sweep(marks, row["instance"], Units(**row["units"]), of_bytes=of_bytes)
+            found[f"{row['instance']}.{suffix}"] = figure
+    return found

@@ -5,48 +5,40 @@ One run measures, on the same model and one after the other: the phases that eve
 then the same matrix from plain Python lists, one entry at a time, and from NumPy arrays that are
 there already. A further build under the profiler says where the time goes.
 
-``python benchmarks/model_building.py`` writes ``results/model_building.md`` and ``.json``.
+The study is ``results/model-building/study.toml``: ``milp-plan table results/model-building``.
 """
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import gc
-import json
 import math
 import pickle
-import platform
 import pstats
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from pages import provenance, share, table
 from pyomo.common.gc_manager import PauseGC
 from scipy.sparse import csr_array
-from suites import REPOSITORY
 
 from milp_plan.backends import Limits
 from milp_plan.coarsen import coarsen
 from milp_plan.core import PlanningProblem
+from milp_plan.core.budget import Budget
 from milp_plan.io import read
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
-from milp_plan.run import versions
 from milp_plan.run.model import Solver
-from milp_plan.run.settings import Clock
 
 T = TypeVar("T")
 
-INSTANCE = REPOSITORY / "instances" / "transformer-4xA100.json.gz"
-COLUMNS = 30_000
+INSTANCES = Path(__file__).resolve().parent.parent / "instances"
 CLAIM = 3.0
 """The ratio asked for."""
 
@@ -65,7 +57,7 @@ PARTS = (
 """Name of a part and the folders of its code; the first that fits counts, built-ins are last."""
 
 
-def measure(action: Callable[[], T], repeats: int) -> tuple[float, T]:
+def fastest(action: Callable[[], T], repeats: int) -> tuple[float, T]:
     """Fewest seconds of an action over several repeats, and its last answer."""
     taken = []
     for _ in range(repeats):
@@ -78,13 +70,13 @@ def measure(action: Callable[[], T], repeats: int) -> tuple[float, T]:
 
 def phase_times(problem: PlanningProblem, solver: Solver, repeats: int) -> dict[str, float]:
     """Fewest seconds per phase as every run records them; the solver itself is stopped at once."""
-    clocks = []
+    budgets = []
     for _ in range(repeats):
         gc.collect()
-        clocks.append(Clock(60.0))
-        solver.run(problem, Guide(), Limits(time_s=0.01), clocks[-1])
+        budgets.append(Budget(60.0))
+        solver.run(problem, Guide(), Limits(time_s=0.01), budgets[-1])
     return {
-        phase: min(clock.phases[phase] for clock in clocks)
+        phase: min(budget.phases[phase] for budget in budgets)
         for phase in ("build", "compile", "hand over")
     }
 
@@ -234,6 +226,16 @@ def _shares(amounts: dict[str, float], total: float, most: int) -> list[tuple[st
 # -- the study -----------------------------------------------------------------------------------
 
 
+def measure(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure on an instance, coarsened to a number of columns or to a target, or as it is."""
+    problem, target = read(INSTANCES / case["file"]), case.get("target")
+    if target is not None:
+        problem = coarsen(problem, target).problem
+    elif case.get("columns_wanted"):
+        problem, target = coarse_of_size(problem, case["columns_wanted"])
+    return {**study(problem, case["repeats"]), "target": target}
+
+
 def study(problem: PlanningProblem, repeats: int) -> dict[str, Any]:
     """Measure everything on one problem; plain data."""
     found = get("operator_schedule")
@@ -244,15 +246,15 @@ def study(problem: PlanningProblem, repeats: int) -> dict[str, Any]:
     def write() -> Any:
         return formulation.build(problem, options, Guide())
 
-    phases = phase_times(problem, Solver(formulation, options), repeats)
+    phases = phase_times(problem, Solver(found, options), repeats)
     with PauseGC():
-        paused, source = measure(write, repeats)
+        paused, source = fastest(write, repeats)
     model = compile_pyomo(source)
-    carrying, _ = measure(lambda: pickle.loads(pickle.dumps(model, protocol=5)), repeats)
-    passing, _ = measure(lambda: pass_arrays(model), repeats)
+    carrying, _ = fastest(lambda: pickle.loads(pickle.dumps(model, protocol=5)), repeats)
+    passing, _ = fastest(lambda: pass_arrays(model), repeats)
     lists = as_lists(model)
-    listing, copy = measure(lambda: from_lists(lists), repeats)
-    same = replace_offset(copy, model.offset)
+    listing, copy = fastest(lambda: from_lists(lists), repeats)
+    same = replace(copy, offset=model.offset)
     if same.content_hash != model.content_hash:
         raise RuntimeError("the matrix written from lists is not the compiled one")
     with PauseGC():
@@ -280,16 +282,42 @@ def study(problem: PlanningProblem, repeats: int) -> dict[str, Any]:
         "from_arrays": arrays,
         "parts": parts,
         "functions": functions,
-        "versions": versions(),
-        "machine": {"system": platform.system(), "processor": platform.machine()},
     }
 
 
-def replace_offset(model: CompiledModel, offset: float) -> CompiledModel:
-    """Return the model with another constant in its objective."""
-    from dataclasses import replace
+STEPS = (
+    ("build", "build in Pyomo"),
+    ("compile", "compile to matrix form"),
+    ("send to the process", "send to the solver's process"),
+    ("hand over", "hand over to HiGHS (`passModel`)"),
+    ("ours", "**our way, together**"),
+    ("write from lists", "write the same matrix from Python lists"),
+    ("pass arrays", "hand over to HiGHS"),
+    ("from_lists", "**from lists, together**"),
+)
 
-    return replace(model, offset=offset)
+
+def present(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Lay out what was measured as tables."""
+    (row,) = rows
+    seconds = {**row["seconds"], "ours": row["ours"], "from_lists": row["from_lists"]}
+    target = row["target"]
+    ways = (
+        ("lists, written entry by entry, and handed over", row["from_lists"]),
+        ("finished NumPy arrays, only handed over", row["from_arrays"]),
+    )
+    return {
+        **row,
+        "coarse": "" if target is None else f", coarsened towards {target} operators",
+        "steps": [
+            {"step": said, "seconds": f"{seconds[key]:.3f}", "mark": "**" if "*" in said else ""}
+            for key, said in STEPS
+        ],
+        "ratios": [{"way": way, "ratio": row["ours"] / took} for way, took in ways],
+        "verdict": verdict(row),
+        "parts": [{"part": name, "share": amount} for name, amount in row["parts"]],
+        "functions": [{"part": name, "share": amount} for name, amount in row["functions"]],
+    }
 
 
 def verdict(found: dict[str, Any]) -> str:
@@ -321,82 +349,3 @@ def verdict(found: dict[str, Any]) -> str:
             f"the ratio is {(found['ours'] - saved) / found['from_lists']:.1f}."
         )
     return said
-
-
-def page(found: dict[str, Any], command: str, target: int | None) -> str:
-    """Return the page as Markdown."""
-    seconds, ours = found["seconds"], found["ours"]
-    steps = [
-        ["build in Pyomo", f"{seconds['build']:.3f}"],
-        ["compile to matrix form", f"{seconds['compile']:.3f}"],
-        ["send to the solver's process", f"{seconds['send to the process']:.3f}"],
-        ["hand over to HiGHS (`passModel`)", f"{seconds['hand over']:.3f}"],
-        ["**our way, together**", f"**{ours:.3f}**"],
-        ["write the same matrix from Python lists", f"{seconds['write from lists']:.3f}"],
-        ["hand over to HiGHS", f"{seconds['pass arrays']:.3f}"],
-        ["**from lists, together**", f"**{found['from_lists']:.3f}**"],
-    ]
-    ratios = [
-        ["lists, written entry by entry, and handed over", f"{ours / found['from_lists']:.1f}"],
-        ["finished NumPy arrays, only handed over", f"{ours / found['from_arrays']:.1f}"],
-    ]
-    coarse = f", coarsened towards {target} operators" if target is not None else ""
-    return "\n".join(
-        [
-            "# What building a model costs\n",
-            provenance(
-                command, [found], f"- the fastest of {found['repeats']} repeats in one process"
-            ),
-            f"Model: `operator_schedule` of {found['instance']}{coarse}: {found['operators']} "
-            f"operators, {found['columns']:,} columns, {found['rows']:,} rows, "
-            f"{found['entries']:,} coefficients.\n",
-            table(["step", "seconds"], steps),
-            table(["our way compared with", "ratio"], ratios),
-            verdict(found) + "\n",
-            "## Where the time goes\n",
-            "Own time of building and compiling under `cProfile` (which slows small calls down); "
-            "built-in functions count for their callers.\n",
-            table(["part", "share"], [[name, share(part)] for name, part in found["parts"]]),
-            table(
-                ["function", "share"],
-                [[f"`{name}`", share(part)] for name, part in found["functions"]],
-            ),
-        ]
-    )
-
-
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path, default=INSTANCE)
-    parser.add_argument("--columns", type=int, default=COLUMNS, help="0: no coarsening")
-    parser.add_argument("--target", type=int, help="coarsen to this, without searching")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "results")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure and write the page."""
-    given = parse(arguments)
-    problem, target = read(given.file), given.target
-    if target is not None:
-        problem = coarsen(problem, target).problem
-    elif given.columns:
-        problem, target = coarse_of_size(problem, given.columns)
-    found = study(problem, given.repeats)
-    given.out.mkdir(parents=True, exist_ok=True)
-    command = "python benchmarks/model_building.py"
-    if given.file != INSTANCE:
-        command += f" {given.file.name}"
-    command += f" --repeats {given.repeats}" + (f" --target {target}" if target else "")
-    content = page(found, command, target)
-    (given.out / "model_building.md").write_text(content, encoding="utf-8")
-    text = json.dumps(found, indent=1) + "\n"
-    (given.out / "model_building.json").write_text(text, encoding="utf-8")
-    print(given.out / "model_building.md")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

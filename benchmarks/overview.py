@@ -15,19 +15,25 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pages import amount, amount_scale, provenance, seconds, share, table, text
 from runs import NOT_RUN, RECORDS, Pool, Record
 from suites import REPOSITORY, SUITE_NAMES, Entry, Known, Suite, known_values, load_suite
 
 from milp_plan.report import median_line, overview, to_json
+from milp_plan.report.pages import amount, amount_scale, provenance, seconds, share, table
 from milp_plan.run import Settings
 
+DASH = "—"
 RESULTS = REPOSITORY / "results"
 SMALL = 20
 """Instances with so many operators or fewer are expected to be proved optimal."""
 
 Rows = dict[str, list[Record]]
 """Suite name -> one record or error row per file, in the order of the suite."""
+
+
+def text(entry: Any) -> str:
+    """Write anything; what is not known is a dash."""
+    return DASH if entry is None or entry == "" else str(entry)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

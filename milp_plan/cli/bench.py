@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from .output import note, say, say_json
 if TYPE_CHECKING:
     from milp_plan.study.driver import Executor, State
     from milp_plan.study.store import Store
-    from milp_plan.study.tasks import Expansion
+    from milp_plan.study.tasks import Expansion, Task
 
 STORE = Path("results/store")
 SUITES = Path("instances/suites")
@@ -124,51 +125,65 @@ def run(
     if dry_run:
         _foretell(expansion, store, retry_failed=retry_failed)
         return
-    state = run_suite(
-        expansion, store, jobs=jobs, dask=dask, retry_failed=retry_failed, quiet=quiet
-    )
+    doing = Doing(store_folder, jobs, dask, retry_failed, quiet)
+    state = doing.all_of(expansion.tasks)
     _conclude(state)
     ctx.exit(most_serious([_code_of_state(state), code_of_runs(expansion, store)]))
 
 
-def run_suite(
-    expansion: Expansion,
-    store: Store,
-    *,
-    jobs: int,
-    dask: str | None,
-    retry_failed: bool,
-    quiet: bool,
-) -> State:
-    """Do what is left of a suite; Ctrl-C makes it return early."""
-    from milp_plan.study.driver import drive
+@dataclass(frozen=True)
+class Doing:
+    """How runs are done: as the options of ``bench run`` say."""
 
-    executor = _executor(jobs, dask, store)
-    try:
-        with Presses() as presses, display(quiet=quiet) as show:
-            watch = Watch(show, executor.news)
-            state = drive(
-                expansion.tasks,
-                store,
-                executor,
-                retry_failed=retry_failed,
-                presses=lambda: presses.count,
-                tell=watch,
-            )
-    finally:
-        executor.close()
-    return state
+    store_folder: Path
+    jobs: int = 1
+    dask: str | None = None
+    retry_failed: bool = True
+    quiet: bool = False
 
+    def all_of(self, tasks: Sequence[Task]) -> State:
+        """Do what is left of some runs; Ctrl-C makes it return early."""
+        from milp_plan.study.driver import drive
+        from milp_plan.study.store import Store
 
-def _executor(jobs: int, dask: str | None, store: Store) -> Executor:
-    if dask is None:
-        from milp_plan.run.identity import frozen
-        from milp_plan.study.driver import Local
+        store = Store(self.store_folder)
+        executor = self._executor()
+        try:
+            with Presses() as presses, display(quiet=self.quiet) as show:
+                return drive(
+                    tasks,
+                    store,
+                    executor,
+                    retry_failed=self.retry_failed,
+                    presses=lambda: presses.count,
+                    tell=Watch(show, executor.news),
+                )
+        finally:
+            executor.close()
 
-        return Local(jobs, frozen(store.folder / "sources"))
-    from milp_plan.study.cluster import Dask
+    def _executor(self) -> Executor:
+        if self.dask is None:
+            from milp_plan.run.identity import frozen
+            from milp_plan.study.driver import Local
 
-    return Dask(dask)
+            return Local(self.jobs, frozen(self.store_folder / "sources"))
+        from milp_plan.study.cluster import Dask
+
+        return Dask(self.dask)
+
+    def rows_of(self, tasks: Sequence[Task]) -> list[dict[str, Any]] | Exit:
+        """Do measurements; return the row of each, or the code of a command that cannot go on."""
+        from milp_plan.study.measured import rows_of
+        from milp_plan.study.store import Store
+
+        state = self.all_of(tasks)
+        if state.left or state.stopped:
+            note(f"{state.left + state.stopped} runs are left; the table is as it was")
+            return Exit.INTERRUPTED
+        rows, failures = rows_of(tasks, Store(self.store_folder))
+        for said in failures:
+            note(said)
+        return Exit.SOLVER_FAILURE if failures else rows
 
 
 def tell_missing(expansion: Expansion) -> None:

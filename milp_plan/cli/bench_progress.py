@@ -65,6 +65,9 @@ def result_line(task: Task, record: Record) -> str:
     outcome = record["outcome"]
     if outcome is None or record["status"] != "done":
         return f"{task.title}: {record['status']}: {record['error']}"
+    if "units" not in task.about:
+        known = [f"{name} {outcome[name]}, " for name in ("value", "bound") if name in outcome]
+        return f"{task.title}: {''.join(known)}{seconds_text(record['wall_s'])}"
     value = "no plan"
     if outcome["value"] is not None:
         scale = 1 if task.about["objective"] == "peak_memory" else task.about["units"]["time_scale"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +16,13 @@ from .output import note, say
 if TYPE_CHECKING:
     from milp_plan.io import Recipe
 
+    from .bench import Doing
+
 RECIPE, TABLE, RESULTS, FIGURE = "recipe.toml", "table.md", "table.json", "schedules.png"
-PARTIAL = "table.partial.json"
 
 
-def make_table(folder: Path, *, jobs: int, render: bool) -> Exit:
+def make_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
     """Plan every case (or read what was stored), write table and figure; return the exit code.
-
-    Cases that a run before this one had finished when it was interrupted are not planned again.
 
     Raises
     ------
@@ -34,81 +32,24 @@ def make_table(folder: Path, *, jobs: int, render: bool) -> Exit:
     from milp_plan.io import read_recipe, write_atomic
 
     recipe = read_recipe(folder / RECIPE)
-    stored = folder / RESULTS
     if render:
-        rows = _stored(stored, recipe)
+        rows = _stored(folder / RESULTS, recipe)
     else:
-        partial = Partial(folder)
-        rows = _planned(recipe, jobs, partial)
-        plans = {place: row.pop("plan") for place, row in enumerate(rows)}
+        from milp_plan.study.measured import plan_of
+        from milp_plan.study.paper import recipe_tasks
+
+        tasks = recipe_tasks(folder.name, recipe)
+        done = doing.rows_of(tasks)
+        if isinstance(done, Exit):
+            return done
+        rows = done
         if recipe.figure is not None:
-            _draw(recipe, plans[recipe.figure - 1], folder / FIGURE)
-        write_atomic(stored, json.dumps(rows, indent=1).encode() + b"\n")
-        partial.path.unlink(missing_ok=True)
+            plan = plan_of(tasks[recipe.figure - 1], doing.store_folder)
+            _draw(recipe, plan, folder / FIGURE)
+        write_atomic(folder / RESULTS, json.dumps(rows, indent=1).encode() + b"\n")
     write_atomic(folder / TABLE, _text(recipe, rows, folder).encode())
     say(str(folder / TABLE))
     return Exit.NOT_VALID if any(row["verdict"] == "DISPUTED" for row in rows) else Exit.DONE
-
-
-class Partial:
-    """Rows of a run that is not finished, kept beside the recipe.
-
-    They count only for the recipe and the sources that they were planned with.
-
-    Attributes
-    ----------
-    rows
-        Place of a case -> row.
-    note
-        What of an earlier run is used again, or why not; empty where there is none.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        from milp_plan.run.identity import sources
-
-        self.path = folder / PARTIAL
-        recipe = hashlib.sha256((folder / RECIPE).read_bytes()).hexdigest()
-        self.key = {"recipe": recipe, "sources": sources()}
-        self.rows: dict[int, dict[str, Any]] = {}
-        self.note = ""
-        try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
-            rows = {int(place): row for place, row in content["rows"].items()}
-        except (OSError, ValueError, LookupError, AttributeError, TypeError):
-            return
-        changed = [name for name, digest in self.key.items() if content.get(name) != digest]
-        cases = f"{self.path}: {len(rows)} cases of an interrupted run"
-        if changed:
-            self.note = f"{cases} are planned again: changed {' and '.join(changed)}"
-        else:
-            self.rows = rows
-            self.note = f"{cases} are used again"
-
-    def add(self, place: int, row: dict[str, Any]) -> None:
-        """Keep a row."""
-        from milp_plan.io import write_atomic
-
-        self.rows[place] = row
-        content = self.key | {"rows": self.rows}
-        write_atomic(self.path, json.dumps(content).encode())
-
-
-def _planned(recipe: Recipe, jobs: int, partial: Partial) -> list[dict[str, Any]]:
-    from milp_plan.run import Settings
-    from milp_plan.study.paper import run_recipe, standing
-
-    def tell(place: int, row: dict[str, Any]) -> None:
-        partial.add(place, row)
-        what = f"{row['placement']} {row['stages']} x {row['micro_batches']}"
-        known = f"value {row['value']}, bound {row['bound']}"
-        against = f"{standing(row, 'best_expert')} (expert), {standing(row, 'best_peer')} (peer)"
-        done = f"{len(partial.rows)}/{len(recipe.cases)}"
-        note(f"{done} case {place + 1}: {what}: {known}, {against}, {row['seconds']} s")
-
-    if partial.note:
-        note(partial.note)
-    settings = Settings()
-    return run_recipe(recipe, settings, jobs=jobs, known=dict(partial.rows), on_row=tell)
 
 
 def _stored(path: Path, recipe: Recipe) -> list[dict[str, Any]]:

@@ -12,11 +12,11 @@ from milp_plan.io.spec_file import Spec, read_spec, suite_of, unmatched
 
 from . import interrupts
 from .bench import (
+    Doing,
     check_known,
     code_of_runs,
     known_path,
     open_suite,
-    run_suite,
     tell_missing,
 )
 from .exits import Exit, most_serious
@@ -25,9 +25,7 @@ from .output import note, say
 SPEC, TABLE, RESULTS, SHEET = "spec.toml", "table.md", "table.json", "table.csv"
 
 
-def make_suite_table(
-    folder: Path, *, store_folder: Path, jobs: int, dask: str | None, render: bool, quiet: bool
-) -> Exit:
+def make_suite_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
     """Do what is left of the suite (or read what was written), and write the table.
 
     Raises
@@ -43,10 +41,10 @@ def make_suite_table(
     from milp_plan.study.rows import rows_of
     from milp_plan.study.standings import beside
 
-    expansion, store = open_suite(suite_of(spec, folder / SPEC), store_folder)
+    expansion, store = open_suite(suite_of(spec, folder / SPEC), doing.store_folder)
     _check(spec, folder, [who.name for who in expansion.suite.content.planners])
     tell_missing(expansion)
-    state = run_suite(expansion, store, jobs=jobs, dask=dask, retry_failed=True, quiet=quiet)
+    state = doing.all_of(expansion.tasks)
     if state.left or state.stopped:
         note(f"{state.left + state.stopped} runs are left; the table is as it was")
         return interrupts.code()

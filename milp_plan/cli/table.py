@@ -11,7 +11,7 @@ import click
 
 from milp_plan.core import Finding, InputError
 
-from .bench import stored
+from .bench import Doing, stored
 from .exits import Exit
 from .inputs import PATH
 from .output import complain, say
@@ -41,9 +41,9 @@ _NEEDED = ("instance", "fingerprint", "value", "stop")
     help="Cases of a RECIPE, or runs of its suite, at a time.",
 )
 @click.option("--render", is_flag=True, help="Write a RECIPE's table from its stored results.")
-@click.option("--dask", metavar="ADDRESS", help="Dask scheduler that does the runs of a suite.")
+@click.option("--dask", metavar="ADDRESS", help="Dask scheduler that does the runs.")
 @stored
-@click.option("--quiet", is_flag=True, help="No progress of a suite.")
+@click.option("--quiet", is_flag=True, help="No progress of a RECIPE.")
 @click.pass_context
 def table(
     ctx: click.Context,
@@ -62,29 +62,15 @@ def table(
 ) -> None:
     """Write the overview of runs: value, best baseline, bound, gap, phase times.
 
-    With RECIPE, a folder that holds recipe.toml (results/paper/dualpipe), plan all its cases and
-    write table.md, table.json and the figure there. A folder that holds spec.toml names a suite:
-    do what is left of its runs, and write table.md, table.csv and table.json there.
+    With RECIPE, a folder that holds recipe.toml (results/paper/dualpipe), plan its cases and
+    write table.md, table.json and the figure there. A folder that holds study.toml names a script
+    and its cases, one that holds spec.toml a suite. What was done before is not done again.
 
     Exits with 3 when there is no record, or one that cannot be read; with a suite as
     `milp-plan bench run`, and with 7 if a result contradicts a known value.
     """
-    if recipe_folder is not None and (recipe_folder / "spec.toml").exists():
-        from .suite_table import make_suite_table
-
-        code = make_suite_table(
-            recipe_folder,
-            store_folder=store_folder,
-            jobs=jobs,
-            dask=dask,
-            render=render,
-            quiet=quiet,
-        )
-        ctx.exit(code)
     if recipe_folder is not None:
-        from .recipes import make_table
-
-        ctx.exit(make_table(recipe_folder, jobs=jobs, render=render))
+        ctx.exit(_of_folder(recipe_folder, Doing(store_folder, jobs, dask, quiet=quiet), render))
     from milp_plan.io import write_atomic
     from milp_plan.report import to_json, to_markdown
 
@@ -113,6 +99,20 @@ def table(
         write_atomic(output, text.encode())
         say(f"{output}: {len(records)} run{'' if len(records) == 1 else 's'}")
     ctx.exit(code)
+
+
+def _of_folder(folder: Path, doing: Doing, render: bool) -> Exit:
+    if (folder / "spec.toml").exists():
+        from .suite_table import make_suite_table
+
+        return make_suite_table(folder, doing, render=render)
+    if (folder / "study.toml").exists():
+        from .studies import make_study
+
+        return make_study(folder, doing, render=render)
+    from .recipes import make_table
+
+    return make_table(folder, doing, render=render)
 
 
 def _records(folder: Path) -> Iterator[dict[str, Any] | InputError]:

@@ -29,6 +29,8 @@ from .tasks import Task
 Result = dict[str, Any]
 """``status``, ``error``, ``outcome`` (plain data), ``plan`` (text), and who did it."""
 
+OURS = ("work", "planner", "grace_s")
+"""What is asked of a run and is no setting of it."""
 POLL_S = 0.5
 LAST_WORDS_S = 10.0
 """How long a run that is asked to stop may take to write up its best plan."""
@@ -40,8 +42,8 @@ def job_of(task: Task) -> dict[str, Any]:
     """Return what a process is handed, on this machine or on another."""
     return {
         "key": task.key,
-        "problem": task.problem,
-        "fingerprint": task.about["fingerprint"],
+        "document": task.document,
+        "fingerprint": task.about.get("fingerprint"),
         "asked": dict(task.asked),
         "sources": sources(),
         "installed": installed(),
@@ -225,19 +227,23 @@ def _nothing(status: str, error: str) -> Result:
 
 
 def _run(job: Mapping[str, Any]) -> Result:
-    from milp_plan.io.files import Document
-    from milp_plan.io.native import read
-
     if job["sources"] != sources():
         return _nothing("failed", "the sources are not those of the driver: start it again")
     if job["installed"] != installed():
         said = f"other versions than the driver's: {installed()}, not {job['installed']}"
         return _nothing("failed", said)
-    document = Document(_path(job["key"]), gzip.decompress(job["problem"]))
-    problem = read(document)
+    asked = job["asked"]
+    if asked["work"] == "measure":
+        from .measured import measure
+
+        return measure(asked)
+    from milp_plan.io.files import Document
+    from milp_plan.io.native import read
+
+    problem = read(Document(_path(job["key"]), gzip.decompress(job["document"])))
     if problem.fingerprint != job["fingerprint"]:
         return _nothing("failed", "the problem arrived changed")
-    return _solve(problem, job["asked"])
+    return _solve(problem, asked)
 
 
 def _path(key: str) -> Path:
@@ -250,9 +256,9 @@ def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:
     from milp_plan.run.settings import Settings
     from milp_plan.run.solving import solve
 
-    fields = {name: entry for name, entry in asked.items() if name not in ("planner", "grace_s")}
+    fields = {name: entry for name, entry in asked.items() if name not in OURS}
     settings = Settings(**fields)
-    if asked["planner"] is not None:
+    if asked["work"] == "heuristic":
         outcome = run_heuristic(problem, asked["planner"], settings)
     else:
         outcome = solve(problem, settings)

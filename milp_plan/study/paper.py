@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
+
+import msgspec
 
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.io import Recipe, RecipeCase, exact, plan_to_json
+from milp_plan.io.suite_file import SuiteLimits
 from milp_plan.pipeline import Built, Case, Model, build
 from milp_plan.planners.experts import EXPERTS, overlapped_dualpipe
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
+
+from .measured import tasks_of
+from .tasks import Task
+
+GRACE_S = 120.0
+"""How much longer than its time limit a case may take, experts and checks included."""
 
 Row = dict[str, Any]
 """Plain data about one case; times in the recipe's unit, ``None`` where something is not known."""
@@ -62,15 +69,33 @@ def expert_plan(name: str, built: Built) -> tuple[Plan | None, PlanningProblem]:
     return (None, built.problem) if found is None else (found[1], found[0])
 
 
-def run_case(entry: RecipeCase, settings: Settings, experts: tuple[str, ...]) -> Row:
+def recipe_tasks(name: str, recipe: Recipe) -> list[Task]:
+    """Return a run for each case; a case's own time limit counts before the recipe's."""
+    cases = [
+        {
+            "entry": msgspec.to_builtins(entry),
+            "experts": recipe.experts,
+            "time_limit_s": entry.time_limit or recipe.time_limit,
+            "threads": recipe.threads,
+        }
+        for entry in recipe.cases
+    ]
+    longest = max(case["time_limit_s"] for case in cases)
+    limits = SuiteLimits(time=longest, threads=recipe.threads, grace=GRACE_S)
+    return tasks_of(name, __name__, cases, limits)
+
+
+def measure(case: Mapping[str, Any]) -> Row:
     """Plan one case and gather its row."""
+    entry = msgspec.convert(case["entry"], RecipeCase)
+    settings = Settings(time_limit_s=case["time_limit_s"], threads=case["threads"])
     built = build(case_of(entry))
     outcome = solve(built.problem, settings)
-    return make_row(entry, built, outcome, experts)
+    return make_row(entry, built, outcome, case["experts"])
 
 
 def make_row(
-    entry: RecipeCase, built: Built, outcome: Outcome[Any, Any], experts: tuple[str, ...]
+    entry: RecipeCase, built: Built, outcome: Outcome[Any, Any], experts: Sequence[str]
 ) -> Row:
     """Gather the row of a case: ours, experts, peers, and who is ahead."""
     scale = built.problem.units.time_scale
@@ -130,51 +155,6 @@ def _plain(number: Fraction | None) -> int | float | None:
     if number is None:
         return None
     return int(number) if number.denominator == 1 else float(number)
-
-
-def run_recipe(
-    recipe: Recipe,
-    settings: Settings,
-    *,
-    jobs: int = 1,
-    known: Mapping[int, Row] | None = None,
-    on_row: Callable[[int, Row], None] | None = None,
-) -> list[Row]:
-    """Plan every case of a recipe.
-
-    Parameters
-    ----------
-    recipe, settings
-        A case's own time limit counts before the recipe's, and that before the settings'.
-    jobs
-        Cases at a time, each in its own process.
-    known
-        Rows of cases that need not be planned again, by place.
-    on_row
-        Called with the place and the row of each case when it is done.
-    """
-    rows: dict[int, Row] = dict(known or {})
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        waiting = {
-            pool.submit(run_case, entry, _settings(settings, recipe, entry), recipe.experts): place
-            for place, entry in enumerate(recipe.cases)
-            if place not in rows
-        }
-        try:
-            for done in as_completed(waiting):
-                place = waiting[done]
-                rows[place] = done.result()
-                if on_row is not None:
-                    on_row(place, rows[place])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [rows[place] for place in sorted(rows)]
-
-
-def _settings(settings: Settings, recipe: Recipe, entry: RecipeCase) -> Settings:
-    limit = entry.time_limit or recipe.time_limit
-    return replace(settings, time_limit_s=limit, threads=recipe.threads)
 
 
 def standing(row: Row, rival: str) -> str:

@@ -82,15 +82,16 @@ def rows_of(expansion: Expansion, store: Store) -> list[Row]:
 
 def row_of(task: Task, record: Record | None) -> Row:
     """Return the row of a run."""
-    units = task.about["units"]
-    of_bytes = task.about["objective"] == "peak_memory"
+    about = task.about
+    units = about["units"]
+    of_bytes = about["objective"] == "peak_memory"
     scale = 1 if of_bytes else units["time_scale"]
     row: Row = dict.fromkeys(COLUMNS)
     row |= {
-        "file": task.label,
-        "instance": task.name,
-        "variation": task.variation,
-        "planner": task.planner,
+        "file": about["file"],
+        "instance": about["instance"],
+        "variation": about["variation"],
+        "planner": about["who"],
         "status": NOT_RUN,
         "unit": units["size"] if of_bytes else units["time"],
         "time_scale": str(scale),
@@ -108,7 +109,7 @@ def row_of(task: Task, record: Record | None) -> Row:
         "values",
         "devices",
     ):
-        row[name] = task.about[name]
+        row[name] = about[name]
     if record is None:
         return row
     row |= {"status": record["status"], "attempts": record["attempts"], "error": record["error"]}

@@ -23,46 +23,29 @@ class Task:
 
     Parameters
     ----------
-    label, name
-        File of the instance as the suite names it; name of the problem.
-    variation, planner
-        Names in the suite.
-    asked
-        Plain data: everything the answer may depend on beside the problem and the sources.
+    title
+        What progress calls it.
     about
-        Plain data on the problem for tables: objective, law, units, sizes.
+        Plain data that its record begins with, and tables show.
+    asked
+        Plain data: everything the answer may depend on beside the problem and the sources; ``work``
+        says what is done: ``"solve"``, ``"heuristic"`` or ``"measure"``.
     key
         SHA-256 over problem, ``asked`` and :func:`sources`.
-    problem
-        The problem in the native format, compressed.
+    document
+        The problem in the native format, compressed; empty where there is none.
     """
 
-    label: str
-    name: str
-    variation: str
-    planner: str
-    asked: Mapping[str, Any]
+    title: str
     about: Mapping[str, Any]
+    asked: Mapping[str, Any]
     key: str
-    problem: bytes = field(repr=False)
-
-    @property
-    def title(self) -> str:
-        """What progress calls it."""
-        parts = [self.name, self.variation, self.planner, f"seed {self.asked['seed']}"]
-        return ", ".join(part for part in parts if part)
+    document: bytes = field(default=b"", repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
         """Plain data that a record begins with."""
-        return {
-            "file": self.label,
-            "instance": self.name,
-            "variation": self.variation,
-            "who": self.planner,
-            **self.about,
-            "asked": dict(self.asked),
-        }
+        return {**self.about, "asked": dict(self.asked)}
 
 
 @dataclass(frozen=True)
@@ -135,39 +118,40 @@ def _tasks(
     problem: PlanningProblem,
     hashes: Mapping[str, str | None],
 ) -> Iterable[Task]:
-    about = _about(problem)
+    about = {"file": entry.label, "instance": problem.name, "variation": variation.name}
+    about |= _about(problem)
     packed = gzip.compress(to_json(problem), mtime=0)
     for who in suite.content.planners:
         if who.variations and variation.name not in who.variations:
             continue
         for seed in suite.content.seeds:
             asked = _asked(suite, variation, who, seed)
-            key = _key(problem, asked, hashes[who.name])
-            yield Task(
-                entry.label, problem.name, variation.name, who.name, asked, about, key, packed
-            )
+            key = task_key(problem.name, problem.fingerprint, asked, hashes[who.name])
+            parts = [problem.name, variation.name, who.name, f"seed {seed}"]
+            title = ", ".join(part for part in parts if part)
+            yield Task(title, {**about, "who": who.name}, asked, key, packed)
 
 
 def _asked(suite: Suite, variation: SuiteVariation, who: SuitePlanner, seed: int) -> dict[str, Any]:
     limits = suite.content.limits
     asked: dict[str, Any] = {
-        "planner": who.planner,
+        "work": "solve" if who.planner is None else "heuristic",
         "seed": seed,
         "time_limit_s": who.time or variation.time or limits.time,
         "grace_s": limits.grace,
         "threads": limits.threads,
         "gap": limits.gap,
     }
-    if who.planner is None:
-        asked |= {
-            "formulation": _formulation(suite, who),
-            "options": dict(who.options),
-            "target": who.target,
-            "rounds": who.rounds,
-            "node_limit": who.node_limit,
-            "solver": who.solver,
-        }
-    return asked
+    if who.planner is not None:
+        return asked | {"planner": who.planner}
+    return asked | {
+        "formulation": _formulation(suite, who),
+        "options": dict(who.options),
+        "target": who.target,
+        "rounds": who.rounds,
+        "node_limit": who.node_limit,
+        "solver": who.solver,
+    }
 
 
 def _formulation(suite: Suite, who: SuitePlanner) -> str:
@@ -179,9 +163,10 @@ def _formulation(suite: Suite, who: SuitePlanner) -> str:
     return str(suite.path.absolute().parent / who.formulation)
 
 
-def _key(problem: PlanningProblem, asked: Mapping[str, Any], file_hash: str | None) -> str:
-    counted = {**asked, "formulation": file_hash or asked.get("formulation")}
-    content = [problem.name, problem.fingerprint, counted, sources(), installed()]
+def task_key(name: str, fingerprint: str, asked: Mapping[str, Any], file_hash: str | None) -> str:
+    """SHA-256 over a problem, what is asked, the sources, and the file that ``asked`` names."""
+    file = {"formulation": file_hash} if file_hash and "formulation" in asked else {}
+    content = [name, fingerprint, {**asked, **file}, file_hash, sources(), installed()]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

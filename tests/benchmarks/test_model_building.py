@@ -1,28 +1,25 @@
 """The study of model building on a tiny instance."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from .conftest import rows_of
+
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 
 
 @pytest.mark.untraced
-def test_page_and_numbers(script, tmp_path):
-    model_building = script("model_building")
-    file = INSTANCES / "memory-forces-delay.json"
-    asked = [str(file), "--columns", "0", "--repeats", "1", "--out", str(tmp_path)]
-    assert model_building.main(asked) == 0
-    found = json.loads((tmp_path / "model_building.json").read_text())
+def test_page_and_numbers(page):
+    case = {"file": "memory-forces-delay.json", "repeats": 1}
+    _, text, folder = page("model-building", "model_building", [case])
+    (found,) = rows_of(folder)
     assert found["columns"] > 10
     steps = ("build", "compile", "send to the process", "hand over")
     assert found["ours"] == sum(found["seconds"][step] for step in steps)
     assert 0.5 < sum(share for _, share in found["parts"]) <= 1.0 + 1e-9
-    page = (tmp_path / "model_building.md").read_text()
-    assert "The ratio is" in page
-    assert str(tmp_path) not in page
+    assert "The ratio is" in text
 
 
 def test_bisection_finds_the_size(script, tmp_path):
@@ -49,3 +46,7 @@ def test_lists_give_the_same_matrix_and_solve(script):
 def test_a_small_ratio_is_said_to_be_kept(script):
     model_building = script("model_building")
     assert "within the 3 asked for" in model_building.verdict({"ours": 2.0, "from_lists": 1.0})
+
+
+def test_page_of_stored_rows(page_again):
+    assert page_again("model-building")

@@ -154,20 +154,6 @@ def test_a_crash_is_broken_and_absence_is_not(script):
     assert not overview.broken([crash | {"stop": "absent"}], {})
 
 
-def test_amounts(script):
-    pages = script("pages")
-    units = {"time": "ns", "size": "bytes", "time_scale": 1}
-    row = {"value": 1_234_567, "objective": "makespan", "units": units}
-    assert pages.amount(1_234_567, pages.amount_scale(row)) == "1.2346 ms"
-    row = {"value": 3 * 2**20, "objective": "peak_memory", "units": units}
-    assert pages.amount(3 * 2**20, pages.amount_scale(row)) == "3.0000 MiB"
-    exact = {"time": "ms", "size": "bytes", "time_scale": 10**23}
-    row = {"value": 12345 * 10**22, "objective": "makespan", "units": exact}
-    assert pages.amount(12345 * 10**22, pages.amount_scale(row)) == "1,234.5 ms"
-    assert pages.amount(None, (1, "ns")) == "—"
-    assert pages.seconds(12.34) == "12.3"
-
-
 @pytest.mark.untraced
 def test_runs_as_a_command():
     script = INSTANCES.parent / "benchmarks" / "overview.py"

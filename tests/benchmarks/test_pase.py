@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from milp_plan.cost.pase import pase_tables
@@ -11,6 +9,8 @@ from milp_plan.planners.sharding.elimination import eliminate
 from milp_plan.planners.sharding.folding import tie
 from milp_plan.planners.sharding.folding.tied import model_columns
 from milp_plan.zoo.pase import network, transformer
+
+from .conftest import rows_of
 
 AGREEING = [("alexnet", 4), ("alexnet", 8), ("rnnlm", 4), ("rnnlm", 8)]
 SLOWLY = [("inception3", 4), ("alexnet", 16), ("rnnlm", 16), ("resnet101", 4), ("transformer", 4)]
@@ -47,33 +47,36 @@ def test_a_limit_of_no_time_leaves_no_value(script):
 
 
 @pytest.mark.untraced
-def test_the_page_of_pase(script, tmp_path, monkeypatch):
-    pase = script("pase")
-    rows = [pase.measure(name, 4, 5000, 20.0) for name in ("alexnet", "inception3")]
-    monkeypatch.setattr(pase, "measured", lambda tasks: rows[: len(list(tasks))])
-    asked = ["--networks", "alexnet", "inception3", "--devices", "4", "--out", str(tmp_path)]
-    assert pase.main(asked) == 0
-    record = json.loads((tmp_path / "table.json").read_text())
-    assert [row["network"] for row in record["rows"]] == ["alexnet", "inception3"]
-    assert all(row["checked"] for row in record["rows"])
-    page = (tmp_path / "table.md").read_text()
-    assert "148,215,719,552" in page
-    assert "equal, integral" in page
-    assert "not tried" in page
-    assert "refused: 10^11.6 entries" in page
-    assert "0.226" in page, "the paper's seconds, from published.csv"
+def test_the_page_of_pase(page):
+    cases = [
+        {"network": name, "devices": 4, "columns": 5000, "limit_s": 20}
+        for name in ("alexnet", "inception3")
+    ]
+    code, text, folder = page("paper/pase", "pase", cases)
+    assert code == 0
+    assert all(row["checked"] for row in rows_of(folder))
+    assert "148,215,719,552" in text
+    assert "equal, integral" in text
+    assert "not tried" in text
+    assert "refused: 10^11.6 entries" in text
+    assert "0.226" in text, "the paper's seconds, from published.csv"
 
 
 @pytest.mark.untraced
-def test_the_page_of_folding(script, tmp_path):
-    tap = script("tap")
-    rows = [tap.searches(layers, 4, 1) for layers in (2, 4)]
-    models = [tap.models(2, 4, 60.0)]
-    record = {"repeats": 1, "versions": {}, "machine": {}}
-    page = tap.page(models, rows, record)
-    assert "| 2 | 72 | 15 (rounds 0) |" in page
-    assert "0.0000%" in page
-    assert "NO" not in page
-    assert "depth to the power" in page
-    tap.draw(models, rows, tmp_path / "growth.png")
-    assert (tmp_path / "growth.png").stat().st_size > 1000
+def test_the_page_of_folding(page):
+    cases = [
+        {"by": "elimination", "layers": layers, "devices": 4, "repeats": 1} for layers in (2, 4)
+    ]
+    cases.append({"by": "models", "layers": 2, "devices": 4, "limit_s": 60})
+    code, text, folder = page("paper/tap", "tap", cases)
+    assert code == 0
+    assert "| 2 | 72 | 15 (rounds 0) |" in text
+    assert "0.0000%" in text
+    assert "NO" not in text
+    assert "depth to the power" in text
+    assert (folder / "growth.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", ["pase", "tap"])
+def test_pages_of_stored_rows(name, page_again):
+    assert page_again(f"paper/{name}")

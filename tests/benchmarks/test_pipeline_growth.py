@@ -1,31 +1,35 @@
-import json
-
 import pytest
+
+from .conftest import rows_of
+
+
+def cases(*counts, limit_s):
+    common = {"placement": "line", "devices": 2, "limit_s": limit_s}
+    return [{**common, "micro_batches": count} for count in counts]
 
 
 @pytest.mark.untraced
-def test_page_and_numbers(script, tmp_path):
-    growth = script("pipeline_growth")
-    asked = ["--sizes", "2x6", "2x12", "--time-limit", "4", "--out", str(tmp_path)]
-    assert growth.main([*asked, "--placements", "line"]) == 0
-    found = json.loads((tmp_path / "pipeline_growth.json").read_text())
-    rows = found["rows"]
+def test_page_and_numbers(page):
+    code, text, folder = page("pipeline-growth", "pipeline_growth", cases(6, 12, limit_s=4))
+    assert code == 0
+    rows = rows_of(folder)
     assert [row["micro_batches"] for row in rows] == [6, 12]
     for row in rows:
         assert row["bound"] <= row["value"]
         assert row["expert"] is None or row["value"] <= row["expert"]
         assert row["first_s"] <= row["plan_s"]
-    page = (tmp_path / "pipeline_growth.md").read_text()
-    assert str(rows[1]["value"]) in page
-    assert str(tmp_path) not in page
-    assert (tmp_path / "pipeline_growth.png").stat().st_size > 1000
+    assert str(rows[1]["value"]) in text
+    assert (folder / "growth.png").stat().st_size > 1000
 
 
-def test_what_cannot_be_planned_is_said(script, tmp_path, monkeypatch):
-    growth = script("pipeline_growth")
-    monkeypatch.setitem(growth.FAMILIES, "line", 0.0)
-    asked = ["--sizes", "2x6", "--time-limit", "2", "--out", str(tmp_path)]
-    assert growth.main([*asked, "--placements", "line"]) == 1
-    assert growth.DASH in (tmp_path / "pipeline_growth.md").read_text()
-    with pytest.raises(SystemExit):
-        growth.parse(["--placements", "star"])
+def test_what_cannot_be_planned_is_said(script, page, monkeypatch):
+    monkeypatch.setitem(script("pipeline_growth").FAMILIES, "line", 0.0)
+    _, text, folder = page("pipeline-growth", "pipeline_growth", cases(6, limit_s=2))
+    (row,) = rows_of(folder)
+    assert row["value"] is None
+    assert script("pipeline_growth").complaints([row]) == ["line 2x6: no plan"]
+    assert "| line | 2 | 6 | 0 | 36 | — |" in text
+
+
+def test_page_of_stored_rows(page_again):
+    assert page_again("pipeline-growth")

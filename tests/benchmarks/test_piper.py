@@ -1,54 +1,38 @@
-import json
-
-import pytest
-
 from tests.io.samples import store
 from tests.io.test_piper import sample
 
-CASES = """
-title = "Small"
-about = "A sample."
-published = "made up"
-bandwidth = "2B"
-time_limit = 5
+from .conftest import rows_of
 
-[[cases]]
-section = "first"
-file = "small.json"
-memory = "1GiB"
-devices = 2
-micro_batches = 6
-piper = { value = 0.5, seconds = 9.0 }
-uniform = { value = "infeasible", seconds = 9.0 }
-
-[[cases]]
-section = "second"
-file = "small.json"
-memory = "1B"
-devices = 2
-micro_batches = 6
-without = "data"
-piper = { value = "infeasible", seconds = 9.0 }
-"""
+COMMON = {"file": "small.json", "devices": 2, "micro_batches": 6, "bandwidth": "2B"}
+CASES = [
+    COMMON
+    | {"section": "first", "memory": "1GiB", "piper": {"value": 0.5, "seconds": 9.0}}
+    | {"uniform": {"value": "infeasible", "seconds": 9.0}, "time_limit": 5},
+    COMMON
+    | {"section": "second", "memory": "1B", "without": "data", "time_limit": 5}
+    | {"piper": {"value": "infeasible", "seconds": 9.0}},
+]
 
 
-def test_page_and_numbers(script, tmp_path):
-    piper = script("piper")
-    store(tmp_path, sample(), "small.json")
-    (tmp_path / "cases.toml").write_text(CASES)
-    asked = ["--folder", str(tmp_path), "--files", str(tmp_path)]
-    code = piper.main(asked)
-    first, second = json.loads((tmp_path / "table.json").read_text())["rows"]
-    assert code == (1 if first["against"] == "worse" else 0)
+def test_page_and_numbers(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("MILP_PLAN_BENCHMARKS", str(tmp_path))
+    (tmp_path / "piper").mkdir()
+    store(tmp_path / "piper", sample(), "small.json")
+    code, text, folder = page("paper/piper", "piper", CASES)
+    first, second = rows_of(folder)
+    assert code == (7 if first["value"] > 0.5 else 0)
     assert first["proved"]
-    assert first["value"] <= first["uniform"]
-    assert (second["value"], second["against"]) == ("infeasible", "equal")
-    page = (tmp_path / "table.md").read_text()
-    assert f"{first['value']:.9g}" in page
-    assert page.count("## ") == 2
-    (tmp_path / "table.md").unlink()
-    assert piper.main([*asked, "--render"]) == code
-    assert (tmp_path / "table.md").read_text() == page
+    assert first["value"] <= first["even"]
+    assert second["value"] == "infeasible"
+    assert f"{first['value']:.9g}" in text
+    assert "| 1B | 2 | data | **infeasible** | proved | infeasible |" in text
+    assert text.count("## ") == 2
+
+
+def test_stages_that_are_alike_are_counted(script):
+    stages = script("piper")._stages
+    assert stages([[2, 1, 1], [2, 1, 1], [3, 2, 1]]) == "2x1x1 (2 times), 3x2x1"
+    assert stages([[n, 1, 1] for n in range(8)]).endswith("5x1x1, ... 8 in all")
 
 
 def test_standing(script):
@@ -67,7 +51,5 @@ def test_standing(script):
     assert standing(1.0, None) == "alone"
 
 
-def test_missing_files_are_said(script, monkeypatch):
-    monkeypatch.delenv("MILP_PLAN_BENCHMARKS", raising=False)
-    with pytest.raises(SystemExit):
-        script("piper").parse([])
+def test_page_of_stored_rows(page_again):
+    assert "48 configurations, 48 of them proved" in page_again("paper/piper")

@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.recipes import PARTIAL, Partial
-from milp_plan.run import identity
 
 from .cases import call
 
@@ -43,11 +39,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_recipe_becomes_table_data_and_figure(tmp_path: Path) -> None:
-    Partial(folder(tmp_path)).add(7, {"value": 1})
-    (tmp_path / "recipe.toml").write_text(RECIPE + "\n")
-    result = call("table", tmp_path)
+    folder(tmp_path)
+    result = call("table", tmp_path, "--store", tmp_path / "store")
     assert result.exit_code == Exit.DONE, result.stderr
-    assert "1 cases of an interrupted run are planned again: changed recipe" in result.stderr
     assert result.stdout == f"{tmp_path / 'table.md'}\n"
     rows = json.loads((tmp_path / "table.json").read_text())
     assert [row["proved"] for row in rows] == [True, True]
@@ -55,47 +49,18 @@ def test_a_recipe_becomes_table_data_and_figure(tmp_path: Path) -> None:
     assert rows[1]["experts"]["dualpipe"] is not None
     assert all("plan" not in row for row in rows)
     assert (tmp_path / "schedules.png").read_bytes().startswith(b"\x89PNG")
-    assert not (tmp_path / PARTIAL).exists()
+    stamps = [path.stat().st_mtime_ns for path in sorted((tmp_path / "store").glob("*.json"))]
     text = (tmp_path / "table.md").read_text()
     assert "![Tiny](schedules.png)" in text
 
     (tmp_path / "table.md").unlink()
+    assert call("table", tmp_path, "--store", tmp_path / "store").exit_code == Exit.DONE
+    assert (tmp_path / "table.md").read_text() == text
+    files = sorted((tmp_path / "store").glob("*.json"))
+    assert [path.stat().st_mtime_ns for path in files] == stamps, "it was planned again"
     result = call("table", tmp_path, "--render")
     assert result.exit_code == Exit.DONE
     assert (tmp_path / "table.md").read_text() == text
-
-
-def test_finished_cases_of_an_interrupted_run_are_kept(tmp_path: Path) -> None:
-    folder(tmp_path)
-    Partial(tmp_path).add(0, {"value": 1})
-    again = Partial(tmp_path)
-    assert again.rows == {0: {"value": 1}}
-    assert again.note.endswith("1 cases of an interrupted run are used again")
-    (tmp_path / "recipe.toml").write_text(RECIPE + "\n")
-    changed = Partial(tmp_path)
-    assert changed.rows == {}
-    assert changed.note.endswith("are planned again: changed recipe")
-
-
-def test_cases_planned_by_other_sources_are_planned_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder(tmp_path)
-    Partial(tmp_path).add(0, {"value": 1})
-    monkeypatch.setattr(identity, "sources", lambda: "others")
-    changed = Partial(tmp_path)
-    assert changed.rows == {}
-    assert changed.note.endswith("are planned again: changed sources")
-    changed.add(1, {"value": 2})
-    assert Partial(tmp_path).rows == {1: {"value": 2}}
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": {"x": 1}}', '{"rows": []}'])
-def test_a_broken_file_of_finished_cases_counts_for_nothing(tmp_path: Path, text: str) -> None:
-    folder(tmp_path)
-    (tmp_path / PARTIAL).write_text(text)
-    partial = Partial(tmp_path)
-    assert (partial.rows, partial.note) == ({}, "")
 
 
 def test_nothing_to_render(tmp_path: Path) -> None:

@@ -60,14 +60,17 @@ def a_task(folder: Path) -> Task:
 def a_job(task: Task, **asked: Any) -> dict[str, Any]:
     """Return the job of a run, asked otherwise."""
     job = job_of(task)
-    return {**job, "asked": {**job["asked"], **asked}}
+    merged = {**job["asked"], **asked}
+    if merged["work"] == "solve":
+        merged.pop("planner", None)  # of the heuristic it was
+    return {**job, "asked": merged}
 
 
 def formulation(folder: Path, code: str) -> dict[str, Any]:
     """Write a formulation file that does something when it is loaded; return what asks for it."""
     path = folder / "odd.py"
     path.write_text(code)
-    return {"planner": None, "formulation": str(path), "options": {}}
+    return {"work": "solve", "formulation": str(path), "options": {}}
 
 
 def bench(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:

@@ -29,7 +29,7 @@ from .cases import (
 )
 
 SOLVE = {
-    "planner": None,
+    "work": "solve",
     "formulation": "auto",
     "options": {},
     "target": 25,
@@ -65,7 +65,7 @@ def test_both_stages_give_a_record(tmp_path):
         ({"sources": "others"}, "the sources are not those of the driver"),
         ({"installed": {"highspy": "0"}}, "other versions"),
         ({"fingerprint": "f"}, "arrived changed"),
-        ({"problem": b"no gzip"}, "BadGzipFile"),
+        ({"document": b"no gzip"}, "BadGzipFile"),
     ],
 )
 def test_a_job_that_does_not_fit_fails(changes, said, tmp_path):

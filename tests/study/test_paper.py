@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
-from milp_plan.io import Peer, Recipe, RecipeCase
+from milp_plan.io import Peer, Recipe, RecipeCase, plan_from_json
 from milp_plan.pipeline import build
-from milp_plan.run import Settings
-from milp_plan.study.paper import case_of, expert_value, run_case, run_recipe, standing
+from milp_plan.run import Settings, solve
+from milp_plan.study.job import do, job_of
+from milp_plan.study.paper import case_of, expert_value, make_row, recipe_tasks, standing
 
 ENTRY = RecipeCase(
     stages=4,
@@ -35,7 +35,8 @@ def test_an_expert_above_the_limit_has_no_value() -> None:
 
 
 def test_a_row_says_what_was_found_and_who_is_ahead() -> None:
-    row = run_case(ENTRY, Settings(time_limit_s=30), READINGS)
+    built = build(case_of(ENTRY))
+    row = make_row(ENTRY, built, solve(built.problem, Settings(time_limit_s=30)), READINGS)
     assert row["value"] == row["bound"] == row["makespan"] == 25
     assert row["proved"]
     assert row["verdict"] == "ok"
@@ -56,16 +57,16 @@ def test_decimals_of_a_recipe_are_exact() -> None:
     assert case.memory is None
 
 
-def test_known_rows_are_not_planned_again(tmp_path: Path) -> None:
+def test_each_case_is_a_run_with_its_own_limit() -> None:
     small = RecipeCase(2, 2, "line", (1, 1, 1), time_limit=20.0)
-    recipe = Recipe("two", "about", (small, small))
-    told: list[int] = []
-    rows = run_recipe(
-        recipe,
-        Settings(),
-        known={0: {"value": "known"}},
-        on_row=lambda place, _: told.append(place),
-    )
-    assert told == [1]
-    assert rows[0] == {"value": "known"}
-    assert rows[1]["value"] == pytest.approx(rows[1]["bound"])
+    recipe = Recipe("three", "about", (small, ENTRY, small), experts=READINGS, threads=2)
+    first, other, again = recipe_tasks("three", recipe)
+    assert first.key == again.key != other.key
+    assert first.asked["case"]["time_limit_s"] == 20.0
+    assert other.asked["case"]["time_limit_s"] == recipe.time_limit
+    assert first.asked["threads"] == 2
+    answer = do(job_of(first))
+    assert answer["status"] == "done", answer["error"]
+    row = answer["outcome"]
+    assert row["value"] == pytest.approx(row["bound"])
+    assert plan_from_json(answer["plan"].encode()).runs

@@ -136,12 +136,12 @@ variations = ["memory"]
 """
     found = expansion(tmp_path, text, head="seeds = [0, 1]")
     assert not found.missing
-    cases = {(task.name, task.variation) for task in found.tasks}
+    cases = {(task.about["instance"], task.about["variation"]) for task in found.tasks}
     assert len(cases) == 3 + 1 + 3
     assert len(found.tasks) == 2 * (2 * (3 + 1 + 3) + 3)
     keys = {task.key for task in found.tasks}  # "again" asks the same as "heft", and
     assert len(keys) == 2 * (3 + 3 + 3)  # nothing changes by scaling memory without limit
-    memory = [task for task in found.tasks if task.variation == "memory"]
+    memory = [task for task in found.tasks if task.about["variation"] == "memory"]
     assert {task.about["objective"] for task in memory} == {Objective.PEAK_MEMORY.value}
     assert {task.asked["time_limit_s"] for task in found.tasks} == {3.0, 60.0}
 

@@ -1,0 +1,111 @@
+"""``table FOLDER`` with a study: measure its cases, write page and figures."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import BackendUnavailableError, Finding, InputError
+from milp_plan.io.study_file import Study, published_rows, read_study
+
+from .exits import Exit
+from .output import note, say
+
+if TYPE_CHECKING:
+    from .bench import Doing
+
+STUDY, TABLE, RESULTS = "study.toml", "table.md", "table.json"
+
+
+def make_study(folder: Path, doing: Doing, *, render: bool) -> Exit:
+    """Measure what is left of a study (or read what was stored), and write its page and figures.
+
+    A script may have ``present(rows)``, which returns what the page's texts and tables name beside
+    the rows; ``figures(rows)``, file name -> figure; and ``complaints(rows)``, sentences on what
+    contradicts the page's claims, with which the command ends with 7.
+
+    Raises
+    ------
+    InputError
+        The study is not what its format says, or there is nothing to render.
+    """
+    from milp_plan.draw import write_figure
+    from milp_plan.io import write_atomic
+    from milp_plan.report.pages import study_page
+    from milp_plan.run.identity import installed
+    from milp_plan.study.measured import load, tasks_of
+
+    study, script = read_study(folder / STUDY)
+    cases = study.all_cases()
+    asked = [{k: v for k, v in case.items() if k not in study.labels} for case in cases]
+    if render:
+        made = _stored(folder / RESULTS, asked)
+    else:
+        done = doing.rows_of(tasks_of(folder.name, str(script), asked, study.limits))
+        if isinstance(done, Exit):
+            return done
+        machine = {"system": platform.system(), "processor": platform.machine()}
+        rows = [{**case, **row} for case, row in zip(asked, done, strict=True)]
+        made = {"versions": installed(), "machine": machine, "rows": rows}
+        write_atomic(folder / RESULTS, json.dumps(made, indent=1).encode() + b"\n")
+    rows = [{**case, **row} for case, row in zip(cases, made["rows"], strict=True)]
+    _join(study, folder, rows)
+    module = load(str(script))
+    facts = module.present(rows) if hasattr(module, "present") else {}
+    page = study_page(
+        study.title,
+        study.about,
+        study.tables,
+        {"": rows, **facts},
+        facts,
+        command=f"milp-plan table {folder.as_posix()}",
+        made=made,
+    )
+    write_atomic(folder / TABLE, page.encode())
+    say(str(folder / TABLE))
+    try:
+        for name, figure in (module.figures(rows) if hasattr(module, "figures") else {}).items():
+            write_figure(figure, folder / name)
+    except BackendUnavailableError as error:
+        note(f"{folder}: figures are not drawn: {error}")
+    wrong = module.complaints(rows) if hasattr(module, "complaints") else []
+    for said in wrong:
+        note(f"contradiction: {said}")
+    return Exit.NOT_VALID if wrong else Exit.DONE
+
+
+def _stored(path: Path, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Read what was measured: a row that begins with its case for each of the cases."""
+    from milp_plan.io import read_document
+
+    data = read_document(path, "results of a study").data
+    try:
+        made: dict[str, Any] = json.loads(data)
+        rows, found = made["rows"], f"{len(made['rows'])} results for {len(cases)} cases"
+        made["versions"]
+    except (ValueError, KeyError, TypeError):
+        rows, found = [], "other content"
+    if len(rows) == len(cases):
+        wrong = [
+            place
+            for place, (row, case) in enumerate(zip(rows, cases, strict=True))
+            if any(row.get(name) != member for name, member in case.items())
+        ]
+        if not wrong:
+            return made
+        found = f"result {wrong[0] + 1} of another case"
+    remedy = "run it without --render"
+    raise InputError([Finding("results", found, "one per case", remedy, str(path))])
+
+
+def _join(study: Study, folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Give each row the published figures of its case, if there are any."""
+    if study.published_file is None:
+        return
+    published = published_rows(study, folder)
+    for row in rows:
+        key = tuple(str(row[name]) for name in study.published_by)
+        row["published"] = published.get(key, {})

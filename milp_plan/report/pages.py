@@ -1,0 +1,184 @@
+"""What the pages of results share: Markdown tables, readable amounts, how to make them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+Row = Mapping[str, Any]
+
+DASH = "—"
+"""Stands for what is not known: never 0, never infinity."""
+
+_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+_SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+
+
+def amount_scale(row: Row) -> tuple[int, str]:
+    """(divisor, unit) in which the value, bound and baseline of a record are readable.
+
+    Parameters
+    ----------
+    row
+        A record: ``value``, ``bound``, ``best_baseline``, ``objective`` and ``units``.
+    """
+    known = [row.get(key) for key in ("value", "bound", "best_baseline")]
+    largest = max((number for number in known if number is not None), default=0)
+    units = row.get("units") or {}
+    if row.get("objective") == "peak_memory":
+        return _fitting(_SIZES, largest) if units.get("size") == "bytes" else (1, "")
+    if units.get("time") == "ns" and units.get("time_scale") == 1:
+        return _fitting(_TIMES, largest)
+    unit = units.get("time", "unspecified")
+    return units.get("time_scale", 1), "" if unit == "unspecified" else unit
+
+
+def _fitting(units: Sequence[tuple[int, str]], largest: int) -> tuple[int, str]:
+    return next((entry for entry in units if largest >= entry[0]), units[-1])
+
+
+def amount(number: int | None, scale: tuple[int, str]) -> str:
+    """Write an exact number in a readable unit, to five digits."""
+    if number is None:
+        return DASH
+    divisor, unit = scale
+    readable = number / divisor
+    before = len(str(int(abs(readable))))
+    digits = 0 if divisor == 1 else max(0, 5 - before)
+    return f"{readable:,.{digits}f} {unit}".rstrip()
+
+
+def share(number: float | None) -> str:
+    """Write a share in percent."""
+    return DASH if number is None else f"{number:.2%}"
+
+
+def seconds(number: float | str | None) -> str:
+    """Write seconds, finer below ten; text as it is."""
+    if number is None or isinstance(number, str):
+        return number or DASH
+    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Return a Markdown table; the first ``left`` columns are aligned to the left."""
+    marks = [":---" if place < left else "---:" for place in range(len(headings))]
+    lines = [list(headings), marks, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def provenance(command: str, rows: Iterable[Row], extra: str = "") -> str:
+    """Say how to make a page again, and with what its records were made.
+
+    Every set of versions and every machine that occurs in the records is named.
+    """
+    records = [row for row in rows if row.get("versions")]
+    lines = [f"Generated, do not edit. Made again by:\n\n```\n{command}\n```\n"]
+    for versions in _distinct(record["versions"] for record in records):
+        said = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
+        lines.append(f"- versions: {said}")
+    for machine in _distinct(record.get("machine") or {} for record in records):
+        if machine:
+            lines.append("- machine: " + ", ".join(str(part) for part in machine.values()))
+    if extra:
+        lines.append(extra)
+    return "\n".join(lines) + "\n"
+
+
+def _distinct(entries: Iterable[Row]) -> list[Row]:
+    found: list[Row] = []
+    for entry in entries:
+        if entry not in found:
+            found.append(entry)
+    return found
+
+
+class Cells(Formatter):
+    """Formats of cells: as Python's, what is ``None`` or not there is a dash, and more kinds.
+
+    ``seconds`` and ``share`` as the functions of these names, ``yes`` for truth, ``µs`` for
+    nanoseconds to five digits.
+    """
+
+    kinds: Mapping[str, Callable[[Any], str]] = {
+        "seconds": seconds,
+        "share": share,
+        "yes": lambda truth: "yes" if truth else "NO",
+        "µs": lambda ticks: amount(ticks, (1000, "µs")),
+    }
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Return a member; ``None`` where a part of it is not there."""
+        try:
+            return super().get_field(field_name, args, kwargs)
+        except (KeyError, TypeError, IndexError):
+            return None, field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Write a member."""
+        if value is None:
+            return DASH
+        write = self.kinds.get(format_spec)
+        return str(super().format_field(value, format_spec)) if write is None else write(value)
+
+
+def members(columns: Iterable[tuple[str, str]]) -> set[str]:
+    """Names of the members that columns show."""
+    named = (field for _, text in columns for _, field, _, _ in Formatter().parse(text) if field)
+    return {name.partition("[")[0] for name in named}
+
+
+def study_page(
+    title: str,
+    about: str,
+    tables: Iterable[Any],
+    rows: Mapping[str, Sequence[Row]],
+    facts: Row,
+    *,
+    command: str,
+    made: Row,
+) -> str:
+    """Write the page of a study.
+
+    Parameters
+    ----------
+    title, about
+        Above it.
+    tables
+        As in a study's file: ``columns``, ``heading``, ``rows``, ``group``, ``text``, ``before``,
+        ``after`` and ``left``.
+    rows
+        Name -> rows; those measured are named ``""``.
+    facts
+        What texts name in braces.
+    command, made
+        What makes the page again; versions and machine.
+
+    Raises
+    ------
+    ValueError
+        A column names a member that no row has.
+    """
+    write = Cells().vformat
+    parts = [f"# {title}\n", provenance(command, [made]), write(about.strip(), (), facts) + "\n"]
+    for entry in tables:
+        chosen = rows[entry.rows]
+        absent = members(entry.columns) - {name for row in chosen for name in row}
+        if chosen and absent:
+            raise ValueError(f"no row has {', '.join(sorted(absent))}")
+        if entry.heading:
+            parts.append(f"## {write(entry.heading, (), facts)}\n")
+        if entry.before:
+            parts.append(write(entry.before.strip(), (), facts) + "\n")
+        for key in dict.fromkeys(row[entry.group] if entry.group else None for row in chosen):
+            own = [row for row in chosen if not entry.group or row[entry.group] == key]
+            if key is not None:
+                parts.append(f"## {key}\n")
+            if entry.text:
+                parts.append(write(entry.text.strip(), (), own[0]) + "\n")
+            cells = [[write(text, (), row) for _, text in entry.columns] for row in own]
+            parts.append(table([heading for heading, _ in entry.columns], cells, entry.left))
+        if entry.after:
+            parts.append(write(entry.after.strip(), (), facts) + "\n")
+    return "\n".join(parts)

@@ -1,0 +1,141 @@
+"""Measurements as runs: a function called on each case of a list, in a process of its own.
+
+The function is ``measure`` of a module of this package or of a script; it takes a case, and returns
+a row of plain data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from milp_plan.core import MilpPlanError
+from milp_plan.io.suite_file import SuiteLimits
+
+from .store import FINISHED, Store
+from .tasks import Task, task_key
+
+Row = dict[str, Any]
+
+INTERRUPTED = "interrupted"
+PLAN = "plan"
+"""Member of a row that the store keeps beside it."""
+
+
+def tasks_of(
+    name: str, source: str, cases: Iterable[Mapping[str, Any]], limits: SuiteLimits
+) -> list[Task]:
+    """Return a run for each case.
+
+    Parameters
+    ----------
+    name
+        What progress calls them.
+    source
+        Name of a module, or path of a script, that has ``measure``.
+    cases
+        Plain data.
+    limits
+        When a case is ended from outside, and how many threads it may take.
+
+    Raises
+    ------
+    MilpPlanError
+        The script does not load.
+    """
+    digest = file_digest(source)
+    found = []
+    for place, case in enumerate(cases, start=1):
+        asked = {
+            "work": "measure",
+            "source": source,
+            "digest": digest,
+            "case": dict(case),
+            "time_limit_s": limits.time,
+            "grace_s": limits.grace,
+            "threads": limits.threads,
+        }
+        file = Path(source).name
+        key = task_key(file, "", {**asked, "source": file}, digest)
+        found.append(Task(f"{name} {place}", {"study": name, "place": place}, asked, key))
+    return found
+
+
+@cache
+def load(source: str) -> ModuleType:
+    """Import a module by its name, or a script by its path.
+
+    Raises
+    ------
+    MilpPlanError
+        The script does not load.
+    """
+    if not source.endswith(".py"):
+        return import_module(source)
+    path = Path(source).absolute()
+    spec = spec_from_file_location(f"_measured_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = module_from_spec(spec)  # dataclasses look it up there
+    sys.path.insert(0, str(path.parent))  # scripts share modules
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise MilpPlanError(f"{path} does not load: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def file_digest(source: str) -> str | None:
+    """SHA-256 over a script and the modules beside it that it imports; ``None`` for a module."""
+    if not source.endswith(".py"):
+        return None
+    folder = Path(source).absolute().parent
+    beside = {
+        Path(entry.__file__)
+        for entry in vars(load(source)).values()
+        if isinstance(entry, ModuleType) and entry.__file__ is not None
+    }
+    files = [Path(source), *sorted(path for path in beside if path.parent == folder)]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure a case; what :func:`.job.do` answers."""
+    module = load(asked["source"])
+    if file_digest(asked["source"]) != asked["digest"]:
+        raise MilpPlanError(f"{asked['source']} changed meanwhile; start the command again")
+    row: Row = module.measure(asked["case"])
+    plan = row.pop(PLAN, None)
+    stopped = row.get("stop") == INTERRUPTED
+    outcome = json.loads(json.dumps(row))
+    status, error = (INTERRUPTED, "stopped by Ctrl-C") if stopped else ("done", None)
+    return {"status": status, "error": error, "outcome": outcome, "plan": plan}
+
+
+def rows_of(tasks: Sequence[Task], store: Store) -> tuple[list[Row], list[str]]:
+    """Return the row of each case that has one, and what is to be said of the others."""
+    rows, failures = [], []
+    for task in tasks:
+        record = store.load(task.key)
+        if record is not None and record["status"] in FINISHED:
+            rows.append(dict(record["outcome"]))
+        else:
+            said = "not run" if record is None else f"{record['status']}: {record['error']}"
+            failures.append(f"{task.title}: {said}")
+    return rows, failures
+
+
+def plan_of(task: Task, store_folder: Path) -> str | None:
+    """Return the plan that a case gave, as text."""
+    path = Store(store_folder).plan_path(task.key)
+    return path.read_text(encoding="utf-8") if path.is_file() else None

@@ -1,0 +1,28 @@
+import pytest
+
+
+@pytest.mark.slow
+def test_a_chain_is_proved(script):
+    found = script("offload_study").measure(
+        {"of": "chain", "lane": "8", "memory": 8, "limit_s": 60}
+    )
+    assert found["bound"] <= found["makespan"]
+    assert found["proved"] == (found["bound"] == found["makespan"])
+
+
+def test_what_contradicts_the_page_is_told(script):
+    study = script("offload_study")
+    row = {"cap": 1, "lane": 0.5, "stay": 40.0, "travel": 30.0, "bound": 28.0, "valid": True}
+
+    def said(**changes):
+        return study.complaints([{"of": "pipelines", "pipelines": [row | changes]}])
+
+    assert said() == []
+    assert study.idle_cut(row) == 1 - 6 / 16
+    assert "fails the check" in said(valid=False)[0]
+    assert "worse than with all staying" in said(travel=41.0)[0]
+    assert "bound 31 above 30" in said(bound=31.0)[0]
+
+
+def test_page_of_stored_rows(page_again):
+    assert page_again("offload")
