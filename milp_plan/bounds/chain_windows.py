@@ -27,7 +27,6 @@ RESOLUTION = 1 << 40
 ROUNDS = 3
 
 Windows = list[tuple[int, int]]
-_known: dict[tuple[str, float], Windows | None] = {}
 
 
 def chain_windows(chain: ChainGraph, limit: float) -> Windows | None:
@@ -43,16 +42,10 @@ def chain_windows(chain: ChainGraph, limit: float) -> Windows | None:
     Returns
     -------
     list or None
-        ``None`` if some block has no stage: every plan has a load above the limit. The last few
-        answers are remembered.
+        ``None`` if some block has no stage: every plan has a load above the limit.
     """
-    key = (f"{chain.graph.problem.fingerprint} {len(chain)}", limit)
-    if key not in _known:
-        while len(_known) > 3:
-            _known.pop(next(iter(_known)))
-        first = stage_windows(chain, limit)
-        _known[key] = None if first is None else _Narrowing(chain, limit, first).run()
-    return _known[key]
+    first = stage_windows(chain, limit)
+    return None if first is None else _Narrowing(chain, limit, first).run()
 
 
 class _Narrowing:
