@@ -24,7 +24,7 @@ class Expansion:
     start. *Memory*: copies of parts live inside the lives of their bundle's copies, and the
     workspace of the coarse operator covers the rest
     (:func:`milp_plan.coarsen.composite.workspace_bytes`). No task stops later than the task it
-    came from, no device holds more or is busy longer: no objective grows.
+    came from, no device starts earlier, holds more or is busy longer: no objective grows.
 
     Parameters
     ----------

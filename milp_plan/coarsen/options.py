@@ -29,7 +29,7 @@ class UselessOptions:
     device classes, nowhere slower, no more workspace. Proof: in any plan put the other option on
     the same site at the same start. The run stops no later, so every transfer and reader finds
     its copy complete, every lifetime shrinks or stays, and a task that got shorter stays within
-    its old interval; makespan, busy times and memory do not grow.
+    its old interval; makespan, spans, busy times and memory do not grow.
     """
 
     name = "useless options"

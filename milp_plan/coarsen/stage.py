@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from milp_plan.core import Objective, OperatorRun, Plan, PlanningProblem
+from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
 from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from .folding import BlockFolding
@@ -82,8 +82,6 @@ def coarsen(
         if reduction is not None:
             reductions.append(reduction)
 
-    if problem.objective is Objective.SPAN:
-        return Coarsening(problem)  # the steps were proved for other objectives
     for step in exact_steps():
         take(step)
     if exact_only:

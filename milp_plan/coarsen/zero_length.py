@@ -44,6 +44,9 @@ class ZeroLengthAbsorption:
     (X moves to just before r) or its only supplier (X moves to just after r). No copy is made
     later or needed sooner, but copies may lie there longer.
 
+    In each case X ends up within the run of r, whose device spans it anyway, and no other device
+    spans more without X.
+
     Persistent values of X move with it, and copies may lie longer in the third case: harmless
     where the site is the same (first case of persistence), or where no device can ever run out
     of memory and the objective does not count it. A value never has to lie there while r runs
