@@ -17,6 +17,8 @@ from milp_plan.core import Placement, Plan, PlanningProblem
 from milp_plan.core.budget import now
 
 from .dispatch import dispatch
+from .late import put_off
+from .objective import objective_value
 from .priorities import bottom_levels
 
 START_TEMPERATURE, END_TEMPERATURE = 0.004, 0.0001
@@ -25,7 +27,7 @@ START_TEMPERATURE, END_TEMPERATURE = 0.004, 0.0001
 
 @dataclass(frozen=True)
 class State:
-    """Placement and priority of every operator, and the makespan they lead to."""
+    """Placement and priority of every operator, and the value they lead to."""
 
     placements: Mapping[str, Placement]
     priority: Mapping[str, float]
@@ -38,7 +40,7 @@ class Annealing:
     Parameters
     ----------
     problem, plan
-        A makespan problem and a valid plan of it.
+        A problem whose plans have a schedule, and a valid plan of it.
     seed
         Of the random choices.
     """
@@ -46,7 +48,7 @@ class Annealing:
     def __init__(self, problem: PlanningProblem, plan: Plan, seed: int = 0) -> None:
         self.problem = problem
         self.rng = random.Random(seed)
-        self.best_plan, self.best_value = plan, plan.stop_ns
+        self.best_plan, self.best_value = plan, objective_value(problem, plan)
         self.tried = 0
         graph = problem.graph
         units: dict[str, list[str]] = {}
@@ -96,9 +98,11 @@ class Annealing:
         plan = dispatch(self.problem, priority=priority, placements=placements)
         if plan is None:
             return None
-        if plan.stop_ns < self.best_value:
-            self.best_plan, self.best_value = plan, plan.stop_ns
-        return plan.stop_ns
+        plan = put_off(self.problem, plan)
+        value = objective_value(self.problem, plan)
+        if value < self.best_value:
+            self.best_plan, self.best_value = plan, value
+        return value
 
     def run(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from milp_plan.check import verify
 from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.schedule import schedule
 
 
 def objective_value(problem: PlanningProblem, plan: Plan) -> int:
@@ -16,7 +17,31 @@ def objective_value(problem: PlanningProblem, plan: Plan) -> int:
     """
     if problem.objective is Objective.MAKESPAN:
         return plan.stop_ns
+    if problem.objective is Objective.SPAN:
+        return _span(plan)
+    if problem.objective is Objective.BOTTLENECK and plan.has_schedule:
+        return _busiest(problem, plan)
     verdict = verify(problem, plan)
     if verdict.value is None or not verdict.ok:
         raise ValueError(f"invalid plan of {problem.name!r}: {verdict.violations[0]}")
     return verdict.value
+
+
+def _span(plan: Plan) -> int:
+    """Longest time from the first start to the last stop of a device."""
+    ends: dict[str, tuple[int, int]] = {}
+    for run in plan.runs:
+        for device in run.devices:
+            start, stop = run.start_ns or 0, run.stop_ns or 0
+            first, last = ends.get(device, (start, stop))
+            ends[device] = min(first, start), max(last, stop)
+    return max(last - first for first, last in ends.values())
+
+
+def _busiest(problem: PlanningProblem, plan: Plan) -> int:
+    """Work of the busiest device, channel or port."""
+    busy: dict[str, int] = {}
+    for task in schedule(problem, plan):
+        for resource in task.resources:
+            busy[resource] = busy.get(resource, 0) + task.stop_ns - task.start_ns
+    return max(busy.values())

@@ -9,6 +9,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
 from .baselines import PLANNERS
+from .late import put_off
 from .planner import Planner
 
 
@@ -59,6 +60,7 @@ def best_plan(
         if plan is None:
             values[name] = None
             continue
+        plan = put_off(problem, plan)
         verdict = verify(problem, plan)
         if not verdict.ok or verdict.value is None:
             said = f"planner {name!r} broke a law: {verdict.violations[0]}"

@@ -119,6 +119,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             "coarsening_exact": self.coarsening.exact,
         }
 
+    @property
+    def anneals(self) -> bool:
+        """Whether a schedule says fast what it is worth."""
+        times = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
+        return self.problem.needs_schedule and self.problem.objective in times
+
     def plan_on_levels(self) -> None:
         """Heuristics and annealing on a lightly coarsened problem, where a schedule is cheap."""
         size = len(self.problem.graph.operators)
@@ -152,7 +158,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def anneal(self) -> None:
         """Local search over places and priorities."""
         ledger = self.ledger
-        if ledger.plan is None or self.problem.objective is not Objective.MAKESPAN:
+        if ledger.plan is None or not self.anneals:
             return
         share = ANNEALING_SHARE if self.clusters else ANNEALING_SHARE_EXACT
         search = Annealing(self.problem, ledger.plan, self.settings.seed)

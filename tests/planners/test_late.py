@@ -1,0 +1,72 @@
+"""Plans for spans start as late as the last stop of each device allows, and stay valid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import Objective
+from milp_plan.planners import PLANNERS, Annealing, best_plan
+from milp_plan.planners.late import put_off
+from milp_plan.planners.objective import objective_value
+from tests.support.anything import random_case
+from tests.support.brute import brute_force
+from tests.support.problems import random_problem_with_plan
+from tests.support.seeds import few
+
+pytestmark = pytest.mark.untraced
+
+
+def test_no_span_grows_and_many_shrink() -> None:
+    shrunk = 0
+    for seed in range(60):
+        problem, plan = random_problem_with_plan(seed, objective=Objective.SPAN)
+        before, late = verify(problem, plan), put_off(problem, plan)
+        after = verify(problem, late)
+        assert after.violations == (), f"seed {seed}"
+        spans = [name for name in before.components if name.startswith("span")]
+        assert all(after.components[name] <= before.components[name] for name in spans)
+        assert after.value == objective_value(problem, late)
+        shrunk += after.value < before.value
+    assert shrunk >= 5
+
+
+def test_plans_for_other_objectives_stay_as_they_are() -> None:
+    problem, plan = random_problem_with_plan(3, objective=Objective.MAKESPAN)
+    assert put_off(problem, plan) is plan
+
+
+@pytest.mark.parametrize("objective", [Objective.SPAN, Objective.BOTTLENECK])
+def test_annealing_is_valid_and_never_worse_under_other_objectives(objective: Objective) -> None:
+    better = 0
+    for seed in range(10):
+        problem, _ = random_problem_with_plan(seed, objective=Objective.MAKESPAN)
+        problem = replace(problem, objective=objective)
+        start, values = best_plan(problem)
+        if start is None:
+            continue
+        assert start.value == min(value for value in values.values() if value is not None)
+        slowest = max(
+            (plan for make in PLANNERS.values() if (plan := make(problem)) is not None),
+            key=lambda plan: objective_value(problem, plan),
+        )
+        search = Annealing(problem, slowest, seed)
+        found = verify(problem, search.run(60.0, 40))
+        assert found.violations == ()
+        assert found.value == search.best_value <= objective_value(problem, slowest)
+        better += search.best_value < objective_value(problem, slowest)
+    assert better >= 2
+
+
+@pytest.mark.parametrize("first", few(range(0, 400, 40), 1))
+def test_list_schedulers_plan_for_every_objective(first: int) -> None:
+    """Most feasible tiny problems get a plan without any model, whatever the objective."""
+    plans = feasible = 0
+    for seed in range(first, first + 40):
+        problem = random_case(seed)
+        if problem.serial is None and brute_force(problem) is not None:
+            feasible += 1
+            plans += best_plan(problem)[0] is not None
+    assert plans >= 0.9 * feasible > 10
