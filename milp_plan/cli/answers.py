@@ -1,47 +1,127 @@
-"""What ``solve`` says about a file when it is done."""
+"""Answers of commands about files: the same members for every kind of problem, also on errors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from milp_plan.core import InputError, MilpPlanError, PlanningProblem
-from milp_plan.core.amounts import DASH, seconds_text, share_text, value_text
+import msgspec
+
+from milp_plan.core import InputError, MilpPlanError, Verdict
+from milp_plan.core.amounts import DASH, seconds_text, share_text
+from milp_plan.io import answer_wire as wire
 
 from . import interrupts
-from .exits import Exit
-from .output import say, say_table
+from .exits import Exit, code_of, most_serious
+from .inputs import Item, items
+from .output import complain, note, say, say_json, say_table
 
 if TYPE_CHECKING:
+    from milp_plan.core import Units
     from milp_plan.run import Outcome
 
-KEYS = (
-    "instance",
-    "objective",
-    "value",
-    "bound",
-    "bound_name",
-    "gap",
-    "stop",
-    "verdict",
-    "planner",
-    "seconds",
-    "proved",
-    "disputed_because",
-    "infeasible_because",
-    "best_baseline",
-    "baseline_name",
-    "baselines",
-    "operators",
-    "coarse_operators",
-    "phases",
-    "model_hash",
-    "key",
-)
-"""Members of the record that ``solve --json`` prints; null where something is not known."""
+    from .outputs import Writing
 
-_FILES = ("record_file", "plan_file", "plot_file")
+_Answer = TypeVar("_Answer", bound=wire.Answer)
+
+
+def head(item: Item) -> dict[str, Any]:
+    """Return what every answer about a problem says."""
+    if item.kind is None:
+        return {"file": str(item.path)}
+    measure = item.kind.measure(item.problem)
+    return {
+        "file": str(item.path),
+        "kind": item.kind.name,
+        "instance": item.problem.name,
+        "fingerprint": item.problem.fingerprint,
+        "objective": measure.objective,
+        "unit": measure.unit,
+        "ticks_per_unit": measure.per_unit,
+    }
+
+
+def failure(
+    answer: type[_Answer], item: Item, error: MilpPlanError, code: Exit | None = None
+) -> _Answer:
+    """Return the answer about a file with which nothing could be done."""
+    errors = error.findings if isinstance(error, InputError) else (error,)
+    code = code_of(error) if code is None else code
+    return answer(**head(item), exit_code=int(code), errors=[str(entry) for entry in errors])
+
+
+def say_answer(answer: wire.Answer | wire.Front) -> None:
+    """Write an answer as JSON."""
+    say_json(msgspec.to_builtins(answer))
+
+
+def answer_each(
+    files: tuple[Path, ...],
+    changes: dict[str, Any],
+    answer: type[_Answer],
+    work: Callable[[Item, bool], _Answer],
+    *,
+    as_json: bool,
+) -> Exit:
+    """Do something with one file after the other; return the most serious exit code.
+
+    Parameters
+    ----------
+    files, changes
+        What is read, and how it is changed.
+    answer
+        Type of the answer, for files that cannot be read or worked on.
+    work
+        Does it; told the file and whether to say for people what it found.
+    as_json
+        Whether to write the answers as JSON.
+    """
+    codes = [Exit.DONE]
+    for item in items(files, changes):
+        try:
+            if item.error is not None:
+                raise item.error
+            told = work(item, not as_json)
+        except MilpPlanError as error:
+            complain(error, item.path)
+            told = failure(answer, item, error)
+        if as_json:
+            say_answer(told)
+        codes.append(Exit(told.exit_code))
+    return most_serious(codes)
+
+
+def units_of(item: Item) -> Units:
+    """Units of a problem; bytes and plain numbers where it has none."""
+    from milp_plan.core import Units
+
+    units = getattr(item.problem, "units", None)
+    return units if isinstance(units, Units) else Units()
+
+
+def verdict_members(item: Item, verdict: Verdict) -> dict[str, Any]:
+    """Return what a check says as members of an answer."""
+    assert item.kind is not None
+    names = ("rule", "message", "needed", "available")
+    return {
+        "verdict": "ok" if verdict.ok else "violated",
+        "value": verdict.value,
+        "value_in_unit": item.kind.measure(item.problem).decimal(verdict.value),
+        "violations": [
+            wire.Violation(
+                subjects=list(entry.subjects),
+                counts=entry.counts.value,
+                **{name: getattr(entry, name) for name in names},
+            )
+            for entry in verdict.violations
+        ],
+        "components": dict(verdict.components),
+        "exit_code": int(Exit.DONE if verdict.ok else Exit.NOT_VALID),
+    }
+
+
+# -- solve ----------------------------------------------------------------------------------------
 
 
 def code_of_outcome(outcome: Outcome[Any, Any]) -> Exit:
@@ -65,25 +145,26 @@ def code_of_outcome(outcome: Outcome[Any, Any]) -> Exit:
     return Exit.NO_PLAN
 
 
-def summary(
-    file: Path, outcome: Outcome[Any, Any], files: Mapping[str, str], code: Exit
-) -> dict[str, Any]:
-    """Return what ``solve --json`` prints for a file."""
-    told: dict[str, Any] = {"file": str(file)}
-    told |= {key: outcome.record.get(key) for key in KEYS}
-    told |= {key: files.get(key) for key in _FILES}
-    return told | {"exit_code": int(code)}
-
-
-def failure(
-    file: Path, item: PlanningProblem | InputError, error: MilpPlanError, code: Exit
-) -> dict[str, Any]:
-    """Return what ``solve --json`` prints for a file that could not be solved: the same members."""
-    told: dict[str, Any] = {"file": str(file)} | dict.fromkeys((*KEYS, *_FILES))
-    if isinstance(item, PlanningProblem):
-        told |= {"instance": item.name, "objective": item.objective.value}
-    errors = error.findings if isinstance(error, InputError) else (error,)
-    return told | {"exit_code": int(code), "errors": [str(entry) for entry in errors]}
+def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Solve:
+    """Return the answer about a solved file."""
+    record = outcome.record
+    code = most_serious([code_of_outcome(outcome), written.code])
+    known = {name for name in wire.Solve.__struct_fields__ if name in record}
+    told = {name: record[name] for name in known}
+    formulation = record["formulation"]
+    return wire.Solve(
+        **(
+            told
+            | head(Item(path, outcome.kind, outcome.problem))
+            | written.files
+            | {
+                "formulation": None if formulation is None else formulation["name"],
+                "about": outcome.kind.about(outcome.problem),
+                "exit_code": int(code),
+                "errors": written.failures,
+            }
+        )
+    )
 
 
 def warnings(outcome: Outcome[Any, Any]) -> list[str]:
@@ -92,83 +173,113 @@ def warnings(outcome: Outcome[Any, Any]) -> list[str]:
 
     found = []
     if outcome.disputed:
-        reason = outcome.record.get("disputed_because") or "see the record"
-        found.append(f"the checker disputes the solver: {reason}")
+        found.append(f"the checker disputes the solver: {outcome.disputed_because}")
     ended = {
         Stop.ERROR: "the solver failed",
         Stop.KILLED: "the solver process was ended from outside or crashed",
         Stop.MEMORY_LIMIT: "the solver ran out of memory",
     }
-    model = (outcome.record.get("model") or {}).get("stop")  # the run may have gone on without it
+    model = (outcome.record["model"] or {}).get("stop")  # the run may have gone on without it
     for stop in dict.fromkeys((outcome.stop, model)):
         if stop not in ended:
             continue
         kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
         found.append(f"{ended[stop]}; {kept}")
+    found += outcome.defects
     if outcome.stop is Stop.INTERRUPTED:
         kept = "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
         found.append(f"interrupted; {kept}")
     return found
 
 
-def show(outcome: Outcome[Any, Any], files: Mapping[str, str]) -> None:
+def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
+    """Say what must not be missed, and at the end what could not be written."""
+    for warning in warnings(outcome):
+        note(f"{outcome.problem.name}: {warning}")
+    for failure in written.failures:
+        note(f"error: {failure}")
+
+
+def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
-    problem, record = outcome.problem, outcome.record
-    say(_headline(outcome))
+    measure, record = outcome.measure, outcome.record
+    say(headline(outcome))
+    bound = DASH
+    if outcome.bound is not None:
+        bound = f"{measure.text(outcome.bound)} by {outcome.bound_name}"
     facts = [
-        ["bound", _bound(outcome)],
+        ["bound", bound],
         ["gap", share_text(outcome.gap)],
-        ["check", str(record.get("verdict") or DASH)],
+        ["check", record["verdict"]],
         ["planner", outcome.planner or DASH],
+        ["way", record["way"]],
         ["stop", f"{outcome.stop} after {seconds_text(outcome.seconds)}"],
         ["operators", _operators(record)],
         *([key.removesuffix("_file"), name] for key, name in files.items()),
     ]
     for label, text in facts:
         say(f"  {label:<10} {text}")
-    if outcome.baselines:
-        say_table(
-            ["baseline", str(problem.objective), "this plan is better by"],
-            _comparison(outcome),
-            numeric=[1, 2],
-        )
-    phases = record.get("phases") or {}
-    if phases:
-        spent = ", ".join(f"{name} {seconds_text(taken)}" for name, taken in phases.items())
+    rows = _comparison(outcome)
+    if rows:
+        heads = ["found by", measure.objective, "this plan is better by"]
+        say_table(heads, rows, numeric=[1, 2])
+    if outcome.plan is not None and outcome.verdict is not None:
+        story = outcome.kind.story(outcome.problem, outcome.plan, outcome.verdict)
+        if story:
+            say_table(story[0], story[1:], numeric=_numeric(story))
+    if record["phases"]:
+        spent = ", ".join(f"{name} {seconds_text(s)}" for name, s in record["phases"].items())
         say(f"  time: {spent}")
 
 
-def _headline(outcome: Outcome[Any, Any]) -> str:
-    name, objective = outcome.problem.name, outcome.problem.objective
+def headline(outcome: Outcome[Any, Any]) -> str:
+    """Write what was found in a line."""
+    name, measure = outcome.problem.name, outcome.measure
     if outcome.value is None:
         if outcome.infeasible_because is not None:
             return f"{name}: no plan exists: {outcome.infeasible_because}"
         return f"{name}: no plan found"
-    proof = ", proved optimal" if outcome.proved else ""
-    return f"{name}: {objective} {value_text(outcome.problem, outcome.value)}{proof}"
+    return f"{name}: {measure.objective} {measure.text(outcome.value)}{proof(outcome)}"
 
 
-def _bound(outcome: Outcome[Any, Any]) -> str:
-    if outcome.bound is None:
-        return DASH
-    return f"{value_text(outcome.problem, outcome.bound)} by {outcome.bound_name}"
+def proof(outcome: Outcome[Any, Any]) -> str:
+    """Say how good a plan is known to be, after a comma; nothing where that is not known."""
+    from milp_plan.backends import Stop
+
+    if outcome.proved:
+        return ", proved optimal"
+    if outcome.stop is Stop.PROVED:
+        return f", optimal within {100 * outcome.record['gap_asked']:g} %"
+    return ""
 
 
-def _operators(record: Mapping[str, Any]) -> str:
-    before, after = record.get("operators"), record.get("coarse_operators")
+def _operators(record: dict[str, Any]) -> str:
+    before, after = record["operators"], record.get("coarse_operators")
     if after is None or after == before:
-        return str(before)
-    return f"{before}, {after} after coarsening"
+        return f"{before:,}"
+    return f"{before:,}, {after:,} after coarsening"
 
 
 def _comparison(outcome: Outcome[Any, Any]) -> list[list[str]]:
-    """One row per baseline, the best first; those that found no plan last."""
-    known = {name: value for name, value in outcome.baselines.items() if value is not None}
+    """One row per heuristic and per formulation, the best first; those without a plan last."""
+    solver = outcome.record["formulation"]
+    values = dict(outcome.baselines)
+    if solver is not None:
+        values |= {
+            name: value
+            for name, value in outcome.record["reached"].items()
+            if name == solver["name"]
+        }
+    known = {name: value for name, value in values.items() if value is not None}
     rows = []
     for name in sorted(known, key=lambda entry: known[entry]):
         better = None
-        if outcome.value is not None and known[name]:
+        if outcome.value is not None and known[name] > 0:
             better = float((known[name] - outcome.value) / known[name])
-        rows.append([name, value_text(outcome.problem, known[name]), share_text(better)])
-    rows += [[name, "no plan", DASH] for name in outcome.baselines if name not in known]
-    return rows
+        rows.append([name, outcome.measure.text(known[name]), share_text(better)])
+    return rows + [[name, "no plan", DASH] for name in values if name not in known]
+
+
+def _numeric(story: list[list[str]]) -> list[int]:
+    """Columns of a table that begin with a digit."""
+    return [place for place in range(len(story[0])) if story[1][place][:1].isdigit()]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from milp_plan.core import InputError, PlanningProblem
-from milp_plan.core.amounts import value_text
+from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.io import answer_wire as wire
 
-from .exits import Exit, most_serious
-from .inputs import PATH, Variation, instances, varied
-from .output import complain, say, say_json, say_table
-from .sharding import is_sharding, show_bound
-
-if TYPE_CHECKING:
-    from milp_plan.bounds import Bound, Infeasible
+from .answers import answer_each, head
+from .exits import Exit
+from .inputs import PATH, Item, varied
+from .output import say, say_table
 
 
 @click.command()
@@ -38,7 +35,7 @@ def bound(
     /,
     *,
     files: tuple[Path, ...],
-    variation: Variation,
+    changes: dict[str, Any],
     time_limit: float,
     as_json: bool,
 ) -> None:
@@ -46,47 +43,39 @@ def bound(
 
     Exits with 4 when it is proved that there is no plan.
     """
-    from milp_plan.bounds import all_bounds, infeasibility
 
-    codes = []
-    item: Any
-    for _, item in instances(files, variation):
-        if isinstance(item, InputError):
-            complain(item)
-            codes.append(Exit.BAD_INPUT)
-            continue
-        if is_sharding(item):
-            codes.append(show_bound(item, time_limit, as_json=as_json))
-            continue
-        obstacle = infeasibility(item, Budget(time_limit))
-        known = () if obstacle is not None else tuple(all_bounds(item, Budget(time_limit)))
-        bounds = sorted(known, key=lambda entry: -entry.value)
-        show = _show_json if as_json else _show
-        show(item, bounds, obstacle)
-        codes.append(Exit.DONE if obstacle is None else Exit.INFEASIBLE)
-    ctx.exit(most_serious(codes))
+    def work(item: Item, aloud: bool) -> wire.Bounds:
+        kind, problem, budget = item.kind, item.problem, Budget(time_limit)
+        assert kind is not None
+        reason = kind.obstacle(problem, budget)
+        known = [] if reason is not None else list(kind.bounds(problem, budget, None))
+        known.sort(key=lambda entry: -entry.value)
+        if aloud:
+            _show(item, known, reason)
+        best = known[0] if known else None
+        return wire.Bounds(
+            **head(item),
+            exit_code=int(Exit.DONE if reason is None else Exit.INFEASIBLE),
+            bound=None if best is None else best.value,
+            bound_in_unit=None if best is None else kind.measure(problem).decimal(best.value),
+            bound_name=None if best is None else best.name,
+            infeasible_because=reason,
+            bounds=[wire.Bound(**asdict(entry)) for entry in known],
+        )
+
+    ctx.exit(answer_each(files, changes, wire.Bounds, work, as_json=as_json))
 
 
-def _show(problem: PlanningProblem, bounds: list[Bound], obstacle: Infeasible | None) -> None:
+def _show(item: Item, bounds: list[Bound], obstacle: str | None) -> None:
+    assert item.kind is not None
+    name, measure = item.problem.name, item.kind.measure(item.problem)
     if obstacle is not None:
-        say(f"{problem.name}: no plan exists: {obstacle}")
+        say(f"{name}: no plan exists: {obstacle}")
+        return
+    if not bounds:
+        say(f"{name}: no bound found in the time")
         return
     best = bounds[0]
-    text = value_text(problem, best.value)
-    say(f"{problem.name}: {problem.objective} at least {text} by {best.name}")
-    rows = [[entry.name, value_text(problem, entry.value), entry.detail] for entry in bounds]
+    say(f"{name}: {measure.objective} at least {measure.text(best.value)} by {best.name}")
+    rows = [[entry.name, measure.text(entry.value), entry.detail] for entry in bounds]
     say_table(["bound", "value", "why"], rows, numeric=[1])
-
-
-def _show_json(problem: PlanningProblem, bounds: list[Bound], obstacle: Infeasible | None) -> None:
-    best = bounds[0] if bounds else None
-    say_json(
-        {
-            "instance": problem.name,
-            "objective": problem.objective.value,
-            "bound": None if best is None else best.value,
-            "bound_name": None if best is None else best.name,
-            "infeasible_because": None if obstacle is None else obstacle.reason,
-            "bounds": [asdict(entry) for entry in bounds],
-        }
-    )

@@ -1,25 +1,32 @@
-"""``plot`` and ``export``: a plan as a picture, a trace or torch's schedule, a model as a file."""
+"""``plot`` and ``export``: a plan as a picture or for other programs, a model as a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core import InputError, Plan, PlanningProblem, UnsupportedProblemError, Verdict
+from milp_plan.core import InputError, UnsupportedProblemError, Verdict
+from milp_plan.io import write_document
 
 from .bench import stored
 from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
-from .inputs import PATH, Variation, drawable, instance, plan_of, problem, varied
+from .inputs import PATH, Item, item, varied
 from .output import note, say
 from .outputs import Content, Output, refuse
-from .sharding import is_sharding, sharding_value
+
+if TYPE_CHECKING:
+    from milp_plan.run.kind import Export, Kind
+    from milp_plan.run.model import Solver
+
+MODELS = ("lp", "mps")
+"""Formats of models."""
 
 
-def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
-    """Write the timeline of a plan, or its loads where it has no clock.
+def draw(kind: Kind[Any, Any], problem: Any, plan: Any, path: Path) -> None:
+    """Write the picture of a plan.
 
     Raises
     ------
@@ -27,15 +34,16 @@ def draw(instance: PlanningProblem, plan: Plan, path: Path) -> None:
         matplotlib is not installed.
     MissingFacetError
         The plan has no schedule.
+    InputError
+        The plan names what the problem does not have.
     """
-    from milp_plan.draw import loads_figure, timeline, write_figure
+    from milp_plan.draw import write_figure
 
-    picture = timeline if instance.serial is None else loads_figure
-    write_figure(picture(instance, plan), path)
+    write_figure(kind.draw(problem, plan), path)
 
 
 @click.command()
-@click.argument("what", metavar="FILE|KIND")
+@click.argument("what", metavar="FILE|CHART")
 @click.argument("sources", metavar="PLAN|SUITE...", type=PATH, nargs=-1, required=True)
 @click.option("-o", "--output", type=PATH, required=True, help="Picture to write, .png or .svg.")
 @stored
@@ -45,13 +53,14 @@ def plot(
     sources: tuple[Path, ...],
     output: Path,
     store_folder: Path,
-    variation: Variation,
+    changes: dict[str, Any],
 ) -> None:
     """Draw a plan, or the runs of suites.
 
-    FILE PLAN draws a plan: devices, channels, and memory against its limits. Valid or not.
+    FILE PLAN draws a plan, valid or not: a schedule as devices, channels, and memory against its
+    limits.
 
-    KIND SUITE... draws what the store holds of suites (or records of `milp-plan solve`):
+    CHART SUITE... draws what the store holds of suites (or records of `milp-plan solve`):
     value-time, incumbent and bound against time; performance-profile, the fraction of problems on
     which a planner is within a ratio of the best (Dolan and More 2002); gap, a bar per run.
     """
@@ -61,25 +70,37 @@ def plot(
     elif len(sources) != 1:
         raise click.UsageError(f"expected FILE PLAN, or one of {', '.join(CHARTS)} and suites")
     else:
-        file, plan_file = Path(what), sources[0]
-        instance = problem(file, variation)
-        draw(instance, _plan(instance, plan_file, file), output)
+        read = item(Path(what), changes)
+        assert read.kind is not None
+        plan, _ = _checked(read, sources[0])
+        try:
+            draw(read.kind, read.problem, plan, output)
+        except InputError as error:
+            raise error.in_file(str(sources[0])) from None
     say(str(output))
 
 
-def _plan(instance: PlanningProblem, plan_file: Path, file: Path) -> Plan:
-    """Read a plan to be drawn; say so when it breaks rules."""
-    from milp_plan.check import verify
-
-    plan = plan_of(instance, plan_file, file)
-    drawable(instance, plan, plan_file)
-    broken = len(verify(instance, plan).violations)
-    if broken:
-        plural = "" if broken == 1 else "s"
-        note(
-            f"{plan_file}: the plan is not valid ({broken} violation{plural}), see milp-plan check"
+def _checked(read: Item, plan_file: Path, needs_valid: str = "") -> tuple[Any, Verdict]:
+    """Read a plan; refuse it, or only say so, when it breaks rules."""
+    assert read.kind is not None
+    plan = read.kind.read_plan(plan_file, read.problem, read.path)
+    verdict = read.kind.verify(read.problem, plan)
+    count = len(verdict.violations)
+    if count and needs_valid:
+        raise UnsupportedProblemError(
+            f"{plan_file}: the plan is not valid, so {needs_valid}; see milp-plan check"
         )
-    return plan
+    if count:
+        text = f"the plan is not valid ({count} violation{'' if count == 1 else 's'})"
+        note(f"{plan_file}: {text}, see milp-plan check")
+    return plan, verdict
+
+
+def _exports() -> dict[str, Export[Any, Any]]:
+    """Formats that plans of any kind are written in for other programs."""
+    from milp_plan.run.kinds import kinds
+
+    return {name: entry for kind in kinds() for name, entry in kind.exports().items()}
 
 
 @click.command()
@@ -87,10 +108,10 @@ def _plan(instance: PlanningProblem, plan_file: Path, file: Path) -> Plan:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["lp", "mps", "perfetto", "torch-schedule", "dnn-split"]),
+    type=click.Choice([*MODELS, *_exports()]),
     required=True,
-    help="A model for other solvers; a plan's trace for ui.perfetto.dev; or a pipeline plan as the "
-    "CSV that torch.distributed.pipelining runs.",
+    help="A model for other solvers; or a plan for other programs: "
+    + "; ".join(f"{name}, {entry.title}" for name, entry in _exports().items()),
 )
 @click.option("-o", "--output", type=PATH, required=True, help="File to write (.gz: compressed).")
 @click.option(
@@ -106,9 +127,9 @@ def _plan(instance: PlanningProblem, plan_file: Path, file: Path) -> Plan:
 )
 @click.option(
     "--formulation",
-    default="operator_schedule",
+    default="auto",
     show_default=True,
-    help="Name, or a .py file. Of sharding problems: sharding.",
+    help="Name, or a .py file. 'auto': as solve does, or the first that is for the problem.",
 )
 @click.option("--option", "switches", multiple=True, metavar="KEY=VALUE", help="Switch of it.")
 @varied
@@ -121,140 +142,92 @@ def export(
     target: int | None,
     formulation: str,
     switches: tuple[str, ...],
-    variation: Variation,
+    changes: dict[str, Any],
 ) -> None:
-    """Write the model of an instance (lp, mps), or a plan (perfetto, torch-schedule, dnn-split)."""
+    """Write the model of an instance (lp, mps), or a plan for other programs."""
     inputs = [file] if plan_file is None else [file, plan_file]
-    refuse([Output("--output", output, _CONTENTS.get(format_name, Content.MODEL))], inputs)
-    if format_name in _PLAN_WRITERS:
+    content = Content.MODEL if format_name in MODELS else Content.EXPORT
+    refuse([Output("--output", output, content)], inputs)
+    if format_name not in MODELS:
         if plan_file is None:
             raise click.UsageError(f"--format {format_name} needs --plan")
-        _PLAN_WRITERS[format_name](problem(file, variation), plan_file, output, file)
-    else:
-        source = click.get_current_context().get_parameter_source("formulation")
-        chosen = None if source is click.core.ParameterSource.DEFAULT else formulation
-        _export_model(file, variation, (chosen, switches), plan_file, target, (format_name, output))
+        _export_plan(item(file, changes), plan_file, format_name, output)
+        say(str(output))
+        return
+    if switches and formulation == "auto":
+        formulation = "operator_schedule"  # whose switches they are
+    options = chosen_switches(formulation, switches) if switches else {}
+    read = item(file, changes)
+    cutoff = None
+    if plan_file is not None:
+        cutoff = _checked(read, plan_file, "its value is no cutoff")[1].value
+    problem = read.problem if target is None else _smaller(read, target)
+    solver = _solver(read._replace(problem=problem), formulation, options)
+    _write_model(problem, solver, cutoff, format_name, output)
     say(str(output))
 
 
-def _export_model(  # noqa: PLR0917 (what the command is asked)
-    file: Path,
-    variation: Variation,
-    formulation: tuple[str | None, tuple[str, ...]],
-    plan_file: Path | None,
-    target: int | None,
-    where: tuple[str, Path],
-) -> None:
-    """Read an instance of either kind and write its model."""
-    name, switches = formulation
-    item: Any = instance(file, variation)
-    if is_sharding(item):
-        if target is not None:
-            raise click.UsageError("--target is for problems of placing and scheduling")
-        name = name or "sharding"
-        cutoff = None if plan_file is None else sharding_value(item, plan_file)
-    else:
-        name = name or "operator_schedule"
-        cutoff = None if plan_file is None else _value(item, plan_file, file)
-        if target is not None:
-            from milp_plan.coarsen import coarsen
-
-            item = coarsen(item, target).problem
-    _write_model(item, (name, chosen_switches(name, switches)), cutoff, *where)
-
-
-def _write_trace(instance: PlanningProblem, plan_file: Path, output: Path, file: Path) -> None:
-    from milp_plan.check import replay
-    from milp_plan.io import write_trace
-
-    plan = _plan(instance, plan_file, file)
-    memory = {name: entry.steps for name, entry in replay(instance, plan).devices.items()}
-    write_trace(instance, plan, output, memory)
-
-
-def _write_torch_schedule(
-    instance: PlanningProblem, plan_file: Path, output: Path, file: Path
-) -> None:
-    from milp_plan.io import write_torch_schedule
-
-    if output.suffix == ".gz":
+def _export_plan(read: Item, plan_file: Path, format_name: str, output: Path) -> None:
+    assert read.kind is not None
+    known = read.kind.exports()
+    if format_name not in known:
+        reason = f"plans of the kind {read.kind.name!r} are not written as {format_name}"
+        raise UnsupportedProblemError(f"{read.path}: {reason}")
+    if format_name == "torch-schedule" and output.suffix == ".gz":
         raise click.BadParameter(f"{output}: torch reads no compressed file", param_hint="'-o'")
-    plan, _ = _valid(instance, plan_file, file, "torch would not run what was planned")
+    chosen = known[format_name]
+    plan, _ = _checked(read, plan_file, chosen.needs_valid)
     try:
-        write_torch_schedule(instance, plan, output)
+        text = chosen.write(read.problem, plan, read.path)
     except InputError as error:
-        raise error.in_file(str(plan_file)) from None
+        unplaced = any(not finding.file for finding in error.findings)
+        raise (error.in_file(str(plan_file)) if unplaced else error) from None
+    write_document(output, text)
 
 
-def _write_split(instance: PlanningProblem, plan_file: Path, output: Path, file: Path) -> None:
-    from milp_plan.io import write_split
+def _smaller(read: Item, target: int) -> Any:
+    """The problem after stage one."""
+    assert read.kind is not None
+    if "target" in read.kind.ignores:
+        raise click.UsageError(f"--target means nothing for a {read.kind.name} problem")
+    from milp_plan.coarsen import coarsen
 
-    write_split(instance, _plan(instance, plan_file, file), file, output)
-
-
-_PLAN_WRITERS = {
-    "perfetto": _write_trace,
-    "torch-schedule": _write_torch_schedule,
-    "dnn-split": _write_split,
-}
-"""Formats that hold a plan, not a model."""
-
-_CONTENTS = {
-    "perfetto": Content.TRACE,
-    "torch-schedule": Content.SCHEDULE,
-    "dnn-split": Content.PLAN,
-}
+    return coarsen(read.problem, target).problem
 
 
-def _value(instance: PlanningProblem, plan_file: Path, file: Path) -> int | None:
-    """Value of a valid plan."""
-    return _valid(instance, plan_file, file, "its value is no cutoff")[1].value
+def _solver(read: Item, formulation: str, options: dict[str, object]) -> Solver:
+    """The formulation asked for, or the one that solve would take, or the first that applies."""
+    from milp_plan.models.registry import discover
+    from milp_plan.run import Settings
+    from milp_plan.run.model import Solver, make_options
+    from milp_plan.run.solve import choose
 
-
-def _valid(
-    instance: PlanningProblem, plan_file: Path, file: Path, consequence: str
-) -> tuple[Plan, Verdict]:
-    """Read a plan that keeps every law."""
-    from milp_plan.check import verify
-
-    plan = plan_of(instance, plan_file, file)
-    verdict = verify(instance, plan)
-    if not verdict.ok:
-        raise UnsupportedProblemError(
-            f"{plan_file}: the plan is not valid, so {consequence}; see milp-plan check"
-        )
-    return plan, verdict
+    assert read.kind is not None
+    settings = Settings(formulation=formulation, options=options)
+    solver = choose(read.kind, read.problem, settings).solver
+    if solver is not None:
+        return solver
+    for found in discover().values():
+        if found.formulation is None or not isinstance(read.problem, found.formulation.handles):
+            continue
+        solver = Solver(found, make_options(found, {}))
+        if solver.unsupported(read.problem) is None:
+            return solver
+    raise UnsupportedProblemError(f"{read.path}: no formulation is for this problem")
 
 
 def _write_model(
-    instance: Any,
-    formulation: tuple[str, dict[str, object]],
-    cutoff: int | None,
-    format_name: str,
-    output: Path,
+    problem: Any, solver: Solver, cutoff: int | None, format_name: str, output: Path
 ) -> None:
-    from milp_plan.api import CompiledModel, Guide
+    from milp_plan.api import Guide
     from milp_plan.backends.export import write_model
-    from milp_plan.lp.from_pyomo import compile_pyomo
-    from milp_plan.models import registry
+    from milp_plan.run.model import compile_source
 
-    name, switches = formulation
-    chosen = registry.get(name).formulation
-    assert chosen is not None
-    if is_sharding(instance):
-        from milp_plan.run.sharding_model import require_sharding
-
-        require_sharding(chosen, instance)
-    options = chosen.Options(**switches)
-    reason = chosen.unsupported(instance, options)
-    if reason is not None:
-        raise UnsupportedProblemError(f"{instance.name}: {chosen.card.name}: {reason}")
     guide = Guide(cutoff=cutoff)
-    source = chosen.build(instance, options, guide)
-    model = source if isinstance(source, CompiledModel) else compile_pyomo(source)
+    model = compile_source(solver.formulation.build(problem, solver.options, guide))
     write_model(model, output, "lp" if format_name == "lp" else "mps")
-    unit = chosen.scale(instance, options, guide).unit
+    unit = solver.formulation.scale(problem, solver.options, guide).unit
     note(
-        f"{instance.name}: {model.num_columns:,} columns, {model.num_rows:,} rows; "
+        f"{problem.name}: {model.num_columns:,} columns, {model.num_rows:,} rows; "
         f"one unit of the objective is {unit:g} ticks, bytes or costs"
     )

@@ -1,4 +1,4 @@
-"""Options on when a run ends, shared by the commands that search."""
+"""Options on how a run goes and when it ends, shared by the commands that search."""
 
 from __future__ import annotations
 
@@ -8,30 +8,41 @@ from typing import Any
 import click
 
 
+def _threads() -> str:
+    """Threads of a run that nobody says a number for, by kind of problem."""
+    from milp_plan.run.kinds import kinds
+
+    return ", ".join(f"{kind.threads} ({kind.name})" for kind in kinds())
+
+
 def limits(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options on when a run ends; defaults as in ``milp_plan.run.Settings``."""
     for option in (
         click.option(
-            "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of HiGHS."
+            "--threads",
+            type=click.IntRange(min=1),
+            help=f"Of solvers and searches.  [default: {_threads()}; with --node-limit 1]",
         ),
         click.option(
             "--seed",
             type=click.IntRange(min=0),
             default=0,
             show_default=True,
-            help="Of HiGHS and of the neighbourhood search.",
+            help="Of solvers and searches.",
         ),
         click.option(
             "--gap",
             type=click.FloatRange(min=0),
-            default=1e-4,
+            default=0.0,
             show_default=True,
-            help="Relative gap at which a plan counts as proved optimal.",
+            help="Relative gap at which to stop, such as 1e-4: the plan is then optimal within "
+            "0.01 %. With 0 the run goes on until value and bound are equal: proved optimal.",
         ),
         click.option(
             "--rounds",
             type=click.IntRange(min=0),
-            help="Rounds of neighbourhood search; until the time limit unless given.",
+            help="Rounds of neighbourhood search.  [default: until the time limit; 8 with "
+            "--node-limit]",
         ),
         click.option(
             "--node-limit",
@@ -43,7 +54,7 @@ def limits(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.FloatRange(min=0, min_open=True),
             default=60.0,
             show_default=True,
-            help="Seconds per file.",
+            help="Seconds per file, from the start of the process or the end of the file before.",
         ),
     ):
         function = option(function)

@@ -73,12 +73,25 @@ def planners() -> list[Row]:
 
 def formats() -> list[Row]:
     """Return instance formats, in the order they are tried."""
-    from milp_plan.io import formats as known
+    from milp_plan.run.kinds import formats as known
 
     return [
-        {"name": entry.name, "title": entry.title, "written": entry.write is not None}
-        for entry in known()
+        {
+            "name": entry.name,
+            "kind": kind.name,
+            "title": entry.title,
+            "read": True,
+            "written": entry.write is not None,
+        }
+        for kind, entry in known()
     ]
+
+
+def kinds() -> list[Row]:
+    """Return kinds of problems."""
+    from milp_plan.run.kinds import kinds as known
+
+    return [{"name": kind.name, "title": kind.title} for kind in known()]
 
 
 def architectures() -> list[Row]:
@@ -108,7 +121,8 @@ def clusters() -> list[Row]:
     ]
 
 
-KINDS: dict[str, Callable[[], list[Row]]] = {
+LISTS: dict[str, Callable[[], list[Row]]] = {
+    "kinds": kinds,
     "formulations": formulations,
     "planners": planners,
     "formats": formats,
@@ -119,11 +133,11 @@ KINDS: dict[str, Callable[[], list[Row]]] = {
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(list(KINDS)), required=False)
+@click.argument("what", type=click.Choice(list(LISTS)), required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def list_(what: str | None, as_json: bool) -> None:
-    """List formulations, planners, formats, architectures or clusters; all unless one is named."""
-    chosen = {name: make() for name, make in KINDS.items() if what in (None, name)}
+    """List kinds, formulations, planners, formats, architectures or clusters; all by default."""
+    chosen = {name: make() for name, make in LISTS.items() if what in (None, name)}
     if as_json:
         say_json(chosen, pretty=True)
         return

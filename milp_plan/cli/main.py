@@ -16,7 +16,6 @@ from . import (
     check,
     data,
     draw,
-    hybrid,
     info,
     interrupts,
     listing,
@@ -75,7 +74,6 @@ def main() -> None:
 for command in (
     solve.solve,
     pipeline.pipeline,
-    hybrid.hybrid,
     check.check,
     check.explain,
     bound.bound,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, Objective
 
-from .inputs import PATH, Variation, positive_fraction, problem, varied
+from .inputs import PATH, item, positive_fraction, varied
 from .output import say
 from .outputs import Content, Output, refuse
 
 if TYPE_CHECKING:
-    from milp_plan.core.sharding import ShardingProblem
+    from milp_plan.run.kind import Kind
 
 
 @click.command()
@@ -122,7 +123,6 @@ def generate(
     `milp-plan list architectures` and `milp-plan list clusters` say what there is.
     """
     from milp_plan import zoo
-    from milp_plan.io import write
 
     refuse([Output("--output", output, Content.INSTANCE)])
     if shape is not None:
@@ -140,7 +140,7 @@ def generate(
             link=link,
             name=name,
         )
-        _write_sharding(grid, output)
+        _write(grid, output)
         return
     if zero_levels and not meshes:
         raise click.UsageError("--zero goes with --mesh or --sharding")
@@ -161,48 +161,47 @@ def generate(
         objective=objective,
         name=name,
     )
-    path = _target(made.name, output)
-    write(made, path)
-    say(f"{path}: {made.name}, {len(made.graph.operators):,} operators")
+    _write(made, output)
 
 
-def _target(name: str, output: Path | None) -> Path:
-    """Return the file of a new instance; it may take the place of another instance."""
-    path = output or Path(f"{name}.json")
+def _write(made: Any, output: Path | None) -> None:
+    """Write a new instance in the first format of its kind; it may replace another instance."""
+    from milp_plan.io import write_document
+    from milp_plan.run.kinds import kind_of
+
+    path = output or Path(f"{made.name}.json")
     refuse([Output("--output", path, Content.INSTANCE)])
-    return path
+    kind = kind_of(made)
+    write_document(path, _writers(kind)[0][1](made))
+    say(f"{path}: {made.name}, {kind.about(made)['operators']:,} operators")
 
 
-def _write_sharding(made: ShardingProblem, output: Path | None) -> None:
-    from milp_plan.io.iopddl import write_iopddl
-
-    path = _target(made.name, output)
-    write_iopddl(made, path)
-    count = len(made.strategies.cost)
-    say(f"{path}: {made.name}, {len(made.operators):,} operators, {count:,} strategies")
+def _writers(kind: Kind[Any, Any]) -> list[tuple[str, Callable[[Any], bytes]]]:
+    """Formats of a kind that can be written, by name."""
+    return [(entry.name, entry.write) for entry in kind.formats() if entry.write is not None]
 
 
 @click.command()
 @click.argument("file", metavar="IN", type=PATH)
 @click.argument("output", metavar="OUT", type=PATH)
-@click.option("--format", "format_name", default="native", show_default=True, help="Format of OUT.")
+@click.option(
+    "--format", "format_name", help="Format of OUT.  [default: the first of the kind of problem]"
+)
 @varied
-def convert(
-    file: Path,
-    output: Path,
-    format_name: str,
-    variation: Variation,
-) -> None:
+def convert(file: Path, output: Path, format_name: str | None, changes: dict[str, Any]) -> None:
     """Read an instance of any format and write it again (.gz: compressed)."""
-    from milp_plan.io import formats, write
+    from milp_plan.io import write_document
 
-    writable = [entry.name for entry in formats() if entry.write is not None]
-    if format_name not in writable:
+    refuse([Output("OUT", output, Content.INSTANCE)], [file])
+    read = item(file, changes)
+    assert read.kind is not None
+    writers = dict(_writers(read.kind))
+    name = next(iter(writers), None) if format_name is None else format_name
+    if name not in writers:
+        known = ", ".join(writers) or "none"
         raise click.BadParameter(
-            f"{format_name!r} cannot be written; formats that can be: {', '.join(writable)}",
+            f"{name!r} is no format that a {read.kind.name} problem can be written in: {known}",
             param_hint="'--format'",
         )
-    refuse([Output("OUT", output, Content.INSTANCE)], [file])
-    read = problem(file, variation)
-    write(read, output, format_name)
-    say(f"{output}: {read.name}, {len(read.graph.operators):,} operators")
+    write_document(output, writers[name](read.problem))
+    say(f"{output}: {read.problem.name}, {read.kind.about(read.problem)['operators']:,} operators")

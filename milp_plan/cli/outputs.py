@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,7 @@ from .exits import Exit, code_of, most_serious
 
 if TYPE_CHECKING:
     from milp_plan.io.files import Document
+    from milp_plan.run import Outcome
 
 PICTURES = (".png", ".svg")
 
@@ -28,8 +30,7 @@ class Content(StrEnum):
     RECORD = "a record of a run"
     PICTURE = "a picture"
     MODEL = "a model"
-    TRACE = "a trace"
-    SCHEDULE = "a schedule"
+    EXPORT = "an exported plan"
     TABLE = "a table"
     OTHER = "something else"
 
@@ -108,22 +109,21 @@ def content_of(path: Path) -> Content | None:
 
 
 def _is_instance(document: Document) -> bool:
-    from milp_plan.io import iopddl, native_wire, piper
-    from milp_plan.io.registry import formats
+    from milp_plan.run.kinds import formats
 
-    if document.marker == native_wire.MARKER:
-        return True
-    known = any(entry.can_read(document) for entry in formats())
-    return known or iopddl.can_read(document) or piper.is_hybrid(document)
+    return any(entry.can_read(document) for _, entry in formats())
 
 
 def _is_plan(document: Document) -> bool:
-    from milp_plan.io import hybrid_plan, plan_wire
+    from milp_plan.run.kinds import kinds
 
-    if document.marker in (plan_wire.MARKER, hybrid_plan.MARKER):
-        return True
-    text = document.data.strip()
-    return set(document.top_level) == {"solution"} or set(text) <= set(b"[]-0123456789, \n\r\t")
+    return any(kind.is_plan(document) for kind in kinds())
+
+
+def _is_export(document: Document) -> bool:
+    from milp_plan.run.kinds import kinds
+
+    return any(e.is_one(document) for kind in kinds() for e in kind.exports().values())
 
 
 def _starts(*heads: bytes) -> Callable[[Document], bool]:
@@ -135,12 +135,11 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
     Content.INSTANCE: _is_instance,
     Content.PLAN: _is_plan,
     Content.RECORD: lambda document: {"instance", "fingerprint", "stop"} <= set(document.top_level),
-    Content.TRACE: lambda document: "traceEvents" in document.top_level,
+    Content.EXPORT: _is_export,
     Content.TABLE: lambda document: (
         "median_gap" in document.top_level or document.data.startswith((b"| instance", b"PAR1"))
     ),
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
-    Content.SCHEDULE: lambda document: document.path.name.endswith(".csv"),
 }
 """How the contents of a file are told apart."""
 
@@ -177,3 +176,17 @@ class Writing:
     def _fail(self, path: Path, reason: str, code: Exit) -> None:
         self.failures.append(f"{path}: not written: {reason}")
         self.code = most_serious([self.code, code])
+
+
+def write_run(outcome: Outcome[Any, Any], records: Path, plan_file: Path | None) -> Writing:
+    """Write the record of a run and its plan, the plan to another file as well, if asked."""
+    from milp_plan.io import write_document
+    from milp_plan.run import record_files
+
+    written = Writing()
+    for member, (path, data) in record_files(outcome, records).items():
+        written.write(member, path, partial(write_document, data=data))
+    if outcome.plan is not None and plan_file is not None:
+        text = outcome.kind.plan_text(outcome.plan)
+        written.write("plan_file", plan_file, partial(write_document, data=text))
+    return written

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core.amounts import DASH, share_text
+from milp_plan.io import answer_wire as wire
 
 from . import answers
-from .exits import Exit, most_serious
-from .output import note, say, say_json, say_table
-from .outputs import Content, Output, Writing, refuse
+from .exits import Exit
+from .output import say, say_table
+from .outputs import Content, Output, Writing, refuse, write_run
 
 if TYPE_CHECKING:
     from milp_plan.study.sweep import Point
@@ -46,22 +47,18 @@ class Files:
 
     def write(self, point: Point, *, single: bool) -> Writing:
         """Write record, plan, instance and timeline of a case, as far as possible."""
-        from milp_plan import report, run
+        from milp_plan import report
         from milp_plan.draw import write_figure
-        from milp_plan.io import write, write_document, write_plan
+        from milp_plan.io import write
 
-        outcome, written = point.outcome, Writing()
-        for member, (path, data) in run.record_files(outcome, self.records).items():
-            written.write(member, path, partial(write_document, data=data))
+        outcome = point.outcome
+        written = write_run(outcome, self.records, self.plan)
         if self.instance is not None:
             written.write("instance_file", self.instance, partial(write, outcome.problem))
-        if outcome.plan is None:
-            return written
-        if self.plan is not None:
-            written.write("plan_file", self.plan, partial(write_plan, outcome.plan))
-        if self.plot is not None and single:
+        if outcome.plan is not None and self.plot is not None and single:
             panel = report.Panel(_headline(point), outcome.problem, outcome.plan)
-            written.write("plot_file", self.plot, partial(write_figure, report.schedules([panel])))
+            picture = partial(write_figure, report.schedules([panel]))
+            written.write("plot_file", self.plot, picture)
         return written
 
 
@@ -96,18 +93,15 @@ def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
     """Write the files of a case, say what came of it, and return its exit code."""
     written = files.write(point, single=single)
     outcome = point.outcome
-    code = most_serious([answers.code_of_outcome(outcome), written.code])
+    answer = answers.solved(Path(outcome.problem.name), outcome, written)
     if as_json:
-        told = answers.summary(Path(outcome.problem.name), outcome, written.files, code)
-        say_json(_facts(point) | told | {"errors": written.failures})
+        members = {name: getattr(answer, name) for name in answer.__struct_fields__}
+        answers.say_answer(wire.Pipeline(**(members | _facts(point) | written.files)))
     elif single:
         say(_headline(point))
         answers.show(outcome, written.files)
-    for warning in answers.warnings(outcome):
-        note(f"{outcome.problem.name}: {warning}")
-    for failure in written.failures:
-        note(f"error: {failure}")
-    return code
+    answers.tell_warnings(outcome, written)
+    return Exit(answer.exit_code)
 
 
 def _headline(point: Point) -> str:
@@ -147,7 +141,8 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
         labels = ("peak memory of a device", f"{points[0].case.objective} per micro-batch")
         write_figure(report.time_and_memory(shown, "Time against memory", labels), files.plot)
     if as_json:
-        say_json({"front": names, "plot_file": None if files.plot is None else str(files.plot)})
+        plot = None if files.plot is None else str(files.plot)
+        answers.say_answer(wire.Front(front=names, plot_file=plot))
         return
     rows = [_row(point, on_front=point in best) for point in points]
     heads = ["placement", "micro-batches", "memory limit", str(points[0].case.objective), "bound"]

@@ -1,14 +1,13 @@
-"""What a solve says while it runs: one live line on a terminal, else a line when there is news."""
+"""What a run says while it goes on: one live line on a terminal, else a line when there is news."""
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import click
 
-from milp_plan.core import PlanningProblem
-from milp_plan.core.amounts import share_text, value_text
+from milp_plan.core.amounts import share_text
 from milp_plan.core.budget import now
 
 if TYPE_CHECKING:
@@ -18,13 +17,15 @@ if TYPE_CHECKING:
 
 SILENCE_S = 10.0
 """In a log, a line is written at least this often while the solver reports."""
+HASTE_S = 0.2
+"""And news of the same phase at most this often: some searches improve a hundred times a second."""
 _REFRESH_PER_S = 4
 
 
 class Display(Protocol):
     """A context in which progress is shown."""
 
-    def __enter__(self) -> Display: ...
+    def __enter__(self) -> Self: ...
 
     def __exit__(
         self,
@@ -38,12 +39,15 @@ class Display(Protocol):
         ...
 
 
-def line(problem: PlanningProblem, progress: Progress, elapsed_s: float) -> str:
+def line(problem: Any, progress: Progress, elapsed_s: float) -> str:
     """Write phase, incumbent, bound, gap and elapsed time in one line."""
+    from milp_plan.run import kind_of
+
+    measure = kind_of(problem).measure(problem)
     parts = [
         f"{problem.name}: {progress.phase}",
-        f"incumbent {value_text(problem, progress.incumbent)}",
-        f"bound {value_text(problem, progress.bound)}",
+        f"incumbent {measure.text(progress.incumbent)}",
+        f"bound {measure.text(progress.bound)}",
         f"gap {share_text(progress.gap)}",
         f"{elapsed_s:.1f} s",
     ]
@@ -53,7 +57,7 @@ def line(problem: PlanningProblem, progress: Progress, elapsed_s: float) -> str:
 class Quiet:
     """Shows nothing."""
 
-    def __enter__(self) -> Quiet:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,35 +67,33 @@ class Quiet:
         """Show nothing."""
 
 
-class Log:
+class Log(Quiet):
     """Writes a line to standard error when phase, incumbent or bound change.
 
     Notes count nodes and rounds: a line for each would drown the news.
     """
 
-    def __init__(self, problem: PlanningProblem) -> None:
+    def __init__(self, problem: Any) -> None:
         self._problem = problem
         self._last: tuple[str, int | None, int | None] | None = None
         self._said_s = 0.0
 
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
     def __call__(self, progress: Progress) -> None:
         """Write the line if it says something new, or after a while."""
         news = (progress.phase, progress.incumbent, progress.bound)
-        if news != self._last or progress.elapsed_s - self._said_s >= SILENCE_S:
-            self._last, self._said_s = news, progress.elapsed_s
-            click.echo(line(self._problem, progress, progress.elapsed_s), err=True)
+        known = self._last or ("", None, None)
+        turn = known[0] != progress.phase or (known[1] is None and progress.incumbent is not None)
+        patience_s = SILENCE_S if news == known else HASTE_S
+        if not turn and progress.elapsed_s - self._said_s < patience_s:
+            return
+        self._last, self._said_s = news, progress.elapsed_s
+        click.echo(line(self._problem, progress, progress.elapsed_s), err=True)
 
 
-class Live:
+class Live(Quiet):
     """Keeps one line of a terminal up to date; its clock runs on between reports."""
 
-    def __init__(self, problem: PlanningProblem, console: Console) -> None:
+    def __init__(self, problem: Any, console: Console) -> None:
         from rich.live import Live as RichLive
 
         self._problem = problem
@@ -104,7 +106,7 @@ class Live:
             transient=True,
         )
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> Self:
         self._live.start()
         return self
 
@@ -125,7 +127,7 @@ class Live:
         return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def display(problem: PlanningProblem, *, quiet: bool) -> Display:
+def display(problem: Any, *, quiet: bool) -> Display:
     """Choose how progress is shown: not at all, on the terminal, or as a log."""
     if quiet:
         return Quiet()

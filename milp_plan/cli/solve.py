@@ -1,30 +1,30 @@
-"""``solve``: plan instances with both stages, one file after the other."""
+"""``solve``: plan instances of any kind, one file after the other."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core import InputError, MilpPlanError, PlanningProblem
+from milp_plan.core import MilpPlanError
 from milp_plan.core.budget import now
+from milp_plan.io.answer_wire import Solve
 
 from . import answers, interrupts
 from .exits import Exit, code_of, most_serious
 from .formulations import chosen_switches
-from .inputs import PATH, Variation, instances, plan_of, varied
+from .inputs import PATH, Item, items, varied
 from .interrupts import Deferred
 from .limits import limits
-from .output import complain, note, say_json
-from .outputs import Content, Output, Writing, refuse
+from .output import complain, note
+from .outputs import Content, Output, refuse, write_run
 from .progress import display
-from .sharding import is_sharding, refuse_options, solve_sharding_file
 
 if TYPE_CHECKING:
-    from milp_plan.run import Outcome
+    from milp_plan.run import Outcome, Settings
 
 RECORDS = Path("results/runs")
 
@@ -33,7 +33,7 @@ RECORDS = Path("results/runs")
 class Request:
     """What is done with each problem, and where its results go."""
 
-    settings: dict[str, Any]
+    settings: Settings
     start_file: Path | None
     plan_output: Path | None
     plot_file: Path | None
@@ -58,8 +58,7 @@ class Request:
     default="auto",
     show_default=True,
     help="Name, or path to a .py file; `milp-plan list formulations` says what there is. 'auto': "
-    "contiguous_load, max_load or latency where transfers are work of the devices, pipeline_order "
-    "for pipelines of identical micro-batches on given devices, else operator_schedule.",
+    "the one that suits the problem.",
 )
 @click.option(
     "--option",
@@ -68,13 +67,19 @@ class Request:
     metavar="KEY=VALUE",
     help="Switch of the formulation (operator_schedule, if none is named). Repeatable.",
 )
+@click.option(
+    "--only", is_flag=True, help="The formulation's model alone: no heuristics, no other search."
+)
 @click.option("--solver", default="highs", show_default=True, help="'highs', or one Pyomo knows.")
 @click.option("--start", type=PATH, help="Plan to start from (one FILE).")
-@click.option("--plan-output", type=PATH, help="Write the plan here as well (one FILE).")
 @click.option(
-    "--solution", type=PATH, help="Write the chosen strategies of a sharding problem (one FILE)."
+    "--plan-output",
+    "--solution",
+    "plan_output",
+    type=PATH,
+    help="Write the plan here as well (one FILE).",
 )
-@click.option("--plot", type=PATH, help="Draw the timeline, .png or .svg (one FILE).")
+@click.option("--plot", type=PATH, help="Draw the plan, .png or .svg (one FILE).")
 @click.option(
     "--record-folder",
     type=PATH,
@@ -90,25 +95,25 @@ def solve(
     /,
     *,
     files: tuple[Path, ...],
-    variation: Variation,
+    changes: dict[str, Any],
     start: Path | None,
     plan_output: Path | None,
-    solution: Path | None,
     plot: Path | None,
     record_folder: Path,
     as_json: bool,
     quiet: bool,
     **asked: Any,
 ) -> None:
-    """Plan each FILE: heuristics, coarsening, the exact model, neighbourhood search, bounds.
+    """Plan each FILE: heuristics, coarsening, the exact model, searches, bounds.
 
     Ctrl-C and SIGTERM keep the best plan so far and leave out the files that remain.
     """
+    from milp_plan.run import Settings
+
     _refuse_several(files, {"--start": start, "--plan-output": plan_output, "--plot": plot})
     refuse(
         (
             Output("--plan-output", plan_output, Content.PLAN),
-            Output("--solution", solution, Content.PLAN),
             Output("--plot", plot, Content.PICTURE),
         ),
         (*files, *([] if start is None else [start])),
@@ -117,78 +122,22 @@ def solve(
     switches = asked.pop("switches")
     if asked["formulation"] == "auto" and switches:
         asked["formulation"] = "operator_schedule"  # whose switches they are
-    asked["options"] = {}
     if asked["formulation"] != "auto":
         asked["options"] = chosen_switches(asked["formulation"], switches)
-    asked["time_limit_s"] = asked.pop("time_limit")
-    request = Request(asked, start, plan_output, plot, record_folder, as_json, quiet)
-    began = ctx.find_root().obj  # nothing where the command is called from Python
-    codes, begun = [], now() if began is None else began
-    item: Any
-    for number, (path, item) in enumerate(instances(files, variation), 1):
-        if is_sharding(item):
-            code, interrupted = _handle_sharding(ctx, path, item, request, solution, begun)
-        else:
-            code, interrupted = _handle(path, item, request)
-        begun = now()
+    settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
+    request = Request(settings, start, plan_output, plot, record_folder, as_json, quiet)
+    began: float | None = ctx.find_root().obj  # nothing where the command is called from Python
+    codes: list[Exit] = []
+    for number, item in enumerate(items(files, changes), 1):
+        code, interrupted = _handle(item, request, began)
         codes.append(code)
         if interrupted:
             for skipped in files[number:]:
                 note(f"{skipped}: skipped after the interruption")
                 codes.append(interrupts.code())
             break
+        began = now()
     ctx.exit(most_serious(codes))
-
-
-def _handle_sharding(  # noqa: PLR0917 (what a file needs)
-    ctx: click.Context,
-    path: Path,
-    problem: Any,
-    request: Request,
-    solution: Path | None,
-    begun: float,
-) -> tuple[Exit, bool]:
-    """Do all there is to do for a sharding problem; its time runs since ``begun``."""
-    from milp_plan.io.iopddl import read_solution
-    from milp_plan.run.sharding import ShardingSettings
-
-    def given(name: str) -> Any:
-        known = ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
-        return ctx.params[name] if known else None
-
-    asked = request.settings
-    modelled = asked["formulation"] != "auto"
-    refused = ["plot", "rounds", *([] if modelled else ["start", "node_limit"])]
-    try:
-        refuse_options({f"--{name.replace('_', '-')}": given(name) for name in refused}, path)
-        settings = ShardingSettings(
-            time_limit_s=asked["time_limit_s"],
-            gap=1e-6 if given("gap") is None else given("gap"),
-            seed=asked["seed"],
-            workers=given("threads"),
-            spent_s=now() - begun,  # reading it, and loading what solves it
-        )
-        if modelled:
-            from milp_plan.run.sharding_model import ModelSettings
-
-            start = request.start_file
-            settings = ModelSettings(
-                **vars(settings),
-                **{key: asked[key] for key in ("formulation", "options", "node_limit", "solver")},
-                start=None if start is None else read_solution(start, problem),
-            )
-        return solve_sharding_file(
-            path,
-            problem,
-            settings,
-            solution=solution or request.plan_output,
-            record_folder=request.record_folder,
-            as_json=request.as_json,
-            quiet=request.quiet,
-        )
-    except MilpPlanError as error:
-        complain(error, path)
-        return code_of(error), False
 
 
 def _refuse_several(files: tuple[Path, ...], options: dict[str, Path | None]) -> None:
@@ -197,74 +146,55 @@ def _refuse_several(files: tuple[Path, ...], options: dict[str, Path | None]) ->
             raise click.UsageError(f"{name} is for one FILE, found {len(files)}")
 
 
-def _handle(path: Path, item: PlanningProblem | InputError, request: Request) -> tuple[Exit, bool]:
+def _handle(item: Item, request: Request, began: float | None) -> tuple[Exit, bool]:
     """Do all there is to do for one file; say how it ended, and whether by an interruption."""
     try:
-        if isinstance(item, InputError):
-            raise item
-        return _solve_one(path, item, request)
+        if item.error is not None:
+            raise item.error
+        return _solve_one(item, request, began)
     except MilpPlanError as error:
-        complain(error, path)
-        return _tell_failure(path, item, error, code_of(error), request), False
+        complain(error, item.path)
+        return _tell_failure(item, error, code_of(error), request), False
     except KeyboardInterrupt:
         early = MilpPlanError("interrupted before there was a plan")
-        note(f"{path}: {early}")
-        return _tell_failure(path, item, early, interrupts.code(), request), True
+        note(f"{item.path}: {early}")
+        return _tell_failure(item, early, interrupts.code(), request), True
 
 
-def _tell_failure(
-    path: Path,
-    item: PlanningProblem | InputError,
-    error: MilpPlanError,
-    code: Exit,
-    request: Request,
-) -> Exit:
+def _tell_failure(item: Item, error: MilpPlanError, code: Exit, request: Request) -> Exit:
     if request.as_json:
-        say_json(answers.failure(path, item, error, code))
+        answers.say_answer(answers.failure(Solve, item, error, code))
     return code
 
 
-def _solve_one(path: Path, problem: PlanningProblem, request: Request) -> tuple[Exit, bool]:
+def _solve_one(item: Item, request: Request, began: float | None) -> tuple[Exit, bool]:
     from milp_plan import run
     from milp_plan.backends import Stop
 
-    start = None if request.start_file is None else plan_of(problem, request.start_file, path)
-    settings = run.Settings(start=start, **request.settings)
+    kind, problem, settings = item.kind, item.problem, request.settings
+    assert kind is not None
+    if request.start_file is not None:
+        start = kind.read_plan(request.start_file, problem, item.path)
+        settings = replace(settings, start=start)
     with display(problem, quiet=request.quiet) as show:
-        outcome = run.solve(problem, settings, show)
+        outcome = run.solve(problem, settings, show, began=began)
     with Deferred() as interrupt:
-        code = _tell(path, outcome, request)
+        code = _tell(item.path, outcome, request)
     return code, interrupt.asked or outcome.stop is Stop.INTERRUPTED
 
 
 def _tell(path: Path, outcome: Outcome[Any, Any], request: Request) -> Exit:
     """Write the files of a run, and say what it found; what could not be written comes last."""
-    written = _write(outcome, request)
-    code = most_serious([answers.code_of_outcome(outcome), written.code])
-    if request.as_json:
-        told = answers.summary(path, outcome, written.files, code)
-        say_json(told | {"errors": written.failures})
-    else:
-        answers.show(outcome, written.files)
-    for warning in answers.warnings(outcome):
-        note(f"{outcome.problem.name}: {warning}")
-    for failure in written.failures:
-        note(f"error: {failure}")
-    return code
-
-
-def _write(outcome: Outcome[Any, Any], request: Request) -> Writing:
-    """Write record, plan and picture, as far as possible."""
-    from milp_plan import run
-    from milp_plan.io import write_document, write_plan
-
-    written = Writing()
-    for member, (path, data) in run.record_files(outcome, request.record_folder).items():
-        written.write(member, path, partial(write_document, data=data))
-    if outcome.plan is not None and request.plan_output is not None:
-        written.write("plan_file", request.plan_output, partial(write_plan, outcome.plan))
+    written = write_run(outcome, request.record_folder, request.plan_output)
     if outcome.plan is not None and request.plot_file is not None:
         from .draw import draw
 
-        written.write("plot_file", request.plot_file, partial(draw, outcome.problem, outcome.plan))
-    return written
+        picture = partial(draw, outcome.kind, outcome.problem, outcome.plan)
+        written.write("plot_file", request.plot_file, picture)
+    answer = answers.solved(path, outcome, written)
+    if request.as_json:
+        answers.say_answer(answer)
+    else:
+        answers.show(outcome, written.files)
+    answers.tell_warnings(outcome, written)
+    return Exit(answer.exit_code)

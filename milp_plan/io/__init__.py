@@ -1,12 +1,12 @@
 """Readers and writers of instance and plan files."""
 
 from .dnn_partitioning import ACCELERATOR, CPU
-from .dnn_split import read_split, write_split
+from .dnn_split import read_split, split_text
 from .files import Document, read_document, write_atomic, write_document
 from .fit import oversized
 from .goal import Goal, pursue
 from .hybrid_plan import hybrid_plan_to_json, read_hybrid_plan, write_hybrid_plan
-from .perfetto import trace, write_trace
+from .perfetto import trace, trace_text
 from .pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_file
 from .piper import read_hybrid
 from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
@@ -43,16 +43,16 @@ __all__ = [
     "read_recipe",
     "read_split",
     "schemas",
+    "split_text",
     "torch_actions",
     "torch_schedule_csv",
     "trace",
+    "trace_text",
     "write",
     "write_atomic",
     "write_document",
     "write_hybrid_plan",
     "write_plan",
     "write_schemas",
-    "write_split",
     "write_torch_schedule",
-    "write_trace",
 ]

@@ -14,7 +14,7 @@ import msgspec
 from milp_plan.core import Finding, InputError, OperatorRun, Plan, PlanningProblem
 
 from .dnn_partitioning import ACCELERATOR, CPU, Workload, can_read, names_of
-from .files import Document, read_document, write_document
+from .files import Document, read_document
 from .text import lay_out
 from .wire import decode
 
@@ -68,10 +68,8 @@ def read_split(document: Document, instance_file: str | Path, problem: PlanningP
     return Plan(problem.name, tuple(runs), planner=document.path.name)
 
 
-def write_split(
-    problem: PlanningProblem, plan: Plan, instance_file: str | Path, path: str | Path
-) -> None:
-    """Write a plan as a split, atomically.
+def split_text(problem: PlanningProblem, plan: Plan, instance_file: str | Path) -> bytes:
+    """Return a plan as a split.
 
     Raises
     ------
@@ -85,7 +83,7 @@ def write_split(
         held = {name: [ids[r.operator] for r in plan.runs if name in r.devices] for name in devices}
         return [{"nodes": nodes} for nodes in held.values()]
 
-    write_document(path, lay_out({"fpgas": parts(ACCELERATOR), "cpus": parts(CPU)}))
+    return lay_out({"fpgas": parts(ACCELERATOR), "cpus": parts(CPU)})
 
 
 def _names(instance_file: str | Path) -> dict[int, str]:

@@ -188,6 +188,15 @@ def read_solution(path: str | Path, problem: ShardingProblem) -> ShardingPlan:
     return ShardingPlan(problem.name, tuple(listed), planner="file")
 
 
+def is_solution(document: Document) -> bool:
+    """Whether the document is a list of strategies, bare or as the member ``solution``."""
+    try:
+        msgspec.json.decode(document.data, type=list[int] | _Solution)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
 def _problem(contents: Contents, flat: _Flat, document: Document) -> ShardingProblem:
     nodes, edges = contents.nodes, contents.edges
     (offsets, cost), (_, usage), (entries, pairs) = flat

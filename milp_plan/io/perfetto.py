@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from milp_plan.core import (
@@ -25,8 +24,6 @@ from milp_plan.core import (
     Transfer,
     Units,
 )
-
-from .files import write_document
 
 COMPUTE, SEND, RECEIVE, OFFLOAD = range(4)
 """Threads of a device."""
@@ -81,22 +78,11 @@ def trace(
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": told}
 
 
-def write_trace(
-    problem: PlanningProblem,
-    plan: Plan,
-    path: str | Path,
-    memory: Mapping[str, MemoryProfile] | None = None,
-) -> None:
-    """Write the trace of a plan; see :func:`trace`.
-
-    Raises
-    ------
-    MissingFacetError
-        The plan has no schedule.
-    OSError
-        The folder does not exist or cannot be written.
-    """
-    write_document(path, json.dumps(trace(problem, plan, memory)).encode())
+def trace_text(
+    problem: PlanningProblem, plan: Plan, memory: Mapping[str, MemoryProfile] | None = None
+) -> bytes:
+    """Return the trace of a plan as JSON text; see :func:`trace`."""
+    return json.dumps(trace(problem, plan, memory)).encode()
 
 
 class _Clock:

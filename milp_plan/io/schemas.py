@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from . import native_wire, plan_wire
+from . import answer_wire, native_wire, plan_wire
 from .files import write_atomic
 from .text import lay_out
 from .wire import schema_of
@@ -13,9 +14,19 @@ from .wire import schema_of
 def schemas() -> dict[str, bytes]:
     """Return file name -> text of every published schema."""
     return {
+        "answer.schema.json": lay_out(_complete(schema_of(answer_wire.AnyAnswer))),
         "native.schema.json": lay_out(schema_of(native_wire.Instance)),
         "plan.schema.json": lay_out(schema_of(plan_wire.Plan)),
     }
+
+
+def _complete(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of objects that always have all their members, and no others."""
+    known = {
+        name: {**entry, "required": list(entry["properties"]), "additionalProperties": False}
+        for name, entry in schema["$defs"].items()
+    }
+    return {**schema, "$defs": known}
 
 
 def write_schemas(folder: str | Path) -> None:

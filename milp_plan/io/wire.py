@@ -27,7 +27,7 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 @cache
-def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def schema_of(kind: Any) -> dict[str, Any]:
     """Return the JSON Schema of a wire type."""
     schema = msgspec.json.schema(kind)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -18,6 +18,8 @@ from milp_plan.core.amounts import DASH, size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
+from .change import Change
+
 if TYPE_CHECKING:
     from milp_plan.io import Document
 
@@ -58,6 +60,13 @@ class Measure:
         timed = isinstance(self.units, Units) and self.what == "time"
         return self.units.time_scale if timed and isinstance(self.units, Units) else 1
 
+    @property
+    def grain(self) -> str:
+        """What an exact value is a number of: ``"ticks"``, ``"bytes"``, or the plain word."""
+        if isinstance(self.units, str):
+            return self.units
+        return "bytes" if self.what == "size" else "ticks"
+
     def decimal(self, ticks: int | None) -> str | None:
         """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
         if ticks is None:
@@ -85,7 +94,7 @@ class Format(Generic[P]):
     can_read
         Whether a document is of this format, from its content.
     read
-        Returns the problem as the changes want it; raises ``InputError``.
+        Returns the problem as the changes want it, by their names; raises ``InputError``.
     write
         Returns the text of a problem; ``None`` for formats that are only read.
     """
@@ -95,6 +104,28 @@ class Format(Generic[P]):
     can_read: Callable[[Document], bool]
     read: Callable[[Document, Mapping[str, Any]], P]
     write: Callable[[P], bytes] | None = None
+
+
+@dataclass(frozen=True)
+class Export(Generic[P, S]):
+    """A format that a plan is written in for other programs.
+
+    Parameters
+    ----------
+    title
+        What it is in a few words.
+    is_one
+        Whether a document is of this format.
+    write
+        Returns the text, from problem, plan and the instance file; raises ``InputError``.
+    needs_valid
+        Why only a plan that keeps every law will do; empty where any will.
+    """
+
+    title: str
+    is_one: Callable[[Document], bool]
+    write: Callable[[P, S, Path], bytes]
+    needs_valid: str = ""
 
 
 class Kind(ABC, Generic[P, S]):
@@ -107,7 +138,7 @@ class Kind(ABC, Generic[P, S]):
     handles
         Module and name of the class of its problems, ``"milp_plan.core.problem:PlanningProblem"``.
     changes
-        Names of what may be asked of an instance as it is read (``memory_scale``, ``objective``).
+        What may be asked of an instance as it is read.
     ignores
         Names of :class:`~.settings.Settings` that mean nothing for it; they are refused.
     threads
@@ -117,7 +148,7 @@ class Kind(ABC, Generic[P, S]):
     name: ClassVar[str]
     title: ClassVar[str]
     handles: ClassVar[str]
-    changes: ClassVar[tuple[str, ...]] = ()
+    changes: ClassVar[tuple[Change, ...]] = ()
     ignores: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -146,8 +177,16 @@ class Kind(ABC, Generic[P, S]):
         """
 
     @abstractmethod
+    def is_plan(self, document: Document) -> bool:
+        """Whether a document looks like a plan's file."""
+
+    @abstractmethod
     def plan_text(self, plan: S) -> bytes:
         """Text of a plan's file."""
+
+    def exports(self) -> Mapping[str, Export[P, S]]:
+        """Formats that plans are written in for other programs, by name."""
+        return {}
 
     # -- what a problem and its plans are ----------------------------------------------------------
 

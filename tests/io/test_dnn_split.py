@@ -52,7 +52,7 @@ def test_a_split_for_latency_has_one_call_per_accelerator(tmp_path):
 
 def test_a_plan_is_written_as_a_split_and_read_again(tmp_path):
     problem, plan, instance = both(tmp_path, SPLIT, io.Goal(Objective.BOTTLENECK))
-    io.write_split(problem, plan, instance, tmp_path / "again.json")
+    io.write_document(tmp_path / "again.json", io.split_text(problem, plan, instance))
     again = io.read_plan(tmp_path / "again.json", problem, instance)
     assert {r.operator: r.devices for r in again.runs} == {r.operator: r.devices for r in plan.runs}
 

@@ -191,7 +191,7 @@ def test_units_of_the_source():
 def test_memory_counters_and_file(tmp_path):
     problem, plan = case()
     path = tmp_path / "trace.json.gz"
-    io.write_trace(problem, plan, path, {"d0": [(0, 1000), (3000, 0)]})
+    io.write_document(path, io.trace_text(problem, plan, {"d0": [(0, 1000), (3000, 0)]}))
     trace = json.loads(gzip.decompress(path.read_bytes()))
     counters = [event for event in trace["traceEvents"] if event["ph"] == "C"]
     assert [(c["name"], c["pid"], c["ts"], c["args"]) for c in counters] == [

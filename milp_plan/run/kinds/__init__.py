@@ -84,14 +84,18 @@ def read_whole(document: Document, changes: Mapping[str, Any]) -> tuple[AnyKind,
 def unknown_changes(kind: AnyKind, asked: Mapping[str, Any]) -> Iterator[Finding]:
     """List what is asked of an instance and means nothing for its kind."""
     for name in asked:
-        if name not in kind.changes:
-            homes = " and ".join(other.name for other in kinds() if name in other.changes)
+        if name not in _names(kind):
+            homes = " and ".join(other.name for other in kinds() if name in _names(other))
             yield Finding(
                 f"--{name.replace('_', '-')}",
                 f"an option of {homes} problems",
                 f"none of these for a {kind.name} problem",
                 "leave it out",
             )
+
+
+def _names(kind: AnyKind) -> set[str]:
+    return {change.name for change in kind.changes}
 
 
 def _format_of(document: Document) -> tuple[AnyKind, Format[Any]]:

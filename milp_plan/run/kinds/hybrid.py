@@ -13,22 +13,29 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
+from ..change import Change, count, size
 from ..kind import Format, Kind, Measure
 from ..way import Way
 
 if TYPE_CHECKING:
     from milp_plan.hybrid import HybridPlan, HybridProblem
 
-SWITCHES = ("no_data", "no_tensor", "no_recomputation")
+SWITCHES = (
+    Change("no_data", "No data parallelism."),
+    Change("no_tensor", "No tensor parallelism."),
+    Change("no_recomputation", "No recomputation of activations."),
+)
 """Changes that forbid something."""
 
 AMOUNTS = {
-    "devices": "devices",
-    "memory": "memory_bytes",
-    "bandwidth": "bandwidth_bytes_per_s",
-    "micro_batches": "micro_batches",
+    "devices": Change("devices", "Number of devices.", count, "N"),
+    "memory_bytes": Change("memory", "Memory of each device: 8GiB, 80GB.", size, "SIZE"),
+    "bandwidth_bytes_per_s": Change("bandwidth", "Between devices: 25GB/s.", size, "RATE"),
+    "micro_batches": Change(
+        "micro_batches", "Micro-batches of a batch; data degrees divide it.", count, "N"
+    ),
 }
-"""Changes that put another number into the place of the file's, and its name among the limits."""
+"""Name among the limits, and the change that puts another number into the place of the file's."""
 
 
 class Hybrid(Kind["HybridProblem", "HybridPlan"]):
@@ -37,7 +44,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     name = "hybrid"
     title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
     handles = "milp_plan.hybrid.problem:HybridProblem"
-    changes = (*AMOUNTS, *SWITCHES)
+    changes = (*AMOUNTS.values(), *SWITCHES)
     ignores = ("rounds", "target", "formulation", "options", "solver", "only", "start")
 
     def formats(self) -> tuple[Format[HybridProblem], ...]:
@@ -56,6 +63,12 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
             remedy = "name the instance and the plan that belong together"
             raise InputError([Finding("problem", found, expected, remedy, str(file))])
         return plan
+
+    def is_plan(self, document: Document) -> bool:
+        """By its marker."""
+        from milp_plan.io.hybrid_plan import MARKER
+
+        return document.marker == MARKER
 
     def plan_text(self, plan: HybridPlan) -> bytes:
         """Text of a plan's file."""
@@ -154,9 +167,11 @@ def _read(document: Document, changes: Mapping[str, Any]) -> HybridProblem:
     from milp_plan.io import piper
 
     problem = piper.read(document)
-    given: dict[str, Any] = {AMOUNTS[name]: changes[name] for name in AMOUNTS if name in changes}
+    given: dict[str, Any] = {
+        limit: changes[change.name] for limit, change in AMOUNTS.items() if change.name in changes
+    }
     switches: dict[str, Any] = {
-        name.removeprefix("no_"): False for name in SWITCHES if name in changes
+        change.name.removeprefix("no_"): False for change in SWITCHES if change.name in changes
     }
     return problem.with_limits(replace(problem.limits, **given, **switches))
 

@@ -26,11 +26,42 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.dag import depth
 from milp_plan.io.files import Document
 
-from ..kind import Format, Kind, Measure
+from ..change import Change, count, one_of, positive
+from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
 if TYPE_CHECKING:
     from milp_plan.io import Goal
+
+
+CHANGES = (
+    Change(
+        "memory_scale",
+        "Factor on the memory of every device, exact: 0.8 or 4/5.",
+        positive,
+        "FRACTION",
+    ),
+    Change(
+        "objective",
+        f"Objective, if not the instance's own: {', '.join(entry.value for entry in Objective)}.",
+        one_of([entry.value for entry in Objective]),
+        "NAME",
+    ),
+    Change(
+        "contiguous",
+        "Objective bottleneck, serial law: consecutive parts of the forward pass.",
+    ),
+    Change(
+        "separate_passes",
+        "Objective bottleneck, serial law: largest forward plus largest backward load.",
+    ),
+    Change(
+        "calls",
+        "Objective latency: invocations per accelerator.  [default: 1]",
+        count,
+        "N",
+    ),
+)
 
 
 class Schedule(Kind[PlanningProblem, Plan]):
@@ -39,7 +70,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
     name = "schedule"
     title = "operators on devices: placement, sharding options, order, transfers, memory"
     handles = "milp_plan.core.problem:PlanningProblem"
-    changes = ("memory_scale", "objective", "contiguous", "separate_passes", "calls")
+    changes = CHANGES
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
         """Native files, and those of the placement benchmark."""
@@ -60,6 +91,32 @@ class Schedule(Kind[PlanningProblem, Plan]):
             remedy = "name the instance and the plan that belong together"
             raise InputError([Finding("problem", found, expected, remedy, str(file))])
         return plan
+
+    def is_plan(self, document: Document) -> bool:
+        """By its marker, or as a split of the placement benchmark."""
+        from milp_plan.io.dnn_split import is_split
+        from milp_plan.io.plan_wire import MARKER
+
+        return document.marker == MARKER or is_split(document)
+
+    def exports(self) -> Mapping[str, Export[PlanningProblem, Plan]]:
+        """A trace, the CSV of torch, a split of the placement benchmark."""
+        from milp_plan.io import dnn_split
+
+        return {
+            "perfetto": Export(
+                "trace for ui.perfetto.dev", lambda d: "traceEvents" in d.top_level, _trace
+            ),
+            "torch-schedule": Export(
+                "CSV that torch.distributed.pipelining runs",
+                lambda document: document.path.suffix == ".csv",
+                _torch_schedule,
+                "torch would not run what was planned",
+            ),
+            "dnn-split": Export(
+                "split of the placement benchmark", dnn_split.is_split, dnn_split.split_text
+            ),
+        }
 
     def plan_text(self, plan: Plan) -> bytes:
         """Text of a plan's file."""
@@ -128,7 +185,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
             "channels": len(cluster.channels),
             "process_groups": len(cluster.groups),
             "serial_law": None if problem.serial is None else asdict(problem.serial),
-            "provenance": dict(problem.provenance),
         }
 
     def rows(self, problem: PlanningProblem) -> list[list[str]]:
@@ -152,7 +208,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
             ["communication", f"{facts['channels']:,} channels, model {facts['communication']}"],
             *([["serial law", _law(problem.serial)]] if problem.serial else []),
             ["process groups", f"{facts['process_groups']:,}"],
-            *([f"from: {key}", text] for key, text in facts["provenance"].items()),
         ]
 
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
@@ -178,6 +233,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
         """Timeline, or loads where there is no clock."""
         from milp_plan.draw import loads_figure, timeline
 
+        findings = list(_unknown_names(problem, plan))
+        if findings:
+            raise InputError(findings)
         return (timeline if problem.serial is None else loads_figure)(problem, plan)
 
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
@@ -217,6 +275,34 @@ class Schedule(Kind[PlanningProblem, Plan]):
         return PLANNERS | {name: seedless(expert) for name, expert in EXPERTS.items()}
 
 
+def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
+    from milp_plan.check import replay
+    from milp_plan.io import trace_text
+
+    memory = {name: entry.steps for name, entry in replay(problem, plan).devices.items()}
+    return trace_text(problem, plan, memory)
+
+
+def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
+    from milp_plan.io import torch_schedule_csv
+
+    return torch_schedule_csv(problem, plan).encode()
+
+
+def _unknown_names(problem: PlanningProblem, plan: Plan) -> Iterator[Finding]:
+    """List what a plan names and the problem does not have: it cannot be drawn."""
+    used = {name for run in plan.runs for name in run.devices}
+    used |= {name for trip in plan.transfers for name in (*trip.source, *trip.target)}
+    unknown = [("device", name) for name in sorted(used - set(problem.cluster.device_names))]
+    unknown += [
+        ("operator", run.operator)
+        for run in plan.runs
+        if not problem.graph.has_operator(run.operator)
+    ]
+    for what, name in unknown:
+        yield Finding(what, repr(name), f"a known {what}", "plan the instance again")
+
+
 def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
     from milp_plan.io.registry import read_whole
 
@@ -254,9 +340,9 @@ def _law(law: SerialLaw) -> str:
 def _devices(problem: PlanningProblem) -> str:
     alike = Counter((entry.device_class, entry.memory_bytes) for entry in problem.cluster.devices)
     texts = []
-    for (name, memory), count in alike.items():
+    for (name, memory), number in alike.items():
         room = "no memory limit" if memory is None else f"{size_text(problem.units, memory)} each"
-        texts.append(f"{count} x {name} ({room})")
+        texts.append(f"{number} x {name} ({room})")
     return ", ".join(texts)
 
 

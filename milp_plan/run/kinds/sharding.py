@@ -47,6 +47,12 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
         return read_solution(file, problem)
 
+    def is_plan(self, document: Document) -> bool:
+        """A list of integers, bare or as the only member ``solution``."""
+        from milp_plan.io.iopddl import is_solution
+
+        return is_solution(document)
+
     def plan_text(self, plan: ShardingPlan) -> bytes:
         """The contest's list of chosen strategies."""
         from milp_plan.io.iopddl import solution_text

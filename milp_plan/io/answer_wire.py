@@ -1,0 +1,150 @@
+"""Wire types of what commands answer with ``--json``: one object per line and file.
+
+Described in ``instances/formats/answer.md``, published as ``instances/formats/answer.schema.json``.
+The members of a verb are always the same, whatever the kind of problem and also when it failed;
+what is not known is null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What every answer says."""
+
+    file: str
+    kind: str | None = None
+    instance: str | None = None
+    fingerprint: str | None = None
+    objective: str | None = None
+    unit: str | None = None
+    ticks_per_unit: int | None = None
+    exit_code: int = 0
+    errors: list[str] = []
+
+
+class Violation(msgspec.Struct, kw_only=True):
+    """One breach of a rule."""
+
+    rule: str
+    subjects: list[str]
+    message: str
+    needed: int | None
+    available: int | None
+    counts: Literal["things", "time", "size"]
+
+
+class Bound(msgspec.Struct, kw_only=True):
+    """A value that no plan can beat."""
+
+    name: str
+    value: int
+    detail: str
+
+
+class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
+    """What ``solve`` answers."""
+
+    value: int | None = None
+    bound: int | None = None
+    value_in_unit: str | None = None
+    bound_in_unit: str | None = None
+    bound_name: str | None = None
+    gap: float | None = None
+    gap_asked: float | None = None
+    proved: bool | None = None
+    stop: str | None = None
+    verdict: Literal["ok", "violated", "no plan", "DISPUTED"] | None = None
+    disputed_because: str | None = None
+    infeasible_because: str | None = None
+    defects: list[str] = []
+    planner: str | None = None
+    way: str | None = None
+    formulation: str | None = None
+    reached: dict[str, int] = {}
+    baselines: dict[str, int | None] = {}
+    best_baseline: int | None = None
+    baseline_name: str | None = None
+    bounds: dict[str, int] = {}
+    about: dict[str, Any] | None = None
+    seconds: float | None = None
+    phases: dict[str, float] = {}
+    model_hash: str | None = None
+    key: str | None = None
+    record_file: str | None = None
+    plan_file: str | None = None
+    plot_file: str | None = None
+
+
+class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
+    """What ``pipeline`` answers about a case, in units of its model."""
+
+    placement: str
+    chunks: int | None
+    stages: int
+    micro_batches: int
+    memory_limit: float | None
+    time: float | None
+    time_bound: float | None
+    makespan: float | None
+    span: float | None
+    bubble: float | None
+    bubble_rate: float | None
+    peak_memory: float | None
+    time_per_micro_batch: float | None
+    instance_file: str | None = None
+
+
+class Front(msgspec.Struct, kw_only=True, tag_field="verb", tag="front"):
+    """What ``pipeline`` answers last about several cases: those that no other beats."""
+
+    front: list[str]
+    plot_file: str | None = None
+
+
+class Check(Answer, kw_only=True, tag_field="verb", tag="check"):
+    """What ``check`` answers."""
+
+    plan_file: str | None = None
+    verdict: Literal["ok", "violated"] | None = None
+    value: int | None = None
+    value_in_unit: str | None = None
+    violations: list[Violation] = []
+    components: dict[str, int] = {}
+
+
+class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
+    """What ``explain`` answers."""
+
+    plan_file: str | None = None
+    verdict: Literal["ok", "violated"] | None = None
+    value: int | None = None
+    value_in_unit: str | None = None
+    violations: list[Violation] = []
+    components: dict[str, int] = {}
+    explanation: str | None = None
+    details: dict[str, Any] | None = None
+
+
+class Bounds(Answer, kw_only=True, tag_field="verb", tag="bound"):
+    """What ``bound`` answers."""
+
+    bound: int | None = None
+    bound_in_unit: str | None = None
+    bound_name: str | None = None
+    infeasible_because: str | None = None
+    bounds: list[Bound] = []
+
+
+class Info(Answer, kw_only=True, tag_field="verb", tag="info"):
+    """What ``info`` answers."""
+
+    about: dict[str, Any] | None = None
+    facts: dict[str, Any] | None = None
+
+
+AnyAnswer = Solve | Pipeline | Front | Check | Explain | Bounds | Info
+"""The answer of any verb; the member ``verb`` says which."""

@@ -1,0 +1,84 @@
+"""What may be asked of an instance beside what its file says, and how it is read from text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+_FACTORS = {
+    "": 1,
+    "B": 1,
+    **{f"{letter}iB": 2 ** (10 * i) for i, letter in enumerate("KMGT", 1)},
+    **{f"{letter}B": 10 ** (3 * i) for i, letter in enumerate("kMGT", 1)},
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that a kind of problem knows.
+
+    Parameters
+    ----------
+    name, help
+        As files and Python name it, and what it does.
+    read
+        Reads its value from text, or raises ``ValueError`` with what is expected; ``None`` for
+        one that is asked or not.
+    form
+        What the text looks like, in a word.
+    """
+
+    name: str
+    help: str
+    read: Callable[[str], Any] | None = None
+    form: str = "VALUE"
+
+    @property
+    def option(self) -> str:
+        """As command lines name it."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+def positive(text: str) -> Fraction:
+    """Read an exact positive number, such as ``0.8`` or ``4/5``."""
+    try:
+        fraction = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{text!r} is no number; write for example 0.8 or 4/5") from None
+    if fraction <= 0:
+        raise ValueError(f"{text} is not positive")
+    return fraction
+
+
+def count(text: str) -> int:
+    """Read an integer of at least 1."""
+    if not text.strip().isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is no integer of at least 1")
+    return int(text)
+
+
+def size(text: str) -> Fraction:
+    """Read an exact size: ``8GiB``, ``80GB``, ``1.5GiB``, a number of bytes; also per second."""
+    found = re.fullmatch(r"\s*([0-9.]+(?:/[0-9]+)?)\s*([A-Za-z]*)\s*(?:/s)?\s*", text)
+    try:
+        if found is None or found[2] not in _FACTORS:
+            raise ValueError
+        return Fraction(found[1]) * Fraction(_FACTORS[found[2]])
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(
+            f"{text!r} is no size; write for example 8GiB, 80GB or 17179869184"
+        ) from None
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """Return a reader of one of some words."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
