@@ -149,14 +149,13 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
     """Return the answer about a solved file."""
     record = outcome.record
     code = most_serious([code_of_outcome(outcome), written.code])
-    known = {name for name in wire.Solve.__struct_fields__ if name in record}
-    told = {name: record[name] for name in known}
+    members = wire.Solve.__struct_fields__
     formulation = record["formulation"]
     return wire.Solve(
         **(
-            told
+            {name: record[name] for name in members if name in record}
             | head(Item(path, outcome.kind, outcome.problem))
-            | written.files
+            | {name: file for name, file in written.files.items() if name in members}
             | {
                 "formulation": None if formulation is None else formulation["name"],
                 "about": outcome.kind.about(outcome.problem),

@@ -154,15 +154,15 @@ def export(
         _export_plan(item(file, changes), plan_file, format_name, output)
         say(str(output))
         return
-    if switches and formulation == "auto":
-        formulation = "operator_schedule"  # whose switches they are
-    options = chosen_switches(formulation, switches) if switches else {}
+    options = {} if formulation == "auto" else chosen_switches(formulation, switches)
     read = item(file, changes)
     cutoff = None
     if plan_file is not None:
         cutoff = _checked(read, plan_file, "its value is no cutoff")[1].value
     problem = read.problem if target is None else _smaller(read, target)
     solver = _solver(read._replace(problem=problem), formulation, options)
+    if switches and formulation == "auto":
+        solver = solver.with_options(chosen_switches(solver.found.name, switches))
     _write_model(problem, solver, cutoff, format_name, output)
     say(str(output))
 
@@ -200,7 +200,7 @@ def _solver(read: Item, formulation: str, options: dict[str, object]) -> Solver:
     from milp_plan.models.registry import discover
     from milp_plan.run import Settings
     from milp_plan.run.model import Solver, make_options
-    from milp_plan.run.solve import choose
+    from milp_plan.run.solving import choose
 
     assert read.kind is not None
     settings = Settings(formulation=formulation, options=options)

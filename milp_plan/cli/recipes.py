@@ -101,7 +101,6 @@ def _draw(recipe: Recipe, plan_text: str | None, path: Path) -> None:
     ):
         stop = plan.stop_ns / about.units.time_scale
         panels.append(report.Panel(f"{name}: makespan {stop:g}", about, plan))
-    from milp_plan.draw import write_figure
 
     try:
         write_figure(report.schedules(panels), path)

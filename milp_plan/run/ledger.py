@@ -48,6 +48,8 @@ class Ledger(Generic[P, S]):
         The best bound on the problem, and each that was the best once.
     baselines
         Value of each heuristic, ``None`` where it found no plan.
+    reached
+        Value of the best plan of each maker, whether another was better or not.
     disputed
         Why the checker disputes a solver; the first reason. Empty if it does not.
     defects
@@ -79,6 +81,7 @@ class Ledger(Generic[P, S]):
         self.disputed = ""
         self.infeasible_because: str | None = None
         self.baselines: dict[str, int | None] = {}
+        self.reached: dict[str, int] = {}
         self.defects: list[str] = []
         self.details: dict[str, Any] = {}
         self.trace: list[Progress] = []
@@ -179,6 +182,7 @@ class Ledger(Generic[P, S]):
                     reason = "; ".join(str(entry) for entry in verdict.violations[:3])
                     self.fail(f"{by} made a plan that breaks a law: {reason}")
                 return False
+            self.reached[by] = min(verdict.value, self.reached.get(by, verdict.value))
             if self.value is not None and verdict.value >= self.value:
                 return False
             self.plan, self.verdict, self.value = plan, verdict, verdict.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +92,10 @@ class Solver:
     found: Found
     options: Any = None
     name: str = "highs"
+
+    def with_options(self, given: Mapping[str, Any]) -> Solver:
+        """Return the same formulation with other switches."""
+        return Solver(self.found, make_options(self.found, given), self.name)
 
     @property
     def formulation(self) -> Formulation:

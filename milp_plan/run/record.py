@@ -98,6 +98,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "infeasible_because": outcome.infeasible_because,
         "defects": list(outcome.defects),
         "planner": outcome.planner or None,
+        "reached": dict(ledger.reached),
         "baselines": dict(outcome.baselines),
         "best_baseline": None if best is None else known[best],
         "baseline_name": best,

@@ -9,7 +9,9 @@ from typing import Any
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
-from milp_plan.run import Outcome, Progress, Settings
+from milp_plan.core.gap import relative_gap
+from milp_plan.run import Outcome, Progress, Settings, kind_of
+from milp_plan.run.record import verdict_word
 from tests.report.plans import plan_of_two_devices
 
 from .cases import VALUE_NS, late_plan
@@ -17,51 +19,71 @@ from .cases import VALUE_NS, late_plan
 BOUND_NS = 9_000
 
 
-def outcome(problem: PlanningProblem, **changes: Any) -> Outcome:
+def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
     """A run that found the plan of two devices and reached its limit."""
     plan = replace(plan_of_two_devices(), problem=problem.name)
-    gap = (VALUE_NS - BOUND_NS) / VALUE_NS
-    made = Outcome(
+    made: Outcome[Any, Any] = Outcome(
+        kind=kind_of(problem),
         problem=problem,
         plan=plan,
         verdict=verify(problem, plan),
         value=VALUE_NS,
         bound=BOUND_NS,
         bound_name="critical path",
-        gap=gap,
+        gap=relative_gap(VALUE_NS, BOUND_NS),
         stop=Stop.TIME_LIMIT,
-        disputed=False,
         proved=False,
+        disputed_because="",
         infeasible_because=None,
         baselines={"slow": 28_000, "none": None, "fast": VALUE_NS},
+        bounds=(),
+        defects=(),
         planner="fast",
         seconds=1.5,
         record={},
     )
     made = replace(made, **changes)
+    measure = made.measure
     record = {
         "key": f"{problem.name}-0123456789ab",
         "instance": problem.name,
         "fingerprint": problem.fingerprint,
-        "objective": str(problem.objective),
+        "objective": measure.objective,
+        "unit": measure.unit,
+        "ticks_per_unit": measure.per_unit,
         "operators": 3,
         "coarse_operators": 2,
         "value": made.value,
         "bound": made.bound,
+        "value_in_unit": measure.decimal(made.value),
+        "bound_in_unit": measure.decimal(made.bound),
         "bound_name": made.bound_name,
         "gap": made.gap,
+        "gap_asked": 0.0,
+        "proved": made.proved,
         "stop": str(made.stop),
-        "verdict": "no plan" if made.plan is None else "ok",
+        "verdict": verdict_word(made),
         "planner": made.planner or None,
+        "way": "schedule",
+        "formulation": {"name": "operator_schedule", "sha256": None},
+        "reached": {"operator_schedule": 21_000, "annealing": 15_000},
+        "baselines": made.baselines,
+        "best_baseline": VALUE_NS,
+        "baseline_name": "fast",
+        "bounds": {"critical path": BOUND_NS},
         "seconds": made.seconds,
         "phases": {"bounds": 0.25, "solve": 12.0},
-        "disputed_because": "the values differ" if made.disputed else None,
+        "disputed_because": made.disputed_because or None,
+        "infeasible_because": made.infeasible_because,
+        "defects": list(made.defects),
+        "model": None,
+        "model_hash": None,
         **made.record,
     }
     return replace(made, record=record)
 
 
-def without_plan(problem: PlanningProblem, **changes: Any) -> Outcome:
+def without_plan(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
     """A run that found nothing."""
     nothing: dict[str, Any] = {
         "plan": None,
@@ -74,21 +96,24 @@ def without_plan(problem: PlanningProblem, **changes: Any) -> Outcome:
     return outcome(problem, **(nothing | changes))
 
 
-def broken(problem: PlanningProblem) -> Outcome:
+def broken(problem: PlanningProblem) -> Outcome[Any, Any]:
     """A run whose plan fails the check."""
     plan = late_plan()
     return outcome(problem, plan=plan, verdict=verify(problem, plan))
 
 
-Runner = Callable[..., Outcome]
+Runner = Callable[..., Outcome[Any, Any]]
 
 
-def runner(make: Callable[..., Outcome], **changes: Any) -> Runner:
+def runner(make: Callable[..., Outcome[Any, Any]], **changes: Any) -> Runner:
     """A stand-in for ``milp_plan.run.solve`` that reports once."""
 
     def solve(
-        problem: PlanningProblem, settings: Settings, on_progress: Callable[[Progress], None]
-    ) -> Outcome:
+        problem: PlanningProblem,
+        _settings: Settings,
+        on_progress: Callable[[Progress], None],
+        **_: Any,
+    ) -> Outcome[Any, Any]:
         on_progress(Progress("model", VALUE_NS, BOUND_NS, 0.357, 0.5, ""))
         return make(problem, **changes)
 

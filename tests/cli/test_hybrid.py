@@ -1,4 +1,4 @@
-"""``hybrid``, and ``check`` on its plans."""
+"""Files of hybrid parallelism on the command line."""
 
 from __future__ import annotations
 
@@ -39,43 +39,43 @@ def instance(tmp_path: Path) -> Path:
 @pytest.mark.untraced
 def test_plan_is_made_checked_and_written(instance: Path, tmp_path: Path) -> None:
     runs, plan = tmp_path / "runs", tmp_path / "plan.json"
-    result = call("hybrid", instance, "--record-folder", runs, "--plan-output", plan)
+    result = call("solve", instance, "--record-folder", runs, "--plan-output", plan)
     assert result.exit_code == Exit.DONE
-    assert "three: 1 (s) per sample, proved optimal" in result.stdout
-    assert "3 devices of 100 B" in result.stdout
+    assert "three: time_per_sample 1 (s), proved optimal" in result.stdout
+    assert "in flight" in result.stdout
     assert "incumbent" in result.stderr
     records = sorted(path.name for path in runs.iterdir())
     assert len(records) == 2
     record = json.loads((runs / records[0]).read_text())
     assert (record["proved"], record["verdict"], record["stop"]) == (True, "ok", "proved")
-    assert record["value"] == record["units"]["time_scale"]
+    assert record["value"] == record["ticks_per_unit"]
     checked = call("check", instance, plan)
     assert checked.exit_code == Exit.DONE
-    assert "three: valid, 1 (s) per sample" in checked.stdout
+    assert "three: valid, time_per_sample 1 (s)" in checked.stdout
     assert call("table", "--record-folder", runs).exit_code == Exit.DONE
 
 
 def test_json_and_limits(instance: Path, tmp_path: Path) -> None:
-    limits = ["--devices", "1", "--memory", "0.03kB", "--samples", "4", "--bandwidth", "2B/s"]
-    asked = ["--json", "--quiet", "--record-folder", tmp_path / "runs", "--no-baseline"]
-    result = call("hybrid", instance, *limits, *asked)
+    limits = ["--devices", "1", "--memory", "0.03kB", "--micro-batches", "4", "--bandwidth", "2B/s"]
+    asked = ["--json", "--quiet", "--record-folder", tmp_path / "runs"]
+    result = call("solve", instance, *limits, *asked)
     assert (result.exit_code, result.stderr) == (Exit.DONE, "")
     told = json.loads(result.stdout)
-    assert told["value"] == 3.5 * told["units"]["time_scale"]  # one layer of three recomputes
-    assert told["limits"]["memory_bytes"] == 30
-    assert (told["limits"]["micro_batches"], told["best_baseline"]) == (4, None)
+    assert told["value"] == 3.5 * told["ticks_per_unit"]  # one layer of three recomputes
+    assert told["about"]["limits"]["memory_bytes"] == 30
+    assert told["about"]["limits"]["micro_batches"] == 4
     assert call("check", instance, told["plan_file"]).exit_code == Exit.DONE  # its own limits
-    switched = call("hybrid", instance, *limits, *asked, "--no-recomputation")
+    switched = call("solve", instance, *limits, *asked, "--no-recomputation")
     assert switched.exit_code == Exit.INFEASIBLE
     assert json.loads(switched.stdout)["infeasible_because"]
 
 
 def test_infeasible_and_no_plan_in_words(instance: Path, tmp_path: Path) -> None:
     runs = ["--record-folder", tmp_path / "runs"]
-    result = call("hybrid", instance, "--memory", "1B", *runs)
+    result = call("solve", instance, "--memory", "1B", *runs)
     assert result.exit_code == Exit.INFEASIBLE
     assert "three: no plan exists" in result.stdout
-    late = call("hybrid", instance, "--time-limit", "1e-9", *runs)
+    late = call("solve", instance, "--time-limit", "1e-9", *runs)
     assert late.exit_code == Exit.NO_PLAN
     assert "three: no plan found" in late.stdout
 
@@ -99,13 +99,12 @@ def test_broken_plan_fails_the_check(instance: Path, tmp_path: Path) -> None:
 
 def test_wrong_use(instance: Path, tmp_path: Path) -> None:
     for arguments, code in (
-        (["hybrid", instance, "--memory", "8 apples"], Exit.USAGE),
-        (["hybrid", instance, "--bandwidth", "1/0"], Exit.USAGE),
-        (["hybrid", instance, "--plan-output", tmp_path / "none" / "plan.json"], Exit.USAGE),
-        (["hybrid", tmp_path / "none.json"], Exit.BAD_INPUT),
-        (["solve", instance, "--record-folder", tmp_path], Exit.BAD_INPUT),
+        (["solve", instance, "--memory", "8 apples"], Exit.USAGE),
+        (["solve", instance, "--bandwidth", "1/0"], Exit.USAGE),
+        (["solve", instance, "--plan-output", tmp_path / "none" / "plan.json"], Exit.USAGE),
+        (["solve", tmp_path / "none.json"], Exit.BAD_INPUT),
+        (["solve", instance, "--memory-scale", "2"], Exit.BAD_INPUT),
+        (["solve", instance, "--rounds", "3"], Exit.BAD_INPUT),
     ):
-        where = ["--record-folder", tmp_path / "runs"] if arguments[0] == "hybrid" else []
-        result = call(*arguments, *where)
+        result = call(*arguments, "--record-folder", tmp_path / "runs")
         assert result.exit_code == code, result.stderr
-    assert "use milp-plan hybrid" in result.stderr

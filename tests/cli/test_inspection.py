@@ -11,7 +11,7 @@ import pytest
 
 from milp_plan.cli import listing, versions
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.listing import KINDS
+from milp_plan.cli.listing import LISTS
 from milp_plan.core import Units
 from tests.report.plans import chain, two_devices
 
@@ -33,22 +33,22 @@ def test_info_as_json(tmp_path: Path) -> None:
     first, second = instance_file(tmp_path, problem), instance_file(tmp_path, chain(3)[0])
     result = call("info", first, second, "--json")
     told, other = (json.loads(line) for line in result.stdout.splitlines())
-    assert told["operators"] == 3
-    assert told["edges"] == 3
-    assert told["depth"] == 3
-    assert told["work_ns"] == 9_000
-    assert told["persistent_bytes"] == 2**20
-    assert told["made_bytes"] == 3 * 2**20
-    assert told["options_per_operator"] == {"least": 1, "most": 1}
-    assert told["devices"][1] == {
+    assert told["about"]["operators"] == 3
+    assert told["facts"]["edges"] == 3
+    assert told["facts"]["depth"] == 3
+    assert told["facts"]["work_ticks"] == 9_000
+    assert told["facts"]["persistent_bytes"] == 2**20
+    assert told["facts"]["made_bytes"] == 3 * 2**20
+    assert told["facts"]["options_per_operator"] == {"least": 1, "most": 1}
+    assert told["facts"]["cluster"][1] == {
         "name": "d1",
         "device_class": "gpu",
         "memory_bytes": 4 * 2**20,
     }
-    assert told["provenance"] == {"source": "by hand"}
+    assert told["facts"]["provenance"] == {"source": "by hand"}
     assert told["fingerprint"] == problem.fingerprint
     assert other["instance"] == "chain"
-    assert other["devices"][0]["memory_bytes"] is None
+    assert other["facts"]["cluster"][0]["memory_bytes"] is None
 
 
 def test_info_of_several_options_and_no_limit() -> None:
@@ -101,7 +101,7 @@ def test_bound_of_an_infeasible_problem(tmp_path: Path) -> None:
     assert told["infeasible_because"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LISTS)
 def test_lists(kind: str) -> None:
     rows = json.loads(call("list", kind, "--json").stdout)[kind]
     assert rows
@@ -113,16 +113,21 @@ def test_lists(kind: str) -> None:
 
 def test_list_of_everything() -> None:
     told = json.loads(call("list", "--json").stdout)
-    assert list(told) == list(KINDS)
+    assert list(told) == list(LISTS)
     exact = {row["name"]: row["exact"] for row in told["formulations"]}
     assert exact["operator_schedule"] is True
     switches = {row["name"]: row["options"] for row in told["formulations"]}
     symmetry = next(entry for entry in switches["operator_schedule"] if entry["name"] == "symmetry")
     assert symmetry["default"] is True
     assert symmetry["help"] in call("list", "formulations").stdout
-    assert {row["name"] for row in told["formats"]} == {"native", "dnn-partitioning"}
+    assert {row["name"] for row in told["formats"]} == {
+        "native",
+        "dnn-partitioning",
+        "iopddl",
+        "piper",
+    }
     text = call("list").stdout
-    for kind in KINDS:
+    for kind in LISTS:
         assert f"\n{kind}\n" in f"\n{text}"
 
 
@@ -156,7 +161,7 @@ def test_options_of_any_kind_are_listed() -> None:
 
 
 def test_list_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "formats", list)
+    monkeypatch.setitem(LISTS, "formats", list)
     assert call("list", "formats").stdout == "formats: none\n"
 
 

@@ -108,7 +108,7 @@ def test_most_serious_code_counts() -> None:
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (FormulationError("it is broken"), Exit.BAD_INPUT, "error: it is broken"),
+        (FormulationError("it is broken"), Exit.BAD_INPUT, "it is broken"),
         (PermissionError(13, "Permission denied", "x.json"), Exit.USAGE, "x.json"),
         (KeyboardInterrupt(), Exit.INTERRUPTED, "interrupted"),
     ],
@@ -120,19 +120,19 @@ def test_errors_become_a_message_and_a_code(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(_problem: object) -> None:
+    def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(info, "_show", fail)
+    monkeypatch.setattr(info, "_work", fail)
     result = call("info", instance_file(tmp_path))
     assert result.exit_code == code
     assert words in result.stderr
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_problem: object) -> None:
+    def fail(*_: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(info, "_show", fail)
+    monkeypatch.setattr(info, "_work", fail)
     result = call("info", instance_file(tmp_path))
     assert "error" not in result.stderr

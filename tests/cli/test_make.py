@@ -54,8 +54,7 @@ def test_generate_a_sharding_problem(tmp_path: Path) -> None:
     assert result.exit_code == Exit.DONE
     problem = read_iopddl(path)
     assert problem.limit == 80 * 10**9
-    strategies = f"{len(problem.strategies.cost):,} strategies"
-    assert result.stdout == f"{path}: gpt-tiny-training-2xA100-b2, 5 operators, {strategies}\n"
+    assert result.stdout == f"{path}: gpt-tiny-training-2xA100-b2, 5 operators\n"
 
 
 @pytest.mark.parametrize(

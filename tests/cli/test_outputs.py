@@ -35,7 +35,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("solve", "two-devices.json", "--solution", "two-devices.json"),
         ("solve", "two-devices.json", "--start", "plan.json", "--plan-output", "plan.json"),
         ("solve", "two-devices.json", "--plot", "link.png"),
-        ("hybrid", "two-devices.json", "--plan-output", "two-devices.json"),
         ("convert", "two-devices.json", "two-devices.json"),
         ("export", "two-devices.json", "--format", "lp", "-o", "two-devices.json"),
         (
@@ -70,7 +69,7 @@ def test_another_kind_of_file_is_never_overwritten(
 ) -> None:
     instance = instance_file(here)
     call("solve", instance, "--quiet")
-    (record,) = (path for path in here.glob("results/runs/*.json") if ".plan." not in path.name)
+    (record,) = [path for path in here.glob("results/runs/*.json") if ".plan." not in path.name]
     contents = {
         "other.json": instance.read_bytes(),
         "record.json": record.read_bytes(),
@@ -97,7 +96,7 @@ def test_its_own_kind_is_overwritten(here: Path) -> None:
 
 
 def test_one_file_for_two_outputs(here: Path) -> None:
-    options = ("--plan-output", "same.json", "--solution", "./same.json")
+    options = ("--plan-output", "same.png", "--plot", "./same.png")
     result = call("solve", instance_file(here), *options)
     assert result.exit_code == Exit.USAGE
     assert "is the file of --plan-output as well" in result.stderr
@@ -174,7 +173,7 @@ def test_contents_are_told_apart(here: Path) -> None:
         assert content_of(model) is Content.MODEL
     trace = here / "trace.json"
     call("export", instance, "--format", "perfetto", "--plan", plan, "-o", trace)
-    assert content_of(trace) is Content.TRACE
+    assert content_of(trace) is Content.EXPORT
     assert content_of(instance) is Content.INSTANCE
     (here / "solution").write_text("[0, 1, 2]")
     assert content_of(here / "solution") is Content.PLAN

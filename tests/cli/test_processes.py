@@ -45,7 +45,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.mark.untraced
 def test_plan_of_a_tiny_instance_is_proved_and_passes_the_check(tmp_path: Path) -> None:
     instance = INSTANCES / "gang-beats-single.json"
-    code, out, err = finish(start(tmp_path, "solve", instance, "--json", "--time-limit", "20"))
+    code, out, err = finish(start(tmp_path, "solve", instance, "--json", "--time-limit", "100"))
     assert code == Exit.DONE, err
     told = json.loads(out)
     assert told["value"] == told["bound"] == 110
@@ -61,7 +61,7 @@ def test_a_bad_file_among_good_ones(tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
     code, out, err = finish(
-        start(tmp_path, "solve", bad, INSTANCES / "gang-beats-single.json", "--time-limit", "20")
+        start(tmp_path, "solve", bad, INSTANCES / "gang-beats-single.json", "--time-limit", "100")
     )
     assert code == Exit.BAD_INPUT
     assert "gang-beats-single: makespan 110 ns, proved optimal" in out

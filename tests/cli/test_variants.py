@@ -12,7 +12,7 @@ from milp_plan.io import read_plan
 
 from .cases import call, instance_file
 
-LIMIT = ("--time-limit", "20", "--quiet", "--json")
+LIMIT = ("--time-limit", "100", "--quiet", "--json")
 
 
 @pytest.mark.untraced

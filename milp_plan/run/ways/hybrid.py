@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 
 from milp_plan.backends import Stop
 from milp_plan.core.bound import Bound
@@ -80,7 +80,8 @@ def search_bounds(problem: HybridProblem, budget: Budget) -> Iterator[Bound]:
 
 def _bound(problem: HybridProblem, seconds: float) -> Bound:
     text = f"no plan is faster by more than {MARGIN:g} of that"
-    return Bound(BOUND, _ticks(problem, seconds), text)
+    ticks = ceil(Fraction(seconds) * problem.units.time_scale)  # values are whole ticks
+    return Bound(BOUND, ticks, text)
 
 
 def _ticks(problem: HybridProblem, seconds: float) -> int:
