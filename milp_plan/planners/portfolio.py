@@ -33,7 +33,7 @@ def best_plan(
     seed
         Handed to every planner.
     budget
-        No further planner is started when it is over.
+        No further planner is started when it is over; the first one always is.
     on_plan
         Called at once with each plan that is better than those before, with its value claimed:
         what comes later may be interrupted.
@@ -54,7 +54,7 @@ def best_plan(
     best: Plan | None = None
     values: dict[str, int | None] = {}
     for name, planner in (PLANNERS if planners is None else planners).items():
-        if budget is not None and budget.over:
+        if values and budget is not None and budget.over:
             break
         plan = planner(problem, seed=seed)
         if plan is None:

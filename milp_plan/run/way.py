@@ -24,11 +24,14 @@ class Step(NamedTuple):
         Does it; offers plans and proves bounds to the ledger.
     wanted
         Whether there is any use for it now; asked when its turn comes.
+    always
+        Whether it makes a first plan at once, so that even a run without time has one.
     """
 
     name: str
     run: Callable[[], object]
     wanted: Callable[[], bool] = lambda: True
+    always: bool = False
 
 
 class Way(ABC, Generic[P, S]):
@@ -67,8 +70,10 @@ class Way(ABC, Generic[P, S]):
 
     def go(self) -> None:
         """Take the steps, until there is nothing left to do or no time is left."""
+        ledger = self.ledger
         for step in self.steps():
-            if self.ledger.done:
+            if ledger.settled or ledger.infeasible_because is not None:
                 return
-            if step.wanted():
+            wanted = step.always and ledger.plan is None if ledger.budget.over else step.wanted()
+            if wanted:
                 step.run()

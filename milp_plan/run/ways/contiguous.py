@@ -59,7 +59,7 @@ class ContiguousWay(SerialWay):
         return (
             Step("homes", self.find_homes),
             Step("baselines", self.baselines),
-            Step("orders", self.orders),
+            Step("orders", self.orders, always=True),
             Step("ideals", self.exact),
             Step("more orders", self.more_orders, self.open),
             Step("cuts", self.cuts, self.open),

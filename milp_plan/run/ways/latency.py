@@ -83,7 +83,7 @@ class LatencyWay(SerialWay):
         ledger, repeatable = self.ledger, self.ledger.repeatable
         return (
             Step("bounds", self.find_bounds),
-            Step("baselines", self.ask_baselines),
+            Step("baselines", self.ask_baselines, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("lines", self.try_lines),
             Step("ideals and annealing", self.search, lambda: not repeatable),

@@ -68,7 +68,7 @@ class MaxLoadWay(SerialWay):
         ledger, timed = self.ledger, lambda: not self.repeatable
         return (
             Step("bounds", self.find_bounds),
-            Step("lines", self.find_baselines),
+            Step("lines", self.find_baselines, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("rounds", self.anneal_rounds, lambda: self.repeatable),
             Step("bounds near the plan", self.find_bounds),

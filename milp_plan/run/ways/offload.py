@@ -125,7 +125,7 @@ class OffloadWay(Way[PlanningProblem, Plan]):
         travels = bool(self.ledger.solver.options.offload)
         return (
             Step("bounds", self.find_bounds),
-            Step("list schedules", self.list_schedules),
+            Step("list schedules", self.list_schedules, always=True),
             Step("stay", self.all_stay),
             Step("rule", self.ask_expert, lambda: travels),
             Step("backbones", self.backbones, lambda: travels),

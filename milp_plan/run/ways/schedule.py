@@ -62,7 +62,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return (
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds),
-            Step("baselines", self.find_baselines),
+            Step("baselines", self.find_baselines, always=True),
             Step("exact coarsening", self.choose_coarsening),
             Step("levels", self.plan_on_levels),
             Step("annealing", self.anneal),

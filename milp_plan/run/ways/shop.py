@@ -106,7 +106,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
         ledger = self.ledger
         return (
             Step("floors", self.find_floors),
-            Step("experts", self.ask_experts),
+            Step("experts", self.ask_experts, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("model", lambda: self.solve_whole(1.0), lambda: ledger.repeatable),
             Step("searches", self.improve_and_prove, lambda: not ledger.repeatable),
