@@ -57,7 +57,7 @@ class ContiguousWay(SerialWay):
     def steps(self) -> Iterable[Step]:
         """Published planners, some orders, all ideals; else more orders, cuts and the model."""
         return (
-            Step("homes", self.find_homes),
+            Step("homes", self.find_homes, always=True),
             Step("baselines", self.baselines),
             Step("orders", self.orders, always=True),
             Step("ideals", self.exact),

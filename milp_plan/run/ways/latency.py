@@ -82,7 +82,7 @@ class LatencyWay(SerialWay):
         """Simple plans and lines, the ideals beside annealing, the model of small problems."""
         ledger, repeatable = self.ledger, self.ledger.repeatable
         return (
-            Step("bounds", self.find_bounds),
+            Step("bounds", self.find_bounds, always=True),
             Step("baselines", self.ask_baselines, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("lines", self.try_lines),

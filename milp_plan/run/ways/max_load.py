@@ -67,7 +67,7 @@ class MaxLoadWay(SerialWay):
         """Bounds by cuts, lines, annealing, the model, annealing again."""
         ledger, timed = self.ledger, lambda: not self.repeatable
         return (
-            Step("bounds", self.find_bounds),
+            Step("bounds", self.find_bounds, always=True),
             Step("lines", self.find_baselines, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("rounds", self.anneal_rounds, lambda: self.repeatable),

@@ -124,7 +124,7 @@ class OffloadWay(Way[PlanningProblem, Plan]):
         """The stages of the module's list."""
         travels = bool(self.ledger.solver.options.offload)
         return (
-            Step("bounds", self.find_bounds),
+            Step("bounds", self.find_bounds, always=True),
             Step("list schedules", self.list_schedules, always=True),
             Step("stay", self.all_stay),
             Step("rule", self.ask_expert, lambda: travels),

@@ -61,7 +61,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         modelled = self.ledger.formulation is not None
         return (
             Step("obstacle", self.ledger.look_for_obstacle),
-            Step("bounds", self.ledger.find_bounds),
+            Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("exact coarsening", self.choose_coarsening),
             Step("levels", self.plan_on_levels),

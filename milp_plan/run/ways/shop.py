@@ -105,7 +105,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
         """Bounds and experts, then searches, the pattern and the model in turns."""
         ledger = self.ledger
         return (
-            Step("floors", self.find_floors),
+            Step("floors", self.find_floors, always=True),
             Step("experts", self.ask_experts, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("model", lambda: self.solve_whole(1.0), lambda: ledger.repeatable),
