@@ -9,6 +9,7 @@ from functools import partial
 from milp_plan.core import Objective, PlanningProblem
 from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget, OutOfTime
+from milp_plan.core.view import view
 from milp_plan.serial import read_serial
 
 from .frame import Frame
@@ -30,6 +31,12 @@ logger = logging.getLogger(__name__)
 
 LARGEST_PAIRS = 5000
 """Operators beyond which arrays over all pairs are not built."""
+
+
+@view
+def frame_of(problem: PlanningProblem) -> Frame:
+    """Return a problem as arrays that bounds share."""
+    return Frame(problem)
 
 
 def all_bounds(
@@ -57,7 +64,7 @@ def all_bounds(
     if problem.serial is not None:
         yield from _serial(problem, budget, incumbent)
         return
-    frame = Frame(problem)
+    frame = frame_of(problem)
     if frame.obstacle is not None:
         yield Bound("infeasible", 0, frame.obstacle.reason)
         return
@@ -89,7 +96,7 @@ def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Inf
     """Return a proof in words that no plan exists, or ``None`` when none was found."""
     if problem.serial is not None:
         return serial_obstacle(problem)
-    frame = Frame(problem)
+    frame = frame_of(problem)
     if frame.obstacle is not None:
         return frame.obstacle
     obstacle = persistent_obstacle(frame)

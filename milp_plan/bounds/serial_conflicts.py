@@ -9,14 +9,14 @@ in contiguous parts, or of one call per device, is one of the plans meant here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.budget import Budget
+from milp_plan.core.view import kept, view
 from milp_plan.serial import SerialGraph
 
 if TYPE_CHECKING:
@@ -75,26 +75,9 @@ class Cuts:
         return int(cheapest(self.net, np.array([number]), barred, FREE // 4))
 
 
-_Result = TypeVar("_Result")
-_known: dict[tuple[str, int], object] = {}
-
-
-def _remembered(graph: SerialGraph, cutoff: int, make: Callable[[], _Result]) -> _Result:
-    """Results for the last few problems and cutoffs; graphs themselves are too large for keys."""
-    key = (graph.problem.fingerprint, cutoff)
-    if key not in _known:
-        while len(_known) > 3:
-            _known.pop(next(iter(_known)))
-        _known[key] = make()
-    return _known[key]  # type: ignore[return-value]
-
-
+@view
 def cuts_of(graph: SerialGraph) -> Cuts:
-    """Return the network of a problem; remembered."""
-    return _remembered(graph, -1, lambda: _cuts(graph))
-
-
-def _cuts(graph: SerialGraph) -> Cuts:
+    """Return the network of a problem."""
     from .serial_flow import network
 
     merged: dict[tuple[int, ...], int] = {}
@@ -155,7 +138,7 @@ def conflicts(graph: SerialGraph, cutoff: int, budget: Budget | None = None) -> 
 
 def conflicts_below(graph: SerialGraph, cutoff: int) -> Conflicts:
     """Return :func:`conflicts`; remembered."""
-    return _remembered(graph, cutoff, lambda: conflicts(graph, cutoff))
+    return kept(graph, ("conflicts", cutoff), lambda: conflicts(graph, cutoff))
 
 
 def conflict_matrix(graph: SerialGraph, known: Conflicts) -> NDArray[np.bool_]:

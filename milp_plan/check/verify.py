@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from milp_plan.core import Plan, PlanningProblem, Verdict, Violation
+from milp_plan.core.view import view
 
 from . import assignment, claim, colocation, contiguity, exclusion, identity, memory, serial, supply
 from .evaluate import components, objective_value
@@ -55,16 +56,10 @@ class Checker:
         return replay_of(Reading(self.facts, plan))
 
 
-_recent: list[Checker] = []
-
-
+@view
 def _checker(problem: PlanningProblem) -> Checker:
     """Return the checker of this very problem; a search asks for the same one again and again."""
-    for known in _recent:
-        if known.problem is problem:
-            return known
-    _recent[:] = [Checker(problem), *_recent[:1]]
-    return _recent[0]
+    return Checker(problem)
 
 
 def verify(problem: PlanningProblem, plan: Plan) -> Verdict:

@@ -23,6 +23,7 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
+from milp_plan.core.view import view
 from milp_plan.cost import Route, routes
 
 
@@ -263,6 +264,7 @@ class NotAnOffloadShop(Exception):
     """Why a problem cannot be read, in words."""
 
 
+@view
 def read_offload(problem: PlanningProblem) -> OffloadShop | str:
     """Read a problem, or say in words why its form is another one."""
     try:

@@ -12,6 +12,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
+from milp_plan.core.view import view
 from milp_plan.cost import Route, routes
 
 from .shop import TRANSFER, Journey, Kind, Shop
@@ -23,23 +24,13 @@ def shop_of(problem: PlanningProblem) -> Shop | None:
     return found if isinstance(found, Shop) else None
 
 
+@view
 def read_shop(problem: PlanningProblem) -> Shop | str:
-    """Read a problem as a shop of identical micro-batches, or say in words why it is not one.
-
-    The last answer is remembered: formulations and runs ask for the same problem in turn.
-    """
-    known = _last.get("asked")
-    if known is not None and known[0] is problem:
-        return known[1]
+    """Read a problem as a shop of identical micro-batches, or say in words why it is not one."""
     try:
-        found: Shop | str = _Reader(problem).read()
+        return _Reader(problem).read()
     except _NotAShop as reason:
-        found = str(reason)
-    _last["asked"] = problem, found
-    return found
-
-
-_last: dict[str, tuple[PlanningProblem, Shop | str]] = {}
+        return str(reason)
 
 
 class _NotAShop(Exception):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from milp_plan.core import CommunicationModel, Option, Placement, Plan, PlanningProblem
 from milp_plan.core.schedule import transfer_resources
+from milp_plan.core.view import view
 from milp_plan.cost import route_between
-
-_CACHE_SIZE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,17 +355,7 @@ class Indexed:
         return [self.index[name] for name in names]
 
 
-_cache: OrderedDict[int, Indexed] = OrderedDict()
-
-
+@view
 def indexed(problem: PlanningProblem) -> Indexed:
-    """Return the integer view of a problem, built once for each of the last few problems."""
-    view = _cache.get(id(problem))
-    if view is None or view.problem is not problem:
-        view = Indexed(problem)
-        _cache[id(problem)] = view
-        if len(_cache) > _CACHE_SIZE:
-            _cache.popitem(last=False)
-    else:
-        _cache.move_to_end(id(problem))
-    return view
+    """Return the integer view of a problem."""
+    return Indexed(problem)

@@ -23,6 +23,7 @@ from milp_plan.core import (
     SerialLaw,
     transfer_ticks,
 )
+from milp_plan.core.view import view
 
 Floats = NDArray[np.float64]
 
@@ -175,6 +176,7 @@ class SerialGraph:
         return [numbers[plan.run(names[0]).devices[0]] for names in self.members]
 
 
+@view
 def read_serial(problem: PlanningProblem) -> SerialGraph | str:
     """Read a problem as a hypergraph of classes, or say in words why that cannot be done."""
     if problem.serial is None:

@@ -13,8 +13,6 @@ Expert = Callable[[Shop], Words | None]
 """Words of a schedule, or ``None`` where it is not defined for the shop. Memory limits are not
 looked at, unless the schedule itself depends on them."""
 
-_last: list[tuple[PlanningProblem, Shop | None]] = []
-
 
 def planner_of(name: str, expert: Expert) -> Planner:
     """Make a planner of an expert.
@@ -24,7 +22,7 @@ def planner_of(name: str, expert: Expert) -> Planner:
     """
 
     def planner(problem: PlanningProblem, seed: int = 0) -> Plan | None:  # noqa: ARG001
-        shop = _shop(problem)
+        shop = shop_of(problem)
         words = None if shop is None else expert(shop)
         if shop is None or words is None or not fits(shop, words):
             return None
@@ -33,10 +31,3 @@ def planner_of(name: str, expert: Expert) -> Planner:
     planner.__name__ = name
     planner.__doc__ = expert.__doc__
     return planner
-
-
-def _shop(problem: PlanningProblem) -> Shop | None:
-    """Shop of a problem; the last one is remembered, since experts come one after another."""
-    if not _last or _last[0][0] is not problem:
-        _last[:] = [(problem, shop_of(problem))]
-    return _last[0][1]

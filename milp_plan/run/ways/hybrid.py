@@ -31,7 +31,10 @@ class HybridWay(Way[HybridProblem, HybridPlan]):
 
     def steps(self) -> Iterable[Step]:
         """A baseline, and the search that proves."""
-        return (Step("uniform split", self.split_evenly, always=True), Step("exact search", self.search))
+        return (
+            Step("uniform split", self.split_evenly, always=True),
+            Step("exact search", self.search),
+        )
 
     def split_evenly(self) -> None:
         """One degree for all stages, equal numbers of layers."""
