@@ -23,7 +23,7 @@ def test_schemas_are_written(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == io.schemas()
 
 
-@pytest.mark.parametrize("stem", ["native", "plan"])
+@pytest.mark.parametrize("stem", ["native", "plan", "answer"])
 def test_every_field_has_its_line_in_the_page(stem):
     schema = json.loads(io.schemas()[f"{stem}.schema.json"])
     page = (FOLDER / f"{stem}.md").read_text(encoding="utf-8")
