@@ -1,0 +1,278 @@
+"""All verbs over all kinds of problems: the same members and exit codes, failures included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from milp_plan.cli.exits import Exit
+from milp_plan.core.sharding import sharding_problem
+from milp_plan.io import schemas
+from milp_plan.io.iopddl import write_iopddl
+from milp_plan.run.kinds import kinds
+from tests.io.samples import store
+from tests.io.test_piper import way
+from tests.report.plans import MEMORY, two_devices
+
+from .cases import call, instance_file
+
+pytestmark = pytest.mark.untraced
+
+SCHEMA = json.loads(schemas()["answer.schema.json"])
+LIMIT = ("--time-limit", "100", "--quiet", "--record-folder", "runs")
+VERBS = ("solve", "check", "explain", "bound", "info")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A kind of problem: how to write an instance of it, and what is known about it.
+
+    ``never`` are the words that make it infeasible, ``wrong`` is the text of a plan that breaks a
+    law, ``writable`` whether the kind has a format that is written.
+    """
+
+    write: Callable[[Path], Path]
+    value: int
+    never: Callable[[Path], tuple[str | Path, ...]]
+    wrong: Callable[[Path], str]
+    writable: bool = True
+    drawn: bool = True
+
+
+def _schedule(folder: Path) -> Path:
+    return instance_file(folder)
+
+
+def _late(plan: Path) -> str:
+    document = json.loads(plan.read_text())
+    document["operators"][-1]["start_ns"] += 1
+    return json.dumps(document)
+
+
+def _sharding(folder: Path, limit: int = 5) -> Path:
+    problem = sharding_problem(
+        "tiny",
+        [[9, 1], [9, 1]],
+        usages=[[limit - 5, 5], [limit - 5, 5]],
+        edges={(0, 1): [[0, 3], [3, None]]},
+        limit=5,
+    )
+    path = folder / f"tiny{limit}.json"
+    write_iopddl(problem, path)
+    return path
+
+
+def _hybrid(folder: Path) -> Path:
+    amounts = {"memoryUsageA": 10.0, "memoryUsageB": 1.0}
+    tensor = {"1": [way(timePerSample=1.0, parameterSize=0.0, **amounts)]}
+    nodes = [{"id": i, "name": name, "TMPCs": tensor} for i, name in enumerate("abc")]
+    edges = [{"sourceId": i, "destId": i + 1, "communicationCost": 0.0} for i in range(2)]
+    document = {"maxDevices": 3, "maxMemoryPerDevice": 100.0, "bandwidth": 1.0, "mbsInBatch": 6}
+    return store(folder, document | {"nodes": nodes, "edges": edges}, "three.json")
+
+
+def _twice(plan: Path) -> str:
+    document = json.loads(plan.read_text())
+    document["stages"].append(document["stages"][0])
+    return json.dumps(document)
+
+
+SAMPLES = {
+    "schedule": Sample(
+        _schedule,
+        9_000,
+        lambda folder: (_schedule(folder), "--memory-scale", "1/4"),
+        _late,
+    ),
+    "sharding": Sample(
+        _sharding, 13, lambda folder: (_sharding(folder, 11),), lambda _: "[1, 1]", drawn=False
+    ),
+    "hybrid": Sample(
+        _hybrid,
+        6,
+        lambda folder: (_hybrid(folder), "--memory", "1B"),
+        _twice,
+        writable=False,
+        drawn=False,
+    ),
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(*arguments: str | Path) -> dict[str, Any]:
+    """Run a verb with ``--json``; its answer is one object that the schema knows."""
+    result = call(*arguments, "--json")
+    (line,) = result.stdout.splitlines()
+    told: dict[str, Any] = json.loads(line)
+    jsonschema.validate(told, SCHEMA)
+    assert told["verb"] == arguments[0]
+    assert told["exit_code"] == result.exit_code, result.stderr
+    assert bool(told["errors"]) == (result.exit_code in (Exit.BAD_INPUT, Exit.USAGE))
+    return told
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert set(SAMPLES) == {kind.name for kind in kinds()}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_problem_goes_through_all_verbs(name: str, here: Path) -> None:
+    sample = SAMPLES[name]
+    instance, plan = sample.write(here), here / "best.json"
+    solved = answer("solve", instance, *LIMIT, "--plan-output", plan)
+    assert solved["kind"] == name
+    assert solved["value"] == solved["bound"] == sample.value
+    assert solved["proved"]
+    assert solved["stop"] == "proved"
+    assert solved["verdict"] == "ok"
+    assert float(solved["value_in_unit"]) * solved["ticks_per_unit"] == sample.value
+    record = json.loads(Path(solved["record_file"]).read_text())
+    assert (record["kind"], record["value"]) == (name, sample.value)
+    checked = answer("check", instance, plan)
+    assert (checked["verdict"], checked["value"]) == ("ok", sample.value)
+    assert checked["value_in_unit"] == solved["value_in_unit"]
+    explained = answer("explain", instance, plan)
+    assert explained["explanation"]
+    bounded = answer("bound", instance, "--time-limit", "20")
+    assert bounded["bound"] is not None
+    assert bounded["bound"] <= sample.value
+    informed = answer("info", instance)
+    assert informed["about"] == solved["about"]
+    for verb in VERBS:
+        told = {"solve": solved, "check": checked, "explain": explained}.get(verb, informed)
+        assert told["objective"] == solved["objective"]
+        assert told["fingerprint"] == solved["fingerprint"]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_people_read_the_same_of_every_kind(name: str, here: Path) -> None:
+    sample = SAMPLES[name]
+    instance, plan = sample.write(here), here / "best.json"
+    result = call("solve", instance, *LIMIT, "--plan-output", plan)
+    assert result.exit_code == Exit.DONE
+    head, *facts = result.stdout.splitlines()
+    assert head.endswith(", proved optimal")
+    labels = [line.split()[0] for line in facts[:7]]
+    assert labels == ["bound", "gap", "check", "planner", "way", "stop", "operators"]
+    assert ": valid, " in call("check", instance, plan).stdout
+    assert call("explain", instance, plan).exit_code == Exit.DONE
+    assert " at least " in call("bound", instance, "--time-limit", "20").stdout
+    shown = call("info", instance).stdout
+    assert (name in shown and "operators" in shown) or "layers" in shown
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_infeasible(name: str, here: Path) -> None:
+    words = SAMPLES[name].never(here)
+    solved = answer("solve", *words, *LIMIT)
+    assert solved["exit_code"] == Exit.INFEASIBLE
+    assert solved["infeasible_because"]
+    assert solved["value"] is None
+    assert ": no plan exists: " in call("solve", *words, *LIMIT).stdout
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_limit_that_is_over_at_once(name: str, here: Path) -> None:
+    instance = SAMPLES[name].write(here)
+    limit = ("--time-limit", "1e-9", "--quiet", "--record-folder", "runs")
+    solved = answer("solve", instance, *limit)
+    there = solved["value"] is not None  # what costs next to nothing is tried all the same
+    assert solved["exit_code"] == (Exit.DONE if there else Exit.NO_PLAN)
+    assert solved["stop"] == ("proved" if solved["proved"] else "time_limit")
+    assert (solved["plan_file"] is not None) == there
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("verb", ["check", "explain"])
+def test_a_plan_that_breaks_a_law(verb: str, name: str, here: Path) -> None:
+    sample = SAMPLES[name]
+    instance, plan = sample.write(here), here / "best.json"
+    call("solve", instance, *LIMIT, "--plan-output", plan)
+    plan.write_text(sample.wrong(plan))
+    told = answer(verb, instance, plan)
+    assert told["exit_code"] == Exit.NOT_VALID
+    assert told["verdict"] == "violated"
+    assert told["violations"]
+    assert "not valid" in call("check", instance, plan).stdout
+    started = answer("solve", instance, "--start", plan, *LIMIT)
+    assert started["exit_code"] == Exit.BAD_INPUT
+
+
+def _bad_files(folder: Path) -> dict[str, Path]:
+    broken, other = folder / "broken.json", folder / "other.json"
+    broken.write_text('{"format": "milp-plan-instance"')
+    other.write_text('{"something": "else"}')
+    return {"missing": folder / "none.json", "broken": broken, "unknown": other}
+
+
+@pytest.mark.parametrize("bad", ["missing", "broken", "unknown"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_bad_files(verb: str, bad: str, here: Path) -> None:
+    file = _bad_files(here)[bad]
+    rest = {"solve": LIMIT, "check": (file,), "explain": (file,)}.get(verb, ())
+    told = answer(verb, file, *rest)
+    assert told["exit_code"] == Exit.BAD_INPUT
+    assert told["kind"] is None
+    assert str(file) in told["errors"][0]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("verb", ["check", "explain"])
+def test_bad_plans(verb: str, name: str, here: Path) -> None:
+    instance = SAMPLES[name].write(here)
+    for plan in (*_bad_files(here).values(), instance):
+        told = answer(verb, instance, plan)
+        assert told["exit_code"] == Exit.BAD_INPUT, plan
+        assert (told["kind"], told["verdict"]) == (name, None)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_changes_of_other_kinds_are_refused(name: str, here: Path) -> None:
+    changes = {change.option: kind for kind in kinds() for change in kind.changes}
+    (own,) = (kind for kind in kinds() if kind.name == name)
+    foreign = [option for option, kind in changes.items() if kind.name != name]
+    assert not set(foreign) & {change.option for change in own.changes}
+    option = "--memory-scale" if "--memory-scale" in foreign else "--devices"
+    told = answer("info", SAMPLES[name].write(here), option, "2")
+    assert told["exit_code"] == Exit.BAD_INPUT
+    assert option in told["errors"][0]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_files_are_written(name: str, here: Path) -> None:
+    sample = SAMPLES[name]
+    instance, plan = sample.write(here), here / "best.json"
+    call("solve", instance, *LIMIT, "--plan-output", plan)
+    converted = call("convert", instance, here / "again.json")
+    if sample.writable:
+        assert converted.exit_code == Exit.DONE
+        again = answer("info", here / "again.json")
+        assert again["fingerprint"] == answer("info", instance)["fingerprint"]
+    else:
+        assert converted.exit_code == Exit.USAGE
+    drawn = call("plot", instance, plan, "-o", here / "plan.svg")
+    _as_known(drawn, here / "plan.svg", known=sample.drawn)
+
+
+def _as_known(result: Result, file: Path, *, known: bool) -> None:
+    """A picture, or the sentence that there is none of this kind."""
+    assert result.exit_code == (Exit.DONE if known else Exit.BAD_INPUT), result.stderr
+    assert file.exists() == known
+    assert known or "have no picture" in result.stderr
+
+
+def test_the_limit_of_the_sample_is_its_memory() -> None:
+    assert two_devices().cluster.devices[0].memory_bytes == MEMORY
