@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,29 @@ class Liar(Sound):
         return m
 
 
+@dataclass(frozen=True)
+class Narrow:
+    narrow: bool = field(default=False, metadata={"help": "everything on one device"})
+
+
+class Sly(Liar):
+    """Leaves out plans only where a switch says so, and does not say that the switch does."""
+
+    Options = Narrow
+
+    def build(self, *args: Any) -> Any:
+        return super().build(*args) if args[1].narrow else Sound.build(self, *args)
+
+
+class Denier(Sound):
+    """Claims that there is no plan at all."""
+
+    def build(self, *args: Any) -> Any:
+        m = super().build(*args)
+        m.denied = pyo.Constraint(expr=m.bottleneck <= -1)
+        return m
+
+
 class Honest(Liar):
     """Leaves out the same, and says so."""
 
@@ -145,6 +168,8 @@ DEFECTS: list[tuple[type, Callable[[FormulationContract], None]]] = [
     (Curt, FormulationContract.test_card_and_switches_say_what_they_are),
     (Contrary, FormulationContract.test_card_and_switches_say_what_they_are),
     (Liar, FormulationContract.test_restricts_is_true),
+    (Sly, FormulationContract.test_restricts_is_true),
+    (Denier, FormulationContract.test_restricts_is_true),
 ]
 
 
@@ -159,6 +184,20 @@ def test_a_defect_is_found(kind: type, test: Callable[[FormulationContract], Non
 
 def test_a_restriction_that_says_so_is_no_liar() -> None:
     contract(Honest).test_restricts_is_true()
+
+
+def test_the_file_that_users_start_from_is_caught_when_it_lies(tmp_path: Path) -> None:
+    file = tmp_path / "single.py"
+    text = templates.source("single")
+    assert text.count("        return True\n") == 1
+    file.write_text(text.replace("        return True\n", "        return False\n"))
+
+    class Contract(FormulationContract):
+        reference = str(file)
+        seeds = range(4)
+
+    with pytest.raises(AssertionError, match="exists, the model claims"):
+        Contract().test_restricts_is_true()
 
 
 def test_a_restriction_keeps_the_contract(tmp_path: Path) -> None:
