@@ -14,11 +14,11 @@ import pytest
 from milp_plan.backends import Limits, Stop
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel, Objective
+from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.run import Settings, solve
 from milp_plan.run.model import Solver
-from milp_plan.run.settings import Clock
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 from tests.support.seeds import few
@@ -39,15 +39,13 @@ def chunks(first: int, last: int, size: int = CHUNK) -> list[range]:
     ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
 )
 def test_the_model_alone_proves_the_optimum(seeds: Sequence[int]) -> None:
-    formulation = get("operator_schedule").formulation
-    assert formulation is not None
-    solver = Solver(formulation, formulation.Options())
+    solver = Solver(get("operator_schedule")).with_options({})
     for seed in seeds:
         problem = random_problem(seed)
         best = brute_force(problem)
         assert best is not None, f"seed {seed}: every random problem has a plan"
-        assert formulation.unsupported(problem, solver.options) is None
-        answer = solver.run(problem, Guide(), LIMITS, Clock(LIMITS.time_s))
+        assert solver.unsupported(problem) is None
+        answer = solver.run(problem, Guide(), LIMITS, Budget(LIMITS.time_s))
         assert answer.report.stop is Stop.PROVED, f"seed {seed}"
         assert answer.disputed == "", f"seed {seed}"
         assert answer.plan is not None
