@@ -93,7 +93,7 @@ def run(case: Case) -> dict[str, Any]:
         options = ["--json", "--quiet", "--record-folder", folder]
         command = [*MILP_PLAN, *verb, *options]
         if "piper" in case["name"] and not _solves_hybrid():
-            command = [*MILP_PLAN, "hybrid", verb[1], *options]
+            command = [*MILP_PLAN, "solve", verb[1], *options]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         lines = done.stdout.strip().splitlines()
         if not lines:

@@ -6,11 +6,11 @@ a shop these names, so that a schedule is a few loops over :class:`Cell` s.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from milp_plan.core.view import view
 from milp_plan.pipeline import (
     BACKWARD,
     FORWARD,
@@ -138,21 +138,9 @@ class Layout:
         return with_channels(self.shop, words)
 
 
-_CACHE_SIZE = 8
-_cache: OrderedDict[int, tuple[Shop, Layout | None]] = OrderedDict()
-
-
+@view
 def layout_of(shop: Shop) -> Layout | None:
-    """Return the layout of a shop, remembered; ``None`` where its routes are no lines of stages."""
-    known = _cache.get(id(shop))
-    if known is None or known[0] is not shop:
-        known = _cache[id(shop)] = (shop, _layout(shop))
-        if len(_cache) > _CACHE_SIZE:
-            _cache.popitem(last=False)
-    return known[1]
-
-
-def _layout(shop: Shop) -> Layout | None:
+    """Return the layout of a shop; ``None`` where its routes are no lines of stages."""
     roles = {FORWARD, BACKWARD, WEIGHT, JOINT, TRANSFER}
     if not shop.kinds or any(kind.role not in roles for kind in shop.kinds):
         return None
