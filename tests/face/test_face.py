@@ -1,0 +1,65 @@
+"""``import milp_plan as mp``: verbs and nouns, for every kind of problem."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import milp_plan
+from milp_plan.models.planted_sharding import planted_sharding
+from tests.run.cases import trap
+from tests.support.hybrid import chain
+
+mp: Any = milp_plan
+
+PROBLEMS = {
+    "schedule": trap("gang-beats-single").problem,
+    "sharding": planted_sharding(0)[0],
+    "hybrid": chain(3, 2, 2),
+}
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_verbs_know_every_kind(kind: str, tmp_path: Path) -> None:
+    problem = PROBLEMS[kind]
+    heard: list[Any] = []
+    outcome = mp.solve(problem, heard.append, time_limit_s=20.0)
+    assert outcome.plan is not None
+    assert heard
+    verdict = mp.check(problem, outcome.plan)
+    assert verdict.ok
+    assert verdict.value == outcome.value
+    assert mp.bound(problem, time_limit_s=20.0).value <= outcome.value
+    if kind != "hybrid":  # Piper's files are only read
+        mp.write(problem, tmp_path / "problem.json")
+        again = mp.read(tmp_path / "problem.json")
+        assert mp.solve(again, time_limit_s=20.0).value == outcome.value
+
+
+def test_a_plan_is_drawn(tmp_path: Path) -> None:
+    problem = PROBLEMS["schedule"]
+    figure = mp.draw(problem, mp.solve(problem).plan, tmp_path / "plan.png")
+    assert figure.axes
+    assert (tmp_path / "plan.png").stat().st_size > 1000
+
+
+def test_rooms_are_modules_as_well() -> None:
+    from milp_plan import check, draw
+    from milp_plan.check import verify
+
+    assert check.verify is verify
+    assert draw.timeline is not None
+
+
+def test_every_name_is_there_and_nothing_heavy_is_loaded_for_it() -> None:
+    for name in mp.__all__:
+        assert getattr(mp, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = mp.nothing
+    code = "import sys, milp_plan; print(*sorted({'pyomo', 'highspy', 'numba'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
