@@ -4,7 +4,6 @@ from milp_plan.bounds.chain_windows import chain_windows
 from milp_plan.bounds.serial_conflicts import conflicts_below
 from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import (
-    FULL,
     CommunicationModel,
     Contiguity,
     FormulationError,
@@ -50,7 +49,7 @@ from milp_plan.pipeline import (
     value_of,
     words_of,
 )
-from milp_plan.serial import SerialGraph, read_serial
+from milp_plan.serial import SerialGraph, read_places, read_serial
 from milp_plan.serial.atoms import merged_tables
 from milp_plan.serial.colocation import colocated
 from milp_plan.serial.order import chain_graph
@@ -110,6 +109,7 @@ __all__ = [
     "needed_routes",
     "read_labelling",
     "read_offload",
+    "read_places",
     "read_serial",
     "read_shop",
     "residence_bound",

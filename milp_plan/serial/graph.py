@@ -195,7 +195,7 @@ def read_serial(problem: PlanningProblem) -> SerialGraph | str:
 
 def _uncountable(problem: PlanningProblem) -> str | None:
     """Why the bytes of a device are not the sum over its operators."""
-    class_of = _classes(problem)[1]
+    class_of = classes_of(problem)[1]
     for value in problem.graph.values:
         if value.persistent and len({class_of[name] for name in value.consumers}) > 1:
             return f"persistent value {value.name!r} is shared by several colocation groups"
@@ -204,7 +204,8 @@ def _uncountable(problem: PlanningProblem) -> str | None:
     return None
 
 
-def _classes(problem: PlanningProblem) -> tuple[list[list[str]], dict[str, int]]:
+def classes_of(problem: PlanningProblem) -> tuple[list[list[str]], dict[str, int]]:
+    """Return the operators of each class, in order of the first of each, and the way back."""
     members: list[list[str]] = []
     known: dict[str, int] = {}
     class_of: dict[str, int] = {}
@@ -222,7 +223,7 @@ def _tables(
     problem: PlanningProblem, payers: tuple[Device, ...], hosts: tuple[Device, ...]
 ) -> SerialGraph:
     graph = problem.graph
-    members, class_of = _classes(problem)
+    members, class_of = classes_of(problem)
     backward = {op.name for op in graph.operators if op.kind in BACKWARD_KINDS}
 
     def ticks(names: Sequence[str], devices: tuple[Device, ...]) -> int | None:
@@ -258,13 +259,13 @@ def _tables(
         tuple(ticks(later(names), hosts) or 0 for names in members),
         tuple(size),
         tuple(nets),
-        tuple(sorted(_arcs(problem, members, class_of, backward))),
+        tuple(sorted(arcs_of(problem, members, class_of, backward))),
         payers,
         hosts,
     )
 
 
-def _arcs(
+def arcs_of(
     problem: PlanningProblem,
     members: list[list[str]],
     class_of: dict[str, int],

@@ -259,10 +259,19 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..ways.latency import LatencyWay
         from ..ways.max_load import MaxLoadWay
         from ..ways.offload import OffloadWay
+        from ..ways.places import PlacesWay
         from ..ways.schedule import ScheduleWay
         from ..ways.shop import ShopWay
 
-        return (LatencyWay, ContiguousWay, MaxLoadWay, ShopWay, OffloadWay, ScheduleWay)
+        return (
+            LatencyWay,
+            ContiguousWay,
+            MaxLoadWay,
+            PlacesWay,
+            ShopWay,
+            OffloadWay,
+            ScheduleWay,
+        )
 
     def heuristics(self) -> Mapping[str, Callable[[PlanningProblem, int], Plan | None]]:
         """List schedules and their like, then schedules of pipelines."""

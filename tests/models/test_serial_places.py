@@ -1,0 +1,52 @@
+"""``serial_places`` keeps the contract and proves what enumeration finds under the serial law."""
+
+from __future__ import annotations
+
+import pytest
+
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.lp.from_pyomo import compile_pyomo
+from milp_plan.models.contract import FormulationContract
+from milp_plan.models.planted_serial import planted_serial
+from milp_plan.models.protocol import Guide
+from tests.support.anything import optimum, serial_case
+from tests.support.seeds import few
+from tests.support.serial_brute import brute_serial
+
+from .solving import formulation
+
+
+class TestSerialPlaces(FormulationContract):
+    reference = "serial_places"
+    seeds = range(8)
+    least = 16
+
+    def planted(self, seed: int, objective: Objective) -> tuple[PlanningProblem, Plan]:
+        if objective is Objective.LATENCY:
+            return planted_serial(seed, calls=1 + seed % 2)
+        return planted_serial(seed)
+
+    def optimum(self, problem: PlanningProblem) -> int | None:
+        found = brute_serial(problem)
+        assert found is not None
+        return found[0]
+
+
+@pytest.mark.parametrize("first", few(range(0, 400, 10), 3))
+def test_what_other_formulations_do_not_take_is_proved(first):
+    """Workspaces, persistent values of several groups, hosts with and without memory."""
+    form, contract, feasible = formulation("serial_places"), TestSerialPlaces(), 0
+    options = form.Options()
+    for seed in range(first, first + 10):
+        problem = serial_case(seed)
+        best = optimum(problem)
+        model = compile_pyomo(form.build(problem, options, Guide()))
+        solved = contract.solve(model)
+        assert solved.infeasible == (best is None), problem.name
+        if best is None:
+            continue
+        feasible += 1
+        _, value = contract.decoded(problem, model, solved.vector)
+        assert value <= best * (1 + 1e-5)
+        assert value >= best
+    assert feasible >= 3
