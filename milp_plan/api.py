@@ -4,7 +4,7 @@ from milp_plan.bounds.chain_windows import chain_windows
 from milp_plan.bounds.serial_conflicts import conflicts_below
 from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import (
-    CommunicationModel,
+    FULL,
     Contiguity,
     FormulationError,
     MemoryLaw,
@@ -59,7 +59,6 @@ __all__ = [
     "FULL",
     "BuilderFormulation",
     "Card",
-    "CommunicationModel",
     "CompiledModel",
     "Contiguity",
     "Deadlock",

@@ -41,7 +41,6 @@ import pyomo.environ as pyo
 from milp_plan.api import (
     BuilderFormulation,
     Card,
-    CommunicationModel,
     Guide,
     MemoryLaw,
     Objective,
@@ -117,7 +116,7 @@ class _Builder:
         self.devices = problem.cluster.device_names
         self.goal = GOALS[problem.objective](self)
         self.risky = self.goal.risky() if guide.memory else []
-        contended = problem.cluster.communication is not CommunicationModel.DELAY
+        contended = problem.cluster.communication.value != "delay"
         self.transfers: tuple[TransferTask, ...] = sets.transfers if contended or self.risky else ()
         self.columns = Columns(sets, self.transfers)
         self.names = [*sets.operators, *(task.name for task in self.transfers)]
