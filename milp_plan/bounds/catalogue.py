@@ -10,7 +10,6 @@ from milp_plan.core import Objective, PlanningProblem
 from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.view import view
-from milp_plan.serial import read_serial
 
 from .frame import Frame
 from .heads import Windows, simple_windows, tight_windows
@@ -25,6 +24,7 @@ from .memory import (
 )
 from .milestones import with_milestones
 from .serial_memory import serial_obstacle
+from .serial_relaxed import read_relaxed
 from .stagger import stagger_bound
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def all_bounds(
 
 def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterable[Bound]:
     """Bounds under the serial law, whose modules load compiled code."""
-    graph = read_serial(problem)
+    graph = read_relaxed(problem)
     if isinstance(graph, str):
         return (Bound("none", 0, graph),)
     from .serial_catalogue import serial_bounds

@@ -21,6 +21,7 @@ from milp_plan.core import (
     PlanningProblem,
     transfer_ticks,
 )
+from milp_plan.core.view import view
 
 from .graph import arcs_of, classes_of
 
@@ -218,6 +219,7 @@ def _circling(carried: set[tuple[int, int]]) -> int:
         left -= free
 
 
+@view
 def read_places(problem: PlanningProblem) -> PlaceTables:
     """Read any problem under the serial law."""
     assert problem.serial is not None

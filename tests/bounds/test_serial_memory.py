@@ -27,7 +27,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.io import oversized
-from tests.support.anything import optimum, serial_case
+from tests.support.anything import optimum, serial_case, uneven_case
 from tests.support.seeds import few
 
 
@@ -103,11 +103,12 @@ def test_what_cannot_lie_anywhere_is_proved(memory, subjects, needed, available)
     assert (found.needed, found.available) == (needed, available)
 
 
-@pytest.mark.parametrize("first", few(range(0, 5200, 65), 8))
-def test_no_random_problem_with_a_plan_is_called_infeasible(first: int) -> None:
+@pytest.mark.parametrize("make", [serial_case, uneven_case])
+@pytest.mark.parametrize("first", few(range(0, 2600, 65), 4))
+def test_no_random_problem_with_a_plan_is_called_infeasible(first, make) -> None:
     feasible = 0
     for seed in range(first, first + 65):
-        problem = serial_case(seed)
+        problem = make(seed)
         best = optimum(problem)
         if best is None:
             continue

@@ -78,6 +78,50 @@ def serial_case(seed: int) -> PlanningProblem:
     return replace(problem, name=f"serial-{seed}")
 
 
+def uneven_case(seed: int) -> PlanningProblem:
+    """Return a problem under the serial law whose devices are not alike; sometimes nobody pays."""
+    rng = Random(f"uneven {seed}")
+    problem = serial_case(seed)
+    graph, cluster = problem.graph, problem.cluster
+
+    def slower(one: Option) -> Option:
+        ticks = dict(one.duration_ns)
+        if "payer" in ticks:
+            ticks["old"] = ticks["payer"] * rng.choice([1, 2, 3])
+        return replace(one, duration_ns=ticks)
+
+    operators = tuple(
+        replace(one, options=tuple(slower(option) for option in one.options))
+        for one in graph.operators
+    )
+    devices = tuple(
+        replace(
+            one,
+            device_class="old" if one.name == "p1" and seed % 2 else one.device_class,
+            memory_bytes=one.memory_bytes and one.memory_bytes * rng.choice([3, 4, 5]) // 4,
+        )
+        for one in cluster.devices
+    )
+    law = problem.serial
+    assert law is not None
+    payers = rng.choice([("payer", "old"), ("payer", "old"), ("payer",), ("nobody",)])
+    return replace(
+        problem,
+        name=f"uneven-{seed}",
+        graph=replace(graph, operators=operators),
+        cluster=replace(
+            cluster,
+            device_classes=(
+                *cluster.device_classes,
+                DeviceClass("old", None),
+                DeviceClass("nobody", None),
+            ),
+            devices=devices,
+        ),
+        serial=replace(law, payers=payers),
+    )
+
+
 def optimum(problem: PlanningProblem) -> int | None:
     """Return the least value of any plan; ``None`` if there is no plan."""
     found = (brute_serial if problem.serial is not None else brute_force)(problem)

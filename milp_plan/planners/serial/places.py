@@ -104,10 +104,8 @@ class PlaceSearch:
             found[i] = (found[i][0], self.call(found[i][0]))
             return found
         chosen = random.randrange(len(t.members))
-        others = (chosen,)
-        if kind > 0.8:
-            others = (chosen, random.randrange(len(t.members)))
-        for c in others:
+        others = [random.randrange(len(t.members))] if kind > 0.8 else []
+        for c in [chosen, *others]:
             device = random.choice(t.homes[c])
             call = self.call(device)
             for i in t.members[c]:
