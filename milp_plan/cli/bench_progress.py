@@ -65,13 +65,12 @@ def result_line(task: Task, record: Record) -> str:
     outcome = record["outcome"]
     if outcome is None or record["status"] != "done":
         return f"{task.title}: {record['status']}: {record['error']}"
-    if "units" not in task.about:
+    if "ticks_per_unit" not in task.about:
         known = [f"{name} {outcome[name]}, " for name in ("value", "bound") if name in outcome]
         return f"{task.title}: {''.join(known)}{seconds_text(record['wall_s'])}"
     value = "no plan"
     if outcome["value"] is not None:
-        scale = 1 if task.about["objective"] == "peak_memory" else task.about["units"]["time_scale"]
-        value = f"{outcome['value'] / scale:.8g}"
+        value = f"{outcome['value'] / task.about['ticks_per_unit']:.8g}"
     elif outcome["infeasible_because"]:
         value = "infeasible"
     gap = "" if outcome["gap"] is None else f", gap {outcome['gap']:.2%}"

@@ -64,16 +64,14 @@ def _record(path: Path) -> Run:
 
     try:
         outcome = json.loads(read_document(path, "a record of a run").data)
-        units, objective = outcome["units"], outcome["objective"]
-        of_bytes = objective == "peak_memory"
         row = {
             "instance": outcome["instance"],
             "file": outcome["instance"],
             "variation": "",
-            "planner": outcome["formulation"]["name"],
+            "planner": (outcome["formulation"] or {"name": outcome["way"]})["name"],
             "seed": outcome["settings"]["seed"],
-            "unit": units["size"] if of_bytes else units["time"],
-            "time_scale": str(1 if of_bytes else units["time_scale"]),
+            "unit": outcome["unit"],
+            "time_scale": str(outcome["ticks_per_unit"]),
             "value": outcome["value"],
             "gap": outcome["gap"],
             "proved": outcome["proved"],

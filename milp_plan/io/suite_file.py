@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from milp_plan.core import Finding, InputError, Objective, PlanningProblem
+from milp_plan.core import Finding, InputError, Objective
 
 from .defects import nearest, schema_findings
 from .files import read_document
@@ -38,7 +38,10 @@ class SuiteGroup(Strict):
 
 
 class SuiteVariation(Strict):
-    """How a problem differs from its file; ``only``: patterns of the files it is for."""
+    """How a problem differs from its file; ``only``: patterns of the files it is for.
+
+    ``changes`` are those of kinds of problems that have other ones (``devices``, ``memory``).
+    """
 
     name: str
     objective: Literal["makespan", "span", "bottleneck", "peak_memory", "latency"] | None = None
@@ -46,6 +49,7 @@ class SuiteVariation(Strict):
     separate_passes: bool = False
     calls: Positive | None = None
     memory_scale: str | None = None
+    changes: dict[str, bool | int | float] = msgspec.field(default_factory=dict)
     time: Seconds | None = None
     only: tuple[str, ...] = ()
 
@@ -55,12 +59,12 @@ class SuiteVariation(Strict):
         objective = None if self.objective is None else Objective(self.objective)
         return Goal(objective, self.contiguous, self.separate_passes, self.calls)
 
-    def apply(self, problem: PlanningProblem) -> PlanningProblem:
-        """Return the problem, read for the goal, with its memory scaled."""
-        if self.memory_scale is None:
-            return problem
-        scale = Fraction(self.memory_scale)
-        return problem.with_memory_scale(scale.numerator, scale.denominator)
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked of an instance as it is read, by the names that its kind knows."""
+        names = ("objective", "contiguous", "separate_passes", "calls", "memory_scale")
+        asked = {**{name: getattr(self, name) for name in names}, **self.changes}
+        return {name: change for name, change in asked.items() if change not in (None, False)}
 
     def wants(self, label: str) -> bool:
         """Whether a file is run in this variation."""

@@ -7,7 +7,6 @@ output. It ends when its input does: the input stays open as long as whoever wan
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 import os
 import pickle
@@ -17,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,7 @@ def job_of(task: Task) -> dict[str, Any]:
     """Return what a process is handed, on this machine or on another."""
     return {
         "key": task.key,
-        "document": task.document,
-        "fingerprint": task.about.get("fingerprint"),
+        "source": None if task.source is None else asdict(task.source),
         "asked": dict(task.asked),
         "sources": sources(),
         "installed": installed(),
@@ -237,17 +236,18 @@ def _run(job: Mapping[str, Any]) -> Result:
         from .measured import measure
 
         return measure(asked)
-    from milp_plan.io.files import Document
-    from milp_plan.io.native import read
+    from milp_plan.io import Document
+    from milp_plan.run.kinds import read_whole
 
-    problem = read(Document(_path(job["key"]), gzip.decompress(job["document"])))
-    if problem.fingerprint != job["fingerprint"]:
+    source = job["source"]
+    document = Document(Path(source["file"]), source["data"])
+    kind, problem = read_whole(document, source["changes"])
+    if problem.fingerprint != source["fingerprint"]:
         return _nothing("failed", "the problem arrived changed")
+    if asked["work"] == "heuristic" and asked["planner"] not in kind.heuristics():
+        said = f"{asked['planner']} does not plan problems of the kind {kind.name}"
+        return _nothing("unsupported", said)
     return _solve(problem, asked)
-
-
-def _path(key: str) -> Path:
-    return Path(f"{key}.problem.json")
 
 
 def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:

@@ -19,9 +19,10 @@ from typing import Any
 
 from milp_plan.core import MilpPlanError
 from milp_plan.io.suite_file import SuiteLimits
+from milp_plan.run.key import run_key
 
 from .store import FINISHED, Store
-from .tasks import Task, task_key
+from .tasks import Task
 
 Row = dict[str, Any]
 
@@ -64,7 +65,7 @@ def tasks_of(
             "threads": limits.threads,
         }
         file = Path(source).name
-        key = task_key(file, "", {**asked, "source": file}, digest)
+        key = run_key(file, "", {**asked, "source": file}, digest)
         found.append(Task(f"{name} {place}", {"study": name, "place": place}, asked, key))
     return found
 

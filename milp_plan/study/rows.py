@@ -23,6 +23,7 @@ COLUMNS = (
     "planner",
     "seed",
     "status",
+    "kind",
     "objective",
     "contiguous",
     "separate_passes",
@@ -58,6 +59,9 @@ COLUMNS = (
 exact ticks (bytes for peak_memory) as text, since they may exceed 64 bits; ``value_float`` and
 ``bound_float`` are in ``unit``, that of the instance's file."""
 
+LAWS = ("contiguous", "separate_passes", "calls")
+"""Members of a problem that say which one it is, beside its objective; not every kind has them."""
+
 INTEGERS = ("seed", "calls", "threads", "attempts", "operators", "values", "devices")
 FLOATS = (
     "time_limit_s",
@@ -83,9 +87,7 @@ def rows_of(expansion: Expansion, store: Store) -> list[Row]:
 def row_of(task: Task, record: Record | None) -> Row:
     """Return the row of a run."""
     about = task.about
-    units = about["units"]
-    of_bytes = about["objective"] == "peak_memory"
-    scale = 1 if of_bytes else units["time_scale"]
+    scale = about["ticks_per_unit"]
     row: Row = dict.fromkeys(COLUMNS)
     row |= {
         "file": about["file"],
@@ -93,23 +95,15 @@ def row_of(task: Task, record: Record | None) -> Row:
         "variation": about["variation"],
         "planner": about["who"],
         "status": NOT_RUN,
-        "unit": units["size"] if of_bytes else units["time"],
+        "unit": about["unit"],
         "time_scale": str(scale),
         "gap_asked": task.asked["gap"],
         "key": task.key,
     }
     for name in ("seed", "time_limit_s", "threads"):
         row[name] = task.asked[name]
-    for name in (
-        "objective",
-        "contiguous",
-        "separate_passes",
-        "calls",
-        "operators",
-        "values",
-        "devices",
-    ):
-        row[name] = about[name]
+    for name in ("kind", "objective", *LAWS, "operators", "values", "devices"):
+        row[name] = about.get(name)
     if record is None:
         return row
     row |= {"status": record["status"], "attempts": record["attempts"], "error": record["error"]}
@@ -165,16 +159,14 @@ def against_known(rows: Iterable[Row], known: KnownValues) -> tuple[list[str], l
     better: list[str] = []
     wrong: list[str] = []
     for row in rows:
-        case = (
-            row["instance"],
-            row["objective"],
-            row["contiguous"],
-            row["separate_passes"],
-            row["calls"],
-        )
+        case = (row["instance"], row["objective"], *_laws(row))
         for entry in known.of(case):
             _compare(row, entry, better, wrong)
     return better, wrong
+
+
+def _laws(row: Row) -> tuple[bool, bool, int | None]:
+    return bool(row["contiguous"]), bool(row["separate_passes"]), row["calls"]
 
 
 def _compare(row: Row, entry: KnownValue, better: list[str], wrong: list[str]) -> None:

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from milp_plan.core import Contiguity, Finding, InputError, Passes, PlanningProblem
-from milp_plan.io import read
+from milp_plan.core import Finding, InputError
+from milp_plan.io import Document, read_document
 from milp_plan.io.defects import nearest
-from milp_plan.io.native import to_json
 from milp_plan.io.suite_file import Suite, SuiteEntry, SuitePlanner, SuiteVariation
-from milp_plan.run.identity import installed, sources
+from milp_plan.run.key import run_key
+from milp_plan.run.kinds import AnyKind, kinds, read_whole
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a run's problem comes from: a file, which travels with the run, and its variation.
+
+    Parameters
+    ----------
+    file
+        Name of the file; some formats name their problems after it.
+    data
+        Its content.
+    changes
+        What is asked of it as it is read; see :attr:`milp_plan.run.kind.Kind.changes`.
+    fingerprint
+        Of the problem that comes out.
+    """
+
+    file: str
+    data: bytes = field(repr=False)
+    changes: Mapping[str, Any]
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -31,16 +50,16 @@ class Task:
         Plain data: everything the answer may depend on beside the problem and the sources; ``work``
         says what is done: ``"solve"``, ``"heuristic"`` or ``"measure"``.
     key
-        SHA-256 over problem, ``asked`` and :func:`sources`.
-    document
-        The problem in the native format, compressed; empty where there is none.
+        SHA-256 over problem, ``asked``, the sources that plan and the versions of packages.
+    source
+        The problem; ``None`` for a measurement.
     """
 
     title: str
     about: Mapping[str, Any]
     asked: Mapping[str, Any]
     key: str
-    document: bytes = field(default=b"", repr=False)
+    source: Source | None = None
 
     @property
     def description(self) -> dict[str, Any]:
@@ -95,41 +114,63 @@ def expand(suite: Suite) -> Expansion:
         if entry.absent:
             missing.append(Missing(entry.label, "", f"absent: {entry.absent}", entry.optional))
             continue
+        try:
+            document = read_document(entry.path)
+        except InputError as error:
+            missing.append(Missing(entry.label, "", _said(error), False))
+            continue
         for variation in suite.content.variations:
             if not variation.wants(entry.label):
                 continue
             try:
-                problem = variation.apply(read(entry.path, variation.goal))
+                tasks += _tasks(suite, entry, variation, document, hashes)
             except InputError as error:
-                said = "; ".join(
-                    f"{finding.where}: found {finding.found}, expected {finding.expected}"
-                    for finding in error.findings
-                )
-                missing.append(Missing(entry.label, variation.name, said, False))
-                continue
-            tasks += _tasks(suite, entry, variation, problem, hashes)
+                missing.append(Missing(entry.label, variation.name, _said(error), False))
     return Expansion(suite, tuple(tasks), tuple(missing))
+
+
+def _said(error: InputError) -> str:
+    return "; ".join(
+        f"{finding.where}: found {finding.found}, expected {finding.expected}"
+        for finding in error.findings
+    )
 
 
 def _tasks(
     suite: Suite,
     entry: SuiteEntry,
     variation: SuiteVariation,
-    problem: PlanningProblem,
+    document: Document,
     hashes: Mapping[str, str | None],
 ) -> Iterable[Task]:
-    about = {"file": entry.label, "instance": problem.name, "variation": variation.name}
-    about |= _about(problem)
-    packed = gzip.compress(to_json(problem), mtime=0)
+    kind, problem = read_whole(document, variation.asked)
+    source = Source(document.file, document.data, variation.asked, problem.fingerprint)
+    about = {"file": entry.label, "variation": variation.name, **about_of(kind, problem)}
     for who in suite.content.planners:
         if who.variations and variation.name not in who.variations:
             continue
         for seed in suite.content.seeds:
             asked = _asked(suite, variation, who, seed)
-            key = task_key(problem.name, problem.fingerprint, asked, hashes[who.name])
+            file_hash = hashes[who.name]
+            counted = {**asked, "formulation": file_hash or asked.get("formulation")}
+            key = run_key(problem.name, problem.fingerprint, counted, file_hash)
             parts = [problem.name, variation.name, who.name, f"seed {seed}"]
             title = ", ".join(part for part in parts if part)
-            yield Task(title, {**about, "who": who.name}, asked, key, packed)
+            yield Task(title, {**about, "who": who.name}, asked, key, source)
+
+
+def about_of(kind: AnyKind, problem: Any) -> dict[str, Any]:
+    """Plain data on a problem of any kind: what it is, and what its values count."""
+    measure = kind.measure(problem)
+    return {
+        "kind": kind.name,
+        "instance": problem.name,
+        "fingerprint": problem.fingerprint,
+        "objective": measure.objective,
+        "unit": measure.unit,
+        "ticks_per_unit": measure.per_unit,
+        **kind.about(problem),
+    }
 
 
 def _asked(suite: Suite, variation: SuiteVariation, who: SuitePlanner, seed: int) -> dict[str, Any]:
@@ -161,32 +202,6 @@ def _formulation(suite: Suite, who: SuitePlanner) -> str:
     if not is_path(who.formulation):
         return who.formulation
     return str(suite.path.absolute().parent / who.formulation)
-
-
-def task_key(name: str, fingerprint: str, asked: Mapping[str, Any], file_hash: str | None) -> str:
-    """SHA-256 over a problem, what is asked, the sources, and the file that ``asked`` names."""
-    file = {"formulation": file_hash} if file_hash and "formulation" in asked else {}
-    content = [name, fingerprint, {**asked, **file}, file_hash, sources(), installed()]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _about(problem: PlanningProblem) -> dict[str, Any]:
-    law = problem.serial
-    return {
-        "fingerprint": problem.fingerprint,
-        "objective": problem.objective.value,
-        "contiguous": law is not None and law.contiguity is Contiguity.CHAIN,
-        "separate_passes": law is not None and law.passes is Passes.SEPARATE,
-        "calls": None if law is None else law.calls,
-        "units": {
-            "time": problem.units.time,
-            "size": problem.units.size,
-            "time_scale": problem.units.time_scale,
-        },
-        "operators": len(problem.graph.operators),
-        "values": len(problem.graph.values),
-        "devices": len(problem.cluster.devices),
-    }
 
 
 def _check_planners(suite: Suite) -> dict[str, str | None]:
@@ -221,10 +236,7 @@ class _UnknownError(Exception):
 
 
 def _unknown_heuristic(where: str, name: str) -> list[Finding]:
-    from milp_plan.planners import PLANNERS
-    from milp_plan.planners.experts import EXPERTS
-
-    known = [*PLANNERS, *EXPERTS]
+    known = [name for kind in kinds() for name in kind.heuristics()]
     if name in known:
         return []
     remedy = nearest(name, known, "milp-plan list planners shows all")

@@ -1,7 +1,6 @@
 """The driver: each run once, failures retried, two drivers, Ctrl-C; and what rows say of it."""
 
 import threading
-from concurrent.futures import Future
 
 import pytest
 
@@ -11,40 +10,7 @@ from milp_plan.study.job import do
 from milp_plan.study.rows import against_known, row_of, rows_of
 from milp_plan.study.store import Store
 
-from .cases import INSTANCES, TINY, expansion, until
-
-
-class Here:
-    """Does runs in this process, in the given slots; counts them; may fail or hold on."""
-
-    def __init__(self, slots=2, answer=do):
-        self.slots, self.answer = slots, answer
-        self.begun, self.interrupts = [], 0
-        self.open = []
-
-    def submit(self, job):
-        self.begun.append(job["key"])
-        future = Future()
-        if self.answer is None:
-            self.open.append(future)
-        else:
-            try:
-                future.set_result(self.answer(job))
-            except Exception as error:
-                future.set_exception(error)
-        return future
-
-    def interrupt(self):
-        self.interrupts += 1
-        for future in self.open:
-            future.set_result({"status": "interrupted", "error": "stopped", "outcome": None})
-        self.open = []
-
-    def news(self):
-        return []
-
-    def close(self):
-        pass
+from .cases import INSTANCES, TINY, Here, expansion, until
 
 
 def failure(_job):
@@ -206,7 +172,7 @@ def outcome(**changes):
 def row(tasks, **changes):
     """Row of a run in a unit of 10^29 ticks."""
     task = tasks[0]
-    task.about["units"]["time_scale"] = 10**29
+    task.about["ticks_per_unit"] = 10**29
     record = {"status": "done", "attempts": 1, "error": None, "outcome": outcome(**changes)}
     return row_of(task, record)
 

@@ -64,12 +64,13 @@ def test_both_stages_give_a_record(tmp_path):
     [
         ({"sources": "others"}, "the sources are not those of the driver"),
         ({"installed": {"highspy": "0"}}, "other versions"),
-        ({"fingerprint": "f"}, "arrived changed"),
-        ({"document": b"no gzip"}, "BadGzipFile"),
+        ({"source": {"fingerprint": "f"}}, "arrived changed"),
+        ({"source": {"data": b"no file"}}, "content of no known format"),
     ],
 )
 def test_a_job_that_does_not_fit_fails(changes, said, tmp_path):
-    answer = do(job_of(a_task(tmp_path)) | changes)
+    job = job_of(a_task(tmp_path))
+    answer = do(job | changes | {"source": job["source"] | changes.get("source", {})})
     assert answer["status"] == "failed"
     assert said in answer["error"]
 

@@ -3,10 +3,17 @@
 import pytest
 
 from milp_plan.core import InputError, Objective
+from milp_plan.core.sharding import sharding_problem
+from milp_plan.io.iopddl import write_iopddl
 from milp_plan.io.suite_file import above, read_suite
+from milp_plan.study.driver import drive
+from milp_plan.study.rows import rows_of
+from milp_plan.study.store import Store
 from milp_plan.study.tasks import expand
+from tests.io.samples import store as store_document
+from tests.io.test_piper import sample
 
-from .cases import INSTANCES, REUSED, TINY, expansion, suite_file
+from .cases import INSTANCES, REUSED, TINY, Here, expansion, suite_file
 
 
 def test_suites_of_the_repository_are_read():
@@ -171,3 +178,44 @@ def test_a_formulation_file_is_seen_from_the_suite(tmp_path):
     (tmp_path / "own.py").write_text(REUSED + "\n# changed\n")
     (again,) = expansion(tmp_path, text, files=TINY[:1]).tasks
     assert again.key != task.key
+
+
+def test_instances_of_every_kind_are_run(tmp_path):
+    """Each is read by its own kind, in the process of its run too."""
+    sharding = sharding_problem("strategies", [[9, 1], [9, 1]], edges={(0, 1): [[0, 3], [3, 1]]})
+    write_iopddl(sharding, tmp_path / "strategies.json")
+    store_document(tmp_path, sample(), "stages.json")
+    files = (*TINY[:1], str(tmp_path / "strategies.json"), str(tmp_path / "stages.json"))
+    text = """
+[[variations]]
+name = "as it is"
+[[variations]]
+name = "two devices"
+changes = { devices = 2, bandwidth = 2 }
+[[planners]]
+name = "ours"
+time = 30
+[[planners]]
+name = "heft"
+planner = "heft"
+"""
+    found = expansion(tmp_path, text, files=files)
+    whole = [task for task in found.tasks if task.about["variation"] == "as it is"]
+    assert {task.about["kind"] for task in whole} == {"schedule", "sharding", "hybrid"}
+    refused = [entry for entry in found.missing if entry.variation == "two devices"]
+    assert [entry.label for entry in refused] == [TINY[0], "strategies.json"]
+    assert all("an option of hybrid problems" in entry.reason for entry in refused)
+    store = Store(tmp_path / "store")
+    drive(found.tasks, store, Here())
+    rows = {(r["kind"], r["variation"], r["planner"]): r for r in rows_of(found, store)}
+    for kind in ("schedule", "sharding", "hybrid"):
+        row = rows[kind, "as it is", "ours"]
+        assert (row["status"], row["verdict"]) == ("done", "ok"), kind
+        assert row["gap"] < 1e-6, kind
+    assert rows["sharding", "as it is", "ours"]["value"] == "3"
+    assert rows["hybrid", "two devices", "ours"]["devices"] == 2
+    assert rows["hybrid", "as it is", "heft"]["status"] == "unsupported"
+    assert (
+        "does not plan problems of the kind sharding"
+        in (rows["sharding", "as it is", "heft"]["error"])
+    )
