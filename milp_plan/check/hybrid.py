@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
+from types import NoneType
 
 from milp_plan.core import Counts, Verdict, Violation, ceil_div
 from milp_plan.core.amounts import time_text
-from milp_plan.hybrid import Configuration, HybridPlan, HybridProblem, Stage
+from milp_plan.hybrid import Choice, Configuration, HybridPlan, HybridProblem, Limits, Stage
 
 OBJECTIVE = "time_per_sample"
 """Seconds between two micro-batches that leave the slowest stage."""
@@ -73,7 +74,7 @@ class _Reading:
 
 
 def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
-    """Hold a plan against every rule and recompute its value; never raises.
+    """Hold a plan against every rule and recompute its value; never raises, whatever it holds.
 
     Returns
     -------
@@ -83,6 +84,9 @@ def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
         ``in flight i`` in micro-batches. Value and components are absent where the plan names
         what the problem does not have, or leaves out a layer.
     """
+    broken = tuple(_form(plan))
+    if broken:  # nothing else can be said
+        return Verdict(broken, OBJECTIVE, None, {})
     reading = _Reading(problem, plan)
     found = [*_identity(reading), *_degrees(reading), *_assignment(reading)]
     whole = not found
@@ -97,6 +101,38 @@ def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
         text = f"the plan claims a {OBJECTIVE} of {time_text(problem.units, plan.value)}"
         found.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
     return Verdict(tuple(found), OBJECTIVE, value, components)
+
+
+def _form(plan: HybridPlan) -> Iterator[Violation]:
+    """Whether everything is of the kind that it should be: the other rules rely on it."""
+    for name, entry, kinds in (
+        ("problem", plan.problem, (str,)),
+        ("value", plan.value, (int, NoneType)),
+        ("fingerprint", plan.fingerprint, (str, NoneType)),
+        ("limits", plan.limits, (Limits, NoneType)),
+    ):
+        if type(entry) not in kinds:
+            yield Violation("form", (name,), f"{name} is {type(entry).__name__}")
+    stages: object = plan.stages
+    for position, stage in enumerate(stages if isinstance(stages, tuple | list) else (stages,)):
+        if wrong := _formless(stage):
+            yield Violation("form", (f"stage {position}",), f"stage {position}: {wrong}")
+
+
+def _formless(stage: object) -> str:
+    """What is no stage about a stage, or nothing."""
+    if not isinstance(stage, Stage):
+        return f"a {type(stage).__name__} is no stage"
+    if type(stage.data) is not int or type(stage.tensor) is not int:
+        return "a degree is no integer"
+    choices: object = stage.choices
+    if not isinstance(choices, tuple | list):
+        return "it has no list of choices"
+    for choice in choices:
+        known = isinstance(choice, Choice)
+        if not known or type(choice.layer) is not str or type(choice.configuration) is not str:
+            return "a choice does not name a layer and a configuration"
+    return ""
 
 
 def _identity(reading: _Reading) -> Iterator[Violation]:

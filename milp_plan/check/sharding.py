@@ -59,7 +59,11 @@ def _identity(problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Violatio
 
 
 def _choices(problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Violation]:
-    count = len(problem.operators)
+    count, chosen = len(problem.operators), plan.chosen
+    if not isinstance(chosen, tuple | list):
+        text = f"the plan has no list of choices, but a {type(chosen).__name__}"
+        yield Violation("assignment", (problem.name,), text)
+        return
     if len(plan.chosen) != count:
         text = f"{len(plan.chosen)} choices for {count} operators"
         yield Violation("assignment", (problem.name,), text, count, len(plan.chosen))

@@ -1,7 +1,8 @@
 """Every rule of hybrid parallelism, and a plan that breaks it."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
+from random import Random
 
 import pytest
 
@@ -16,6 +17,8 @@ from milp_plan.hybrid import (
     Limits,
     Stage,
 )
+from tests.support.hybrid import random_problem
+from tests.support.seeds import few
 
 
 def configuration(name, seconds, **more):
@@ -121,3 +124,68 @@ def test_wrong_claims():
     rules = {violation.rule for violation in verify_hybrid(problem(), broken).violations}
     assert rules == {"assignment", "claim"}
     assert verify_hybrid(problem(), HybridPlan("pair", ())).value is None
+
+
+JUNK = (None, -1, 0, 1.5, True, 10**400, float("nan"), "x", "", b"x", [], {}, (), [[]], object())
+
+
+def spoiled(pick: Random, plan: HybridPlan) -> HybridPlan:
+    """A plan of which one thing or several are something else."""
+    for _ in range(pick.choice([1, 1, 2, 4])):
+        stages = plan.stages
+        kind = pick.randrange(4)
+        if kind == 0 or not isinstance(stages, tuple) or not stages:
+            name = pick.choice([entry.name for entry in fields(HybridPlan)])
+            plan = replace(plan, **{name: pick.choice(JUNK)})
+            continue
+        at = pick.randrange(len(stages))
+        spoiled_stage = stages[at]
+        if kind == 1 or not isinstance(spoiled_stage, Stage) or not spoiled_stage.choices:
+            spoiled_stage = pick.choice([*JUNK, *stages])
+        elif kind == 2 or not isinstance(spoiled_stage.choices, tuple):
+            name = pick.choice(["choices", "data", "tensor"])
+            spoiled_stage = replace(spoiled_stage, **{name: pick.choice(JUNK)})
+        else:
+            choices = list(spoiled_stage.choices)
+            one = pick.randrange(len(choices))
+            junk = [Choice(pick.choice(JUNK), "plain"), Choice("v0", pick.choice(JUNK))]
+            choices[one] = pick.choice([*JUNK, *junk])
+            spoiled_stage = replace(spoiled_stage, choices=tuple(choices))
+        plan = replace(plan, stages=(*stages[:at], spoiled_stage, *stages[at + 1 :]))
+    return plan
+
+
+@pytest.mark.parametrize("first", few(range(0, 20_000, 1000), 2))
+def test_nothing_that_a_plan_holds_raises(first: int) -> None:
+    refused = 0
+    for seed in range(first, first + 1000):
+        pick = Random(seed)
+        whole = random_problem(seed % 40)
+        names = [layer.name for layer in whole.layers]
+        cut = pick.randrange(len(names) + 1)
+        stages = tuple(
+            stage(pick.choice([1, 1, 2]), 1, *((name, "plain") for name in part))
+            for part in (names[:cut], names[cut:])
+            if part or pick.random() < 0.1
+        )
+        plan = spoiled(pick, HybridPlan(whole.name, stages))
+        verdict = verify_hybrid(whole, plan)
+        for violation in verdict.violations:
+            assert str(violation)
+            assert violation.text(whole.units)
+        refused += not verdict.ok
+    assert refused > 800
+
+
+def test_a_plan_of_another_form_is_told_what_is_wrong():
+    good = HybridPlan("pair", (stage(1, 1, FIRST, SECOND),))
+    for spoilt, subject in (
+        (replace(good, stages=None), "stage 0"),
+        (replace(good, value="7"), "value"),
+        (replace(good, fingerprint=7), "fingerprint"),
+        (replace(good, stages=(stage(1.0, 1, FIRST, SECOND),)), "stage 0"),
+        (replace(good, stages=(*good.stages, None)), "stage 1"),
+    ):
+        verdict = verify_hybrid(problem(), spoilt)
+        assert [(v.rule, v.subjects) for v in verdict.violations] == [("form", (subject,))]
+        assert verdict.value is None

@@ -108,3 +108,10 @@ def test_all_defects_are_named_at_once():
         replace(good, limit=-1, operators=("a", "a", "b"), intervals=np.zeros((2, 2), dtype=int))
     assert "intervals" in str(caught.value)
     assert "unique names" in str(caught.value)
+
+
+@pytest.mark.parametrize("chosen", [None, 3, "abc", 1.5, {}, (None, "x", 1.5), ([], {}, b"")])
+def test_choices_that_are_none_are_refused(chosen):
+    verdict = verify_sharding(small(), ShardingPlan("small", chosen))
+    assert set(rules(verdict)) == {"assignment"}
+    assert verdict.value is None
