@@ -72,7 +72,7 @@ class Workload(msgspec.Struct, frozen=True, rename="camel"):
     edges: list[Edge]
 
 
-def is_hybrid(document: Document) -> bool:
+def can_read(document: Document) -> bool:
     """Whether the document has the members of such a file."""
     return {"maxDevices", "mbsInBatch", "nodes"} <= set(document.top_level)
 
@@ -100,7 +100,7 @@ def read(document: Document) -> HybridProblem:
     InputError
         With every defect.
     """
-    if not is_hybrid(document):
+    if not can_read(document):
         keys = ", ".join(list(document.top_level)[:6]) or "none"
         expected = "a file of the Piper benchmark: members maxDevices, mbsInBatch, nodes, edges"
         finding = Finding("file", f"the members {keys}", expected, "name another file")

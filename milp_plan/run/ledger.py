@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.core import Finding, InputError, Verdict
@@ -24,6 +24,25 @@ BOUND_SHARE = 0.1
 
 FAILURES = (Stop.KILLED, Stop.ERROR, Stop.MEMORY_LIMIT)
 """Ends of a solve that nobody asked for."""
+
+
+class Belief(NamedTuple):
+    """What became of a model's answer.
+
+    Parameters
+    ----------
+    better
+        Its plan is the best one now.
+    found, complete
+        It has a solution; the solver has nothing left to look for.
+    seconds
+        Spent in the solver.
+    """
+
+    better: bool
+    found: bool
+    complete: bool
+    seconds: float
 
 
 class Ledger(Generic[P, S]):
@@ -221,7 +240,7 @@ class Ledger(Generic[P, S]):
         by: str | None = None,
         phase: str = "model",
         undo: Callable[[Any], S] | None = None,
-    ) -> bool:
+    ) -> Belief:
         """Take what a model found: the only reader of models' answers.
 
         Parameters
@@ -239,8 +258,8 @@ class Ledger(Generic[P, S]):
 
         Returns
         -------
-        bool
-            Whether its plan is the best one now.
+        Belief
+            What became of it; nobody else looks into an answer.
 
         Raises
         ------
@@ -263,7 +282,8 @@ class Ledger(Generic[P, S]):
             self._believe_bound(answer, cutoff)
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        return better
+        found, complete = answer.value is not None, report.stop is Stop.PROVED
+        return Belief(better, found, complete, report.seconds)
 
     def _believe_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
         name, known = answer.by, self.value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from milp_plan.api import Guide, Neighbourhood
-from milp_plan.backends import Limits, Stop
+from milp_plan.backends import Limits
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
@@ -96,12 +96,15 @@ class Search:
         )
         began = budget.elapsed_s
         answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=ledger.plan)
-        self.overhead_s = max(LEAST_S, budget.elapsed_s - began - answer.report.seconds)
-        by = "neighbourhood search"
-        if ledger.believe(answer, whole=False, by=by, phase=f"polish: {kind}"):
+        taken_s = budget.elapsed_s - began
+        believed = ledger.believe(
+            answer, whole=False, by="neighbourhood search", phase=f"polish: {kind}"
+        )
+        self.overhead_s = max(LEAST_S, taken_s - believed.seconds)
+        if believed.better:
             made = self.told["improvements"]
             made[kind] = made.get(kind, 0) + 1
-        elif answer.report.stop is Stop.PROVED:
+        elif believed.complete:
             self.size = min(LARGEST, self.size * 1.1)
         else:
             self.size = max(SMALLEST, self.size * 0.8)

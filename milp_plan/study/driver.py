@@ -120,7 +120,7 @@ class State:
     done, failed, stopped
         Done by this call; failed in it, or before and not tried again; stopped by Ctrl-C.
     running
-        Titles of the runs under way, and when they began (``time.monotonic``).
+        Titles of the runs under way, and when they began (``now``).
     elsewhere
         Runs that another driver has under way.
     seconds
@@ -136,7 +136,7 @@ class State:
     seconds: float = 0.0
     slots: int = 1
     running: dict[str, float] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=now)
 
     @property
     def left(self) -> int:

@@ -72,7 +72,7 @@ def answer(cap: int, seconds: float = 12.0) -> tuple[OffloadWay, Outcome[Plannin
     assert outcome.value is not None
     assert outcome.bound is not None
     assert outcome.bound <= outcome.value <= run.stay.value
-    assert run.stay.bound <= run.stay.value
+    assert run.stay.lower <= run.stay.value
     assert not travels(run.stay.plan)
     return run, outcome
 

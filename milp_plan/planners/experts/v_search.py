@@ -26,7 +26,7 @@ def v_auto_words(shop: Shop, until: float | None = None) -> Words | None:
     Blocks go down and up the V by 1 to 3 slots per device in each of the four legs, and wait 1 to
     6 slots where a leg turns. Those that the limits admit are ranked by an estimate with real
     times, and the best are made schedules; the number tried falls with the size of the pipeline,
-    and none is begun after ``until`` (``time.monotonic``) where something fits.
+    and none is begun after ``until`` (``now``) where something fits.
 
     Source: Qi et al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, section
     3 (uniform offsets, search over building blocks); estimate and search are ours.

@@ -8,7 +8,6 @@ is enough; configurations are chosen exactly instead of by a greedy rule.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -92,7 +91,7 @@ class _Search:
     """Without free layers."""
     deadline: float
     on_news: Callable[[float, float], None] | None
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=now)
     best: HybridPlan | None = None
     value: float = inf
     bound: float = 0.0

@@ -295,11 +295,11 @@ class SerialAnnealing:
         return steps
 
     def worth_while(self, end: float) -> bool:
-        """Whether there is time for a round until a point in monotonic time."""
+        """Whether there is time for a round until a point in time."""
         return now() + max(0.05, FEWEST_STEPS * self.pace_s) < end
 
     def run(self, until: float, end: float = float("inf")) -> None:
-        """Rounds until a point in monotonic time, or until ``stopped`` is set; one at least.
+        """Rounds until a point in time, or until ``stopped`` is set; one at least.
 
         A round that would not be done by then is not begun; the first one is made as short as has
         to be for the ``end``, and left out where no time is worth while.

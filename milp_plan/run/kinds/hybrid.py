@@ -51,7 +51,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         """The format of Piper's benchmark."""
         from milp_plan.io import piper
 
-        return (Format("piper", piper.TITLE, piper.is_hybrid, _read),)
+        return (Format("piper", piper.TITLE, piper.can_read, _read),)
 
     def read_plan(self, file: Path, problem: HybridProblem, instance_file: Path) -> HybridPlan:
         """Read a plan of hybrid parallelism."""

@@ -59,26 +59,26 @@ class HybridWay(Way[HybridProblem, HybridPlan]):
             ledger.say("search", sighted=min(known, default=None))
 
         with ledger.budget.phase("search"):
-            answer = plan_exactly(ledger.problem, ledger.budget.left_s, tell)
-        ledger.details |= {"down_sets": answer.down_sets, "sweeps": answer.sweeps}
-        if answer.infeasible:
+            found = plan_exactly(ledger.problem, ledger.budget.left_s, tell)
+        ledger.details |= {"down_sets": found.down_sets, "sweeps": found.sweeps}
+        if found.infeasible:
             ledger.refute(INFEASIBLE)
-        elif answer.complete:
+        elif found.complete:
             ledger.stop = Stop.FINISHED
-        if answer.plan is not None:
-            ledger.offer(answer.plan, answer.plan.planner, "search")
-            ledger.dispute(_dispute(ledger.problem, answer, ledger.value))
-        if answer.bound < inf:
-            ledger.prove(_bound(ledger.problem, answer.bound))
-        if answer.interrupted:
+        if found.plan is not None:
+            ledger.offer(found.plan, found.plan.planner, "search")
+            ledger.dispute(_dispute(ledger.problem, found, ledger.value))
+        if found.bound < inf:
+            ledger.prove(_bound(ledger.problem, found.bound))
+        if found.interrupted:
             raise KeyboardInterrupt
 
 
 def search_bounds(problem: HybridProblem, budget: Budget) -> Iterator[Bound]:
     """Bounds of the exact search, the last one the best."""
-    answer = plan_exactly(problem, budget.left_s)
-    if answer.bound < inf:
-        yield _bound(problem, answer.bound)
+    found = plan_exactly(problem, budget.left_s)
+    if found.bound < inf:
+        yield _bound(problem, found.bound)
 
 
 def _bound(problem: HybridProblem, seconds: float) -> Bound:
@@ -91,13 +91,13 @@ def _ticks(problem: HybridProblem, seconds: float) -> int:
     return int(Fraction(seconds) * problem.units.time_scale)
 
 
-def _dispute(problem: HybridProblem, answer: HybridAnswer, value: int | None) -> str:
+def _dispute(problem: HybridProblem, found: HybridAnswer, value: int | None) -> str:
     """Why checker and search do not agree; empty if they do."""
     if value is None:
         return "the plan of the exact search fails the check"
     seconds = Fraction(value, problem.units.time_scale)
-    if seconds > Fraction(answer.seconds) * (1 + Fraction(MARGIN)):
-        return f"the planner says {answer.seconds} s, the checker {float(seconds)} s"
-    if seconds < Fraction(answer.bound):
-        return f"the plan takes {float(seconds)} s, below the bound of {answer.bound} s"
+    if seconds > Fraction(found.seconds) * (1 + Fraction(MARGIN)):
+        return f"the planner says {found.seconds} s, the checker {float(seconds)} s"
+    if seconds < Fraction(found.bound):
+        return f"the plan takes {float(seconds)} s, below the bound of {found.bound} s"
     return ""

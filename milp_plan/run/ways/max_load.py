@@ -13,7 +13,6 @@ from functools import partial
 from types import TracebackType
 
 from milp_plan.api import Contiguity, Guide, Plan, PlanningProblem
-from milp_plan.backends import Stop
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.core import SerialLaw
 from milp_plan.core.budget import now
@@ -186,8 +185,8 @@ class MaxLoadWay(SerialWay):
                 for search in beside:
                     search.stopped = True
             self.collect()
-            ledger.believe(answer, cutoff)
-            if answer.value is None or answer.report.stop is not Stop.PROVED:
+            believed = ledger.believe(answer, cutoff)
+            if not (believed.found and believed.complete):
                 return
 
 

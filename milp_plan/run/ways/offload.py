@@ -15,10 +15,9 @@ The best plan never falls behind the one in which everything stays.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem
-from milp_plan.backends import Stop
 from milp_plan.bounds import Bound, all_bounds
 from milp_plan.check import verify
 from milp_plan.pipeline import Precedence, read_offload, residence_bound
@@ -42,31 +41,6 @@ STAY_SHARE, WHOLE_SHARE = 0.3, 0.2
 """Parts of the time limit for stages 1 and 5."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """What was found without journeys.
-
-    Parameters
-    ----------
-    plan, value
-        Best plan that passes the check, and its value; ``None`` if there is none.
-    bound
-        Proven lower bound on plans in which nothing travels.
-    infeasible
-        Proved that there is no such plan.
-    """
-
-    plan: Plan | None = None
-    value: int | None = None
-    bound: int = 0
-    infeasible: bool = False
-
-    @property
-    def proved(self) -> bool:
-        """Whether the plan is optimal."""
-        return self.value is not None and self.value <= self.bound
-
-
 SMALL = 48
 """Steps up to which the whole model comes before neighbourhoods."""
 
@@ -80,7 +54,7 @@ class OffloadWay(Way[PlanningProblem, Plan]):
     Attributes
     ----------
     stay
-        What was found without journeys.
+        Books of the plans without journeys.
     rule
         Value of the expert schedule, ``None`` where it found none.
     found_by
@@ -95,7 +69,7 @@ class OffloadWay(Way[PlanningProblem, Plan]):
         shop = read_offload(ledger.problem)
         assert not isinstance(shop, str), shop
         self.shop = shop
-        self.stay = Side()
+        self.stay = Ledger(ledger.kind, ledger.problem, ledger.settings, ledger.budget)
         self.rule: int | None = None
         self.found_by = ""
         self.seen: set[tuple[str, ...]] = set()
@@ -163,7 +137,7 @@ class OffloadWay(Way[PlanningProblem, Plan]):
     def believe(self, answer: ModelAnswer, stage: str, cutoff: int | None, *, whole: bool) -> None:
         """Take what a model found."""
         name = f"{HOSTS}: {stage}"
-        if self.ledger.believe(answer, cutoff, whole=whole, by=name, phase=stage):
+        if self.ledger.believe(answer, cutoff, whole=whole, by=name, phase=stage).better:
             self.found_by = stage
 
     def solve(
@@ -187,11 +161,8 @@ class OffloadWay(Way[PlanningProblem, Plan]):
 
     def keep(self, plan: Plan | None) -> None:
         """Take a plan in which nothing travels."""
-        value = self.value_of(plan)
-        if value is None or (self.stay.value is not None and self.stay.value <= value):
-            return
-        self.stay = replace(self.stay, plan=plan, value=value)
-        self.offer(plan, "stay")
+        if self.stay.offer(plan, "stay", "stay", sure=False):
+            self.offer(plan, "stay")
 
     def value_of(self, plan: Plan | None) -> int | None:
         """Value of a plan that passes the check."""
@@ -202,20 +173,21 @@ class OffloadWay(Way[PlanningProblem, Plan]):
         """Stage 1: the best plan in which nothing travels."""
         ledger, known = self.ledger, self.stay.value
         solver = replace(ledger.solver, options=replace(ledger.solver.options, offload=False))
-        floor = max(self.residence(travel=False), ledger.lower or 0)
+        for bound in ledger.bounds:  # on all plans, so on these as well
+            self.stay.prove(bound)
+        text = "memory times how long it is held where nothing travels"
+        self.stay.prove(Bound("residence", self.residence(travel=False), text))
         share = STAY_SHARE if ledger.solver.options.offload else 1 - WHOLE_SHARE
         part = ledger.budget.part("stay", share)
         ledger.say("stay")
-        answer = self.solve(solver, Guide(known, floor), part.left_s, self.stay.plan)
+        guide = Guide(known, self.stay.lower)
+        answer = self.solve(solver, guide, part.left_s, self.stay.plan)
         self.believe(answer, "stay", known, whole=False)
-        self.keep(answer.plan)
-        value, bound, infeasible = self.stay.value, floor, False
-        if not solver.options.in_order and not answer.disputed:
-            infeasible = answer.report.stop is Stop.INFEASIBLE and known is None
-            bound = max(floor, answer.bound or 0)
-        bound = bound if value is None else min(bound, value)
-        self.stay = replace(self.stay, bound=bound, infeasible=infeasible)
-        ledger.baselines["nothing travels"] = value
+        # without journeys the model is whole: what it leaves out travels
+        whole = replace(answer, proves=not solver.options.in_order)
+        self.stay.believe(whole, known, by="stay", phase="stay")
+        self.offer(self.stay.plan, "stay")
+        ledger.baselines["nothing travels"] = self.stay.value
         self.describe()
 
     def describe(self) -> None:
@@ -223,8 +195,8 @@ class OffloadWay(Way[PlanningProblem, Plan]):
         stay = self.stay
         self.ledger.details["offload"] = {
             "stay": stay.value,
-            "stay_bound": stay.bound,
-            "stay_infeasible": stay.infeasible,
+            "stay_bound": stay.lower,
+            "stay_infeasible": stay.infeasible_because is not None,
             "rule": self.rule,
             "found_by": self.found_by,
         }

@@ -187,7 +187,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             start=None if start is None else start[0],
             on_progress=self.model_progress(guide),
         )
-        name = answer.by if self.coarsening.exact else f"{answer.by} + coarsening"
+        name = ledger.solver.found.name
+        if not self.coarsening.exact:
+            name += " + coarsening"
         expanded: list[Plan] = []
 
         def undo(plan: Plan) -> Plan:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from threading import Event
 
 from milp_plan.api import Guide, Plan, PlanningProblem
-from milp_plan.backends import Limits, Stop, highs
+from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
 from milp_plan.core.budget import now
 from milp_plan.pipeline import (
@@ -309,8 +309,8 @@ class ShopWay(Way[PlanningProblem, Plan]):
             )
             guide = Guide(cutoff, ledger.lower)
             answer = ledger.solver.run(ledger.problem, guide, limits, ledger.budget)
-            ledger.believe(answer, cutoff)
-            if answer.value is None or answer.report.stop is not Stop.PROVED:
+            believed = ledger.believe(answer, cutoff)
+            if not (believed.found and believed.complete):
                 return
 
 

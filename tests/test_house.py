@@ -1,0 +1,60 @@
+"""Rules of the house that no type and no import says: one way to do a thing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import milp_plan
+
+PACKAGE = Path(milp_plan.__file__).parent
+KINDS = ("sharding", "hybrid", "schedule", "packing")
+
+
+def sources(*rooms: str) -> Iterator[tuple[str, str]]:
+    """Files of some rooms, or of all, with their texts."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not rooms or name.split("/")[0] in rooms:
+            yield name, path.read_text()
+
+
+def users(pattern: str, *rooms: str) -> set[str]:
+    """Files in which a pattern occurs."""
+    return {name for name, text in sources(*rooms) if re.search(pattern, text)}
+
+
+def test_the_patterns_of_this_module_find_something() -> None:
+    assert users(r"\bmonotonic\b") == {"core/budget.py"}
+    assert "run/ledger.py" in users(r"report\.stop")
+
+
+def test_there_is_one_clock() -> None:
+    assert users(r"\btime\.(monotonic|perf_counter|time|process_time)\b(?!_)") == {"core/budget.py"}
+
+
+def test_models_answers_are_read_in_one_place() -> None:
+    makers = {"run/model.py", "run/ways/labelling.py"}
+    readers = users(r"\banswer\.(report|plan|value|bound|disputed|proves|verdict)\b", "run")
+    assert readers - makers == {"run/ledger.py"}
+
+
+def test_commands_and_studies_know_kinds_and_none_by_name() -> None:
+    named = {}
+    for name, text in sources("cli", "study"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Compare):
+                words = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
+                if any(word in KINDS for word in words):
+                    named[name] = ast.unparse(node)
+    assert named == {}
+    assert users(r"is_sharding|is_hybrid\b", "cli", "study", "run") == set()
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.name)
+def test_modules_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 500
