@@ -43,6 +43,10 @@ def test_models_answers_are_read_in_one_place() -> None:
     assert readers - makers == {"run/ledger.py"}
 
 
+def test_there_is_one_key() -> None:
+    assert users(r"def \w*key\w*\([^)]*fingerprint") == {"run/key.py"}
+
+
 def test_commands_and_studies_know_kinds_and_none_by_name() -> None:
     named = {}
     for name, text in sources("cli", "study"):

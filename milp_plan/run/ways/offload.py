@@ -117,6 +117,10 @@ class OffloadWay(Way[PlanningProblem, Plan]):
                 ledger.prove(bound)
             residence = self.residence(travel=True)
         ledger.prove(Bound("residence", residence, "memory times how long it is held"))
+        for bound in ledger.bounds:  # on all plans, so on these as well
+            self.stay.prove(bound)
+        text = "memory times how long it is held where nothing travels"
+        self.stay.prove(Bound("residence", self.residence(travel=False), text))
 
     # -- what is known -----------------------------------------------------------------------
 
@@ -173,10 +177,6 @@ class OffloadWay(Way[PlanningProblem, Plan]):
         """Stage 1: the best plan in which nothing travels."""
         ledger, known = self.ledger, self.stay.value
         solver = replace(ledger.solver, options=replace(ledger.solver.options, offload=False))
-        for bound in ledger.bounds:  # on all plans, so on these as well
-            self.stay.prove(bound)
-        text = "memory times how long it is held where nothing travels"
-        self.stay.prove(Bound("residence", self.residence(travel=False), text))
         share = STAY_SHARE if ledger.solver.options.offload else 1 - WHOLE_SHARE
         part = ledger.budget.part("stay", share)
         ledger.say("stay")
