@@ -61,9 +61,10 @@ from .columns import Columns, choose
 from .goals import GOALS, tick_of
 from .memory_rows import MemoryRows, StaticRows
 from .retime import Arc, retime
-from .sequence import Interval, Sequence, guided_sets, intervals
+from .rooms import Held, Rooms
+from .sequence import Interval, Sequence, counted_sets, guided_sets, intervals
 from .symmetry import canonical_devices
-from .units import MARGIN, horizon, memory_unit, time_unit
+from .units import MARGIN, horizon, time_unit
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,12 @@ class _Builder:
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
         self.problem, self.options, self.guide = problem, options, guide
-        self.sets = sets = guided_sets(problem, guide)
+        self.timed = guided_sets(problem, guide)
+        self.sets = sets = counted_sets(self.timed, guide)
         self.symmetry = options.symmetry and guide.neighbourhood is None
         self.horizon = self.latest_end = horizon(sets, guide)
         self.unit = time_unit(sets, self.horizon)
-        self.memory_unit = memory_unit(problem)
+        self.rooms = Rooms(problem, guide.cutoff)
         self.devices = problem.cluster.device_names
         self.goal = GOALS[problem.objective](self)
         self.risky = self.goal.risky() if guide.memory else []
@@ -354,13 +356,13 @@ class _Builder:
         for device in self.risky:
             self.rows.write(device)
 
-    def fits(self, device: str, total: Any) -> None:
-        """``capacity``: bytes on a device, in memory units, at most its memory or the peak."""
-        limit = self.problem.cluster.device(device).memory_bytes
+    def fits(self, device: str, held: list[Held]) -> None:
+        """``capacity``: bytes on a device at most its memory, or the peak."""
+        rooms, limit = self.rooms, self.rooms.limit(device)
         if limit is not None:
-            at_most(self.m.capacity, total, limit / self.memory_unit)
+            at_most(self.m.capacity, rooms.total(held, device, rooms.unit_of(device)), limit)
         if self.problem.objective is Objective.PEAK_MEMORY:
-            at_most(self.m.capacity, total, self.goal.column)
+            at_most(self.m.capacity, rooms.total(held, device, rooms.unit), self.goal.column)
 
     def first_use(self) -> None:
         """Interchangeable devices are first used in device order."""
@@ -382,7 +384,7 @@ class _Builder:
 
         Under the objective ``span`` devices start as late as makes their spans least.
         """
-        sets = self.sets
+        sets = self.timed
         columns = Columns(sets, sets.transfers)
         placements = columns.decided_placements(values.get("place", {}))
         sources = columns.decided_sources(values.get("use", {}))
@@ -392,13 +394,13 @@ class _Builder:
 
         arcs = [Arc(first, second) for first, second in bits("before")]
         arcs += [Arc(reader, event) for reader, event in bits("ended")]
-        arcs += [Arc(e, m, from_stop=False, lag_ns=self.tick) for e, m in bits("later")]
+        arcs += [Arc(e, m, from_stop=False, lag_ns=tick_of(sets)) for e, m in bits("later")]
         return retime(sets, placements, arcs, values["start"], sources)
 
     def encode(self, plan: Plan) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
         sets, m, columns = self.sets, self.m, self.columns
-        if sets.empty or plan.stop_ns > self.latest_end:
+        if sets.empty or (plan.stop_ns > self.latest_end and not sets.steps):
             return None
         if self.symmetry:
             plan = canonical_devices(self.problem, plan, columns.deciders)
@@ -424,7 +426,8 @@ class _Builder:
             m.start[name].set_value(begin / self.unit + later_by[begin])
         self.encode_bits(times)
         self.rows.encode(times)
-        self.goal.encode(plan.stop_ns / self.unit + later_by[moments[-1]])
+        end = max((interval.stop_ns for interval in times.values()), default=0)
+        self.goal.encode(end / self.unit + later_by[moments[-1]])
         return column_values(m)
 
     def encode_bits(self, times: dict[str, Interval]) -> None:

@@ -21,7 +21,6 @@ import pyomo.environ as pyo
 from milp_plan.api import Objective, Scale, ScheduleSets, at_most
 
 from .retention import devices_at_risk
-from .units import memory_grain
 from .work_rows import WorkRows
 
 
@@ -40,7 +39,7 @@ class Goal:
     Parameters
     ----------
     model
-        Builder with ``m``, ``sets``, ``columns``, ``names``, ``unit``, ``memory_unit``,
+        Builder with ``m``, ``sets``, ``columns``, ``names``, ``unit``, ``rooms``,
         ``horizon``, ``tick``, windows and ``stop``.
     """
 
@@ -201,11 +200,13 @@ class PeakMemory(Goal):
 
     def scale(self) -> Scale:
         """Say what it counts in; no margin adds to it."""
-        return Scale(self.model.memory_unit, memory_grain(self.model.problem))
+        return Scale(self.model.rooms.unit, self.model.rooms.grain)
 
     def declare(self) -> None:
         """Declare the columns."""
-        self.model.m.peak = self.at_least(self.model.memory_unit)
+        rooms = self.model.rooms
+        most = None if rooms.most is None else rooms.most / rooms.unit
+        self.model.m.peak = self.at_least(rooms.unit, most)
 
     def encode(self, makespan: float) -> None:
         """Set the columns from those of times and places."""

@@ -24,6 +24,7 @@ from milp_plan.api import at_most
 
 from .columns import Columns
 from .retention import Holding, copies, holdings, persistent, workspaces
+from .rooms import Held, Rooms
 from .sequence import Interval, Sequence
 
 
@@ -31,15 +32,15 @@ class Model(Protocol):
     """What the rows need of the scheduling model they are added to.
 
     ``m`` is the Pyomo model, with ``start`` columns; times are in units of ``unit`` ticks, bytes
-    in units of ``memory_unit``; ``earliest`` and ``latest`` bound starts. Different starts differ
-    by at least ``tick`` ticks, in the model by ``strict`` units.
+    as ``rooms`` counts them; ``earliest`` and ``latest`` bound starts. Different starts differ by
+    at least ``tick`` ticks, in the model by ``strict`` units.
     """
 
     m: Any
     columns: Columns
     sequence: Sequence
     unit: float
-    memory_unit: float
+    rooms: Rooms
     tick: int
     strict: float
     earliest: dict[str, int]
@@ -53,8 +54,8 @@ class Model(Protocol):
         """Add: bit = 1 -> the second task starts no earlier than the first stops."""
         ...
 
-    def fits(self, device: str, total: Any) -> None:
-        """Add: this many memory units fit on the device."""
+    def fits(self, device: str, held: list[Held]) -> None:
+        """Add: what is held fits on the device."""
         ...
 
 
@@ -66,8 +67,9 @@ class MemoryRows:
         self.sets = model.columns.sets
         self.lower: dict[Any, list[Any]] = {}  # column -> expressions it must reach
         m = self.m
-        m.keep = pyo.Var(pyo.Any, bounds=(0, 1), dense=False)
-        m.alive = pyo.Var(pyo.Any, bounds=(0, 1), dense=False)
+        # implied by the others, but HiGHS 1.15.1 loses plans of models that leave them continuous
+        m.keep = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
+        m.alive = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.ended = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.later = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         for family in ("kept", "started", "stopped", "living", "capacity"):
@@ -87,17 +89,17 @@ class MemoryRows:
 
     def write(self, device: str) -> None:
         """At the start of every allocating task, what is alive on the device fits."""
-        base = self.persistent_bytes(device)
+        base = self.persistent(device)
         self.model.fits(device, base)
         items = holdings(self.sets, device)
         for event in dict.fromkeys(item.maker for item in items):
             present = [self.columns.column(r) for r in self.presence(items, event, device)]
-            terms = []
+            terms: list[Held] = []
             for number, item in enumerate(items):
                 if self.alive(device, number, item, event, present):
                     column = self.m.alive[device, number, event]
-                    terms.append(item.bytes / self.model.memory_unit * column)
-            self.model.fits(device, base + pyo.quicksum(terms))
+                    terms.append((item.bytes, column))
+            self.model.fits(device, base + terms)
 
     def presence(self, items: list[Holding], event: str, device: str) -> Iterable[tuple[Any, ...]]:
         """Columns that say whether an allocating task is on the device."""
@@ -110,9 +112,9 @@ class MemoryRows:
             for reference, _ in item.holders[0].references
         )
 
-    def persistent_bytes(self, device: str) -> Any:
-        """Bytes of persistent values on the device, an expression."""
-        terms = []
+    def persistent(self, device: str) -> list[Held]:
+        """Persistent values on the device."""
+        terms: list[Held] = []
         for item in persistent(self.sets, device):
             sums = {
                 tuple(sorted(id(self.columns.column(r)) for r in columns)): columns
@@ -126,8 +128,8 @@ class MemoryRows:
                     reached = pyo.quicksum(self.columns.column(r) for r in columns)
                     at_most(self.m.kept, reached, kept)
                     self.lower.setdefault(("keep", item.label, device), []).append(reached)
-            terms.append(item.bytes / self.model.memory_unit * kept)
-        return pyo.quicksum(terms)
+            terms.append((item.bytes, kept))
+        return terms
 
     def alive(
         self, device: str, number: int, item: Holding, event: str, present: list[Any]
@@ -227,20 +229,21 @@ class StaticRows(MemoryRows):
 
     def write(self, device: str) -> None:
         """Persistent values, copies and the largest workspace fit together."""
-        total = self.persistent_bytes(device)
-        for item in copies(self.sets, device):
-            total += item.bytes / self.model.memory_unit * self.maker_here(item)
+        rooms = self.model.rooms
+        held = self.persistent(device)
+        held += [(item.bytes, self.maker_here(item)) for item in copies(self.sets, device)]
+        unit = rooms.unit_of(device)
         by_operator: dict[str, list[Any]] = {}
         for item in workspaces(self.sets, device):
-            size = item.bytes / self.model.memory_unit * self.maker_here(item)
+            size = rooms.amount(item.bytes, device) / unit * self.maker_here(item)
             by_operator.setdefault(item.maker, []).append(size)
         if by_operator:
             room = self.m.room[device]
             self.needed[device] = [pyo.quicksum(sizes) for sizes in by_operator.values()]
             for size in self.needed[device]:
                 at_most(self.m.workspace, size, room)
-            total += room
-        self.model.fits(device, total)
+            held.append((unit, room))
+        self.model.fits(device, held)
 
     def maker_here(self, item: Holding) -> Any:
         """Sum of the columns that say whether a holding is made."""

@@ -23,6 +23,7 @@ from milp_plan.api import (
 )
 
 from .columns import Columns
+from .units import horizon, time_unit
 
 
 def fixed_placements(
@@ -55,6 +56,22 @@ def guided_sets(problem: PlanningProblem, guide: Guide) -> ScheduleSets:
     return ScheduleSets(problem, fixed, within)
 
 
+def counted_sets(sets: ScheduleSets, guide: Guide) -> ScheduleSets:
+    """Return the sets a model counts with: in steps where its times would have too wide a range.
+
+    Peak memory depends on order alone. The tasks of any valid plan, run one after the other in the
+    order of their stops, hold no more at any time: when a task runs alone, what lies there was made
+    before it and is still read, and in the plan all of that lay there just before the task stopped.
+    """
+    problem = sets.problem
+    if problem.objective is not Objective.PEAK_MEMORY:
+        return sets
+    if time_unit(sets, horizon(sets, guide)) == sets.tick:
+        return sets
+    fixed = fixed_placements(problem.graph.groups, guide.neighbourhood)
+    return ScheduleSets(problem, fixed, steps=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """When a task runs in the known plan."""
@@ -64,7 +81,10 @@ class Interval:
 
 
 def intervals(sets: ScheduleSets, plan: Plan) -> dict[str, Interval]:
-    """Task name -> when it runs in a plan; absent transfers last no time after their producer."""
+    """Task name -> when it runs in a plan; absent transfers last no time after their producer.
+
+    Where the sets count steps: when it runs if all tasks do one after the other.
+    """
     found = {run.operator: Interval(run.start_ns or 0, run.stop_ns or 0) for run in plan.runs}
     begun = {(t.value, t.target, t.layout): t for t in plan.transfers}
     needed = needed_routes(sets, {run.operator: run.placement for run in plan.runs})
@@ -75,6 +95,24 @@ def intervals(sets: ScheduleSets, plan: Plan) -> dict[str, Interval]:
         else:
             stop = found[task.producer].stop_ns
             found[task.name] = Interval(stop, stop)
+    return _one_by_one(sets, found) if sets.steps else found
+
+
+def _one_by_one(sets: ScheduleSets, times: Mapping[str, Interval]) -> dict[str, Interval]:
+    """Steps of tasks in the order of their stops; of those that last no time, suppliers first."""
+    place = {name: number for number, name in enumerate(sets.operators)}
+    supply = {task.name: (place[task.producer], 1) for task in sets.transfers}
+    supply |= {name: (number, 0) for name, number in place.items()}
+
+    def turn(name: str) -> tuple[int, bool, tuple[int, int]]:
+        interval = times[name]
+        return interval.stop_ns, interval.start_ns == interval.stop_ns, supply[name]
+
+    found: dict[str, Interval] = {}
+    step = 0
+    for name in sorted(times, key=turn):
+        begin, step = step, step + (times[name].stop_ns > times[name].start_ns)
+        found[name] = Interval(begin, step)
     return found
 
 

@@ -38,11 +38,16 @@ def memory_grain(problem: PlanningProblem) -> int:
     return max(1, gcd(*_sizes(problem)))
 
 
-def memory_unit(problem: PlanningProblem) -> float:
-    """Bytes per unit of memory: the grain, doubled until no memory has too many units."""
-    limits = [d.memory_bytes for d in problem.cluster.devices if d.memory_bytes is not None]
+def memory_unit(problem: PlanningProblem, most: int | None = None) -> float:
+    """Bytes per unit of memory: the grain, doubled until ``most`` bytes have few enough units.
+
+    Without ``most``: until no memory of the problem and nothing that lies there has too many.
+    """
+    if most is None:
+        limits = [d.memory_bytes for d in problem.cluster.devices if d.memory_bytes is not None]
+        most = max([*limits, *_sizes(problem)], default=0)
     unit = memory_grain(problem)
-    while max([*limits, *_sizes(problem)], default=0) > MOST_MEMORY_UNITS * unit:
+    while most > MOST_MEMORY_UNITS * unit:
         unit *= 2
     return float(unit)
 

@@ -46,6 +46,8 @@ class Limits:
         Passed to the solver and recorded.
     grace_s
         How long the process may overrun the time limit.
+    careful
+        Solve in another way than usual, to confirm what was proved.
     """
 
     time_s: float = 60.0
@@ -55,6 +57,7 @@ class Limits:
     seed: int = 0
     threads: int = 1
     grace_s: float = 5.0
+    careful: bool = False
 
 
 @dataclass(frozen=True, slots=True)

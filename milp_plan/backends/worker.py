@@ -33,6 +33,9 @@ INTEGRALITY_TOLERANCE = 1e-9
 """Tighter than the solver's own 1e-6: an order bit that is 1e-6 off frees a big-M row by 1e-6 of
 the horizon, which is more than the ticks some models tell apart."""
 
+MOST_WITHOUT_PRESOLVE = 3_000
+"""Columns up to which a careful solve goes without presolve; larger models need it."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -119,6 +122,8 @@ def _configure(highs: Any, job: Job) -> None:
         # proves too high a value; the tests hold such a model
         "mip_detect_symmetry": False,
     }
+    if limits.careful and job.model.num_columns <= MOST_WITHOUT_PRESOLVE:
+        settings["presolve"] = "off"
     if limits.nodes is not None:
         settings["mip_max_nodes"] = int(limits.nodes)
     for name, setting in {**settings, **(job.options or {})}.items():

@@ -6,7 +6,7 @@ Everything here follows from the problem alone; no variable and no solver is in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
@@ -66,6 +66,8 @@ class ScheduleSets:
         Placements that are decided already.
     within
         Ticks by which plans must end: what none of them can use is left out. ``None`` keeps all.
+    steps
+        Count steps: whatever takes time takes one. For what depends on order alone.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class ScheduleSets:
         problem: PlanningProblem,
         fixed: Mapping[str, Placement] | None = None,
         within: int | None = None,
+        *,
+        steps: bool = False,
     ) -> None:
-        self.problem = problem
+        self.problem, self.steps = problem, steps
         decided = fixed or {}
         self.graph = problem.graph
         self.operators = problem.graph.topological_order
@@ -83,7 +87,7 @@ class ScheduleSets:
             for name in self.operators
         }
         self.duration = {
-            (name, placement): problem.duration_ns(name, placement)
+            (name, placement): self._counted(problem.duration_ns(name, placement))
             for name in self.operators
             for placement in self.placements[name]
         }
@@ -102,6 +106,12 @@ class ScheduleSets:
             name: max(self.duration[name, p] for p in self.placements[name])
             for name in self.operators
         }
+
+    def _counted(self, ticks: int) -> int:
+        return min(1, ticks) if self.steps else ticks
+
+    def _counted_route(self, route: Route) -> Route:
+        return replace(route, duration_ns=1) if self.steps and route.duration_ns > 1 else route
 
     def _narrow(self, within: int) -> None:
         """Leave out what no plan that ends in time can use."""
@@ -156,7 +166,7 @@ class ScheduleSets:
                     ways = routes(self.problem, value, made, consumer, read)
                     if ways is None:
                         break
-                    needed[value.name] = ways
+                    needed[value.name] = tuple(map(self._counted_route, ways))
                 else:
                     yield (made, read), needed
 
@@ -189,7 +199,7 @@ class ScheduleSets:
 
     def _transfers_of(self, value: Value, producer: str) -> list[TransferTask]:
         legs = [
-            Leg(consumer, combination, choice)
+            Leg(consumer, combination, self._counted_route(choice))
             for consumer in value.consumers
             for combination, needed in self.combinations[producer, consumer].items()
             for route in needed[value.name]

@@ -271,6 +271,8 @@ class Ledger(Generic[P, S]):
         if report.stop in FAILURES:
             self.fail(f"{report.stop}: {report.message}")
             self.say(phase, f"{report.stop}: {report.message}")
+        if answer.doubt:
+            self.say(phase, answer.doubt)
         if whole:
             self.details |= answer.described()
             self.stop = report.stop if report.stop in FAILURES else self.stop

@@ -11,16 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from milp_plan.api import CompiledModel, Guide, Plan, PlanningProblem, Scale
-from milp_plan.backends import Limits, SolverReport, TracePoint
+from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
 from milp_plan.check import verify
 from milp_plan.core import Finding, FormulationError, InputError, Verdict
 from milp_plan.core.budget import Budget
+from milp_plan.lp.ranges import doubt_of
 from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import Found
+
+from .confirmation import Confirmation
 
 RELATIVE_TOLERANCE = 1e-4
 """How far a solver's floating-point value may lie from the exact one, where a unit of the model is
 more than a grain of the problem; a model that counts in grains must agree exactly."""
+
+SAFETY = 1e-6
+"""Relative amount by which a solver's bound is lowered before anyone quotes it."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class ModelAnswer:
     proves
         Whether bound and infeasibility hold for the problem: the formulation is exact, and its
         switches leave out no plan.
+    doubt
+        Why a claim of the solver does not count, in words; empty if all of them do.
     """
 
     report: SolverReport
@@ -59,6 +67,11 @@ class ModelAnswer:
     rows: int
     by: str
     proves: bool
+    doubt: str = ""
+
+    def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
+        """Return the answer with another bound, or none, and why."""
+        return dataclasses.replace(self, bound=bound, doubt=doubt)
 
     def described(self) -> dict[str, Any]:
         """Plain data for the record."""
@@ -75,6 +88,7 @@ class ModelAnswer:
                 "nodes": report.nodes,
                 "gap": report.gap,
                 "start_accepted": report.start_accepted,
+                "doubt": self.doubt,
             },
         }
 
@@ -125,8 +139,14 @@ class Solver:
         *,
         start: Plan | None = None,
         on_progress: Callable[[TracePoint], None] | None = None,
+        confirm: bool = True,
     ) -> ModelAnswer:
-        """Build, hand over, solve, decode, check.
+        """Build, hand over, solve, decode, check; ask again about what it proves.
+
+        Parameters
+        ----------
+        confirm
+            ``False`` where nothing that it proves will count.
 
         Raises
         ------
@@ -135,6 +155,25 @@ class Solver:
         BackendUnavailableError
             The solver is not installed.
         """
+
+        def again(guide: Guide, limits: Limits) -> ModelAnswer:
+            return self._ask(problem, guide, limits, budget)
+
+        confirmation = Confirmation(again, guide, limits, budget)
+        answer = self._ask(problem, guide, limits, budget, start=start, on_progress=on_progress)
+        return confirmation.of(answer) if confirm else answer
+
+    def _ask(
+        self,
+        problem: PlanningProblem,
+        guide: Guide,
+        limits: Limits,
+        budget: Budget,
+        *,
+        start: Plan | None = None,
+        on_progress: Callable[[TracePoint], None] | None = None,
+    ) -> ModelAnswer:
+        """Ask once."""
         formulation, options = self.formulation, self.options
         with budget.phase("build"), _uncollected():
             source = formulation.build(problem, options, guide)
@@ -145,15 +184,7 @@ class Solver:
                 values = formulation.encode(problem, options, source, start)
                 vector = None if values is None else model.vector(values)
         scale = formulation.scale(problem, options, guide)
-        exact = Limits(
-            time_s=limits.time_s,
-            nodes=limits.nodes,
-            gap=limits.gap,
-            gap_abs=0.999 * scale.grain / scale.unit if scale.grain >= scale.unit else 1e-9,
-            seed=limits.seed,
-            threads=limits.threads,
-            grace_s=limits.grace_s,
-        )
+        exact = _resolvable(limits, scale, guide.cutoff)
         with budget.phase("solve"):
             report = backend(self.name)(model, exact, vector, on_progress=on_progress)
         budget.add("solve", -report.handover_s)
@@ -184,18 +215,22 @@ class Solver:
                 value = verdict.value if verdict.ok else None
                 if guide.memory:  # without memory rows a plan may rightly fail the check
                     disputed = _dispute(verdict, report, scale)
+        doubt = doubt_of(model)
+        if doubt and report.stop is Stop.INFEASIBLE:
+            report = dataclasses.replace(report, stop=Stop.ERROR, message=doubt)
         return ModelAnswer(
             report=report,
             plan=plan,
             verdict=verdict,
             value=value,
-            bound=_round_up(report.bound, scale),
+            bound=None if doubt else _round_up(report.bound, scale),
             disputed=disputed,
             model_hash=model.content_hash,
             columns=model.num_columns,
             rows=model.num_rows,
             by=self.formulation.card.name,
             proves=self.proves,
+            doubt=doubt,
         )
 
 
@@ -254,11 +289,23 @@ def _dispute(verdict: Verdict, report: SolverReport, scale: Scale) -> str:
     return ""
 
 
+def _resolvable(limits: Limits, scale: Scale, cutoff: int | None) -> Limits:
+    """Limits whose gaps are none that a bound, once made safe, could not close.
+
+    Where the model counts in grains, a gap of less than one of them is none; else its bounds are
+    only good to :data:`SAFETY`.
+    """
+    if scale.grain < scale.unit:
+        return dataclasses.replace(limits, gap=max(limits.gap, SAFETY / 2), gap_abs=1e-9)
+    lost = scale.slack + 2 * SAFETY * max(1.0, (cutoff or 0) / scale.unit)
+    return dataclasses.replace(limits, gap_abs=max(1e-9, 0.999 * (scale.grain / scale.unit - lost)))
+
+
 def _round_up(bound: float | None, scale: Scale) -> int | None:
     """Bound in ticks or bytes: made safe against tolerances and margins, up to the grain."""
     if bound is None or not math.isfinite(bound):
         return None
-    safe = bound - scale.slack - 1e-6 * max(1.0, abs(bound))
+    safe = bound - scale.slack - SAFETY * max(1.0, abs(bound))
     return max(0, math.ceil(safe * scale.unit / scale.grain) * scale.grain)
 
 

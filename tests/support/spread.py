@@ -52,10 +52,10 @@ def spread_problem_with_plan(
         seed, max_operators=max_operators, objective=objective, communication=communication
     )
     rng = Random(f"spread {seed}")
-    problem = _Magnitudes(rng).spread(drawn)
+    problem = replace(_Magnitudes(rng).spread(drawn), name=f"spread-{seed}")
     load = some_workload(rng, problem)
     assert load is not None, "routes do not depend on magnitudes"
-    return with_memory(rng, replace(problem, name=f"spread-{seed}"), load)
+    return with_memory(rng, problem, load)
 
 
 class _Magnitudes:

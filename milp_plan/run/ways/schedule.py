@@ -186,6 +186,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             self.budget,
             start=None if start is None else start[0],
             on_progress=self.model_progress(guide),
+            confirm=self.coarsening.exact,
         )
         name = ledger.solver.found.name
         if not self.coarsening.exact:

@@ -1,0 +1,65 @@
+"""Room on devices in units that suit a solver: each memory has a unit of its own.
+
+Beside a gigabyte a device of three bytes would vanish in the tolerances. So a memory is counted in
+grains of its own, doubled until it has few enough units, and what is larger than it counts as
+twice as large: neither a hundred million times, nor a byte too large, which would seem to fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyomo.environ as pyo
+
+from milp_plan.api import Objective, PlanningProblem
+
+from .units import memory_grain, memory_unit
+
+Held = tuple[int, Any]
+"""Bytes, and the column (or number) that says whether they are there."""
+
+
+class Rooms:
+    """What fits where.
+
+    Parameters
+    ----------
+    problem
+        Its devices and what may lie on them.
+    cutoff
+        Value of a known plan; of peak memory no device holds more in a plan worth finding.
+    """
+
+    def __init__(self, problem: PlanningProblem, cutoff: int | None) -> None:
+        self.problem = problem
+        self.grain = memory_grain(problem)
+        self.most = cutoff if problem.objective is Objective.PEAK_MEMORY else None
+        self.unit = memory_unit(problem, self.most)
+        self.limits = {device.name: device.memory_bytes for device in problem.cluster.devices}
+
+    def room(self, device: str) -> int | None:
+        """Bytes that a device may hold; ``None`` for any number."""
+        known = (self.limits[device], self.most)
+        return min((amount for amount in known if amount is not None), default=None)
+
+    def unit_of(self, device: str) -> int:
+        """Bytes per unit of a device's room."""
+        room = self.room(device)
+        return int(self.unit if room is None else memory_unit(self.problem, room))
+
+    def amount(self, size: int, device: str) -> int:
+        """Bytes that something counts as: what does not fit at all, twice the room."""
+        room = self.room(device)
+        return size if room is None or size <= room else 2 * max(room, self.grain)
+
+    def total(self, held: list[Held], device: str, unit: float) -> Any:
+        """Return what is held on a device, in units of so many bytes."""
+        return pyo.quicksum(self.amount(size, device) / unit * column for size, column in held)
+
+    def limit(self, device: str) -> float | None:
+        """Units of room; half a grain more where a unit is many, so that no plan is at an edge."""
+        room = self.room(device)
+        if room is None:
+            return None
+        unit = self.unit_of(device)
+        return (room + (self.grain / 2 if unit > self.grain else 0)) / unit

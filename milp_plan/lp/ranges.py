@@ -1,0 +1,31 @@
+"""Whether a solver's tolerances can hold the numbers of a model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compiled import CompiledModel
+
+TOLERANCE = 1e-9
+"""By how much a solver lets rows and bits be off."""
+
+LARGEST = TOLERANCE / float(np.finfo(float).eps)
+"""4.5 million: rounding a number beyond it is off by more than the tolerance."""
+
+
+def doubt_of(model: CompiledModel) -> str:
+    """Why nothing that a solver says about a model is a proof; empty if its numbers are fine.
+
+    A coefficient that is larger than :data:`LARGEST` makes each row it stands in uncertain by more
+    than the tolerance, and multiplies what a bit is off by to whole units: a solver that finds no
+    solution of such a model may have lost it.
+    """
+    sides = np.concatenate((model.row_lower, model.row_upper))
+    numbers = np.abs(np.concatenate((model.matrix.data, sides[np.isfinite(sides)])))
+    worst = float(numbers.max(initial=0.0))
+    if worst <= LARGEST:
+        return ""
+    return (
+        f"the model holds numbers up to {worst:.3g}, more than {LARGEST:.3g}: rounding them is off "
+        f"by more than the solver's tolerance of {TOLERANCE:g}, so it proves nothing"
+    )
