@@ -33,7 +33,7 @@ INTEGRALITY_TOLERANCE = 1e-9
 """Tighter than the solver's own 1e-6: an order bit that is 1e-6 off frees a big-M row by 1e-6 of
 the horizon, which is more than the ticks some models tell apart."""
 
-MOST_WITHOUT_PRESOLVE = 3_000
+MOST_WITHOUT_PRESOLVE = 500
 """Columns up to which a careful solve goes without presolve; larger models need it."""
 
 
