@@ -8,7 +8,6 @@ from typing import Any
 
 from milp_plan.api import (
     FULL,
-    CommunicationModel,
     Guide,
     MemoryLaw,
     Objective,
@@ -18,7 +17,14 @@ from milp_plan.api import (
     Value,
 )
 from milp_plan.backends import Limits, Stop
-from milp_plan.core import Channel, Cluster, ComputationGraph, Device, DeviceClass
+from milp_plan.core import (
+    Channel,
+    Cluster,
+    CommunicationModel,
+    ComputationGraph,
+    Device,
+    DeviceClass,
+)
 from milp_plan.lp.from_pyomo import compile_pyomo
 
 from .solving import Answer, formulation, solve_here

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from milp_plan.api import CommunicationModel, Guide, MemoryLaw, Objective
+from milp_plan.api import Guide, MemoryLaw, Objective
+from milp_plan.core import CommunicationModel
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 from tests.support.seeds import few

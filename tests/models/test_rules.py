@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.api import (
-    CommunicationModel,
     Guide,
     MemoryLaw,
     Objective,
@@ -17,7 +16,14 @@ from milp_plan.api import (
     interchangeable_devices,
 )
 from milp_plan.check import verify
-from milp_plan.core import Channel, Cluster, ComputationGraph, Device, DeviceClass
+from milp_plan.core import (
+    Channel,
+    Cluster,
+    CommunicationModel,
+    ComputationGraph,
+    Device,
+    DeviceClass,
+)
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
