@@ -175,7 +175,11 @@ def present(rows: list[Row]) -> Row:
 
 def _lines(row: Row) -> list[Row]:
     largest = max((p["value"] for p in row["points"] if p["value"] is not None), default=0)
-    scale = amount_scale({**row, "value": largest})
+    units = row["units"]
+    of_bytes = row["objective"] == "peak_memory"
+    unit = {"unit": units["size"]} if of_bytes else {"unit": units["time"]}
+    ticks = 1 if of_bytes else units["time_scale"]
+    scale = amount_scale({**unit, "ticks_per_unit": ticks, "value": largest})
     sizes = ("no limit" if size is None else f"{size:,}" for size in row["own_bytes"])
     about = {name: row[name] for name in ("instance", "operators", "devices", "objective")}
     about["own"] = ", ".join(sizes)

@@ -1,8 +1,8 @@
-"""Solve every instance of the suites with both stages and write ``results/overview.*``.
+"""Solve every instance of the suites and write ``results/overview.*``.
 
-``python benchmarks/overview.py`` solves all; ``--resume`` reuses the records in ``results/runs``
-of runs with the same problem, settings and versions; ``--collect`` solves nothing. Each instance
-has its own process: a crash becomes a row with its message, and the others go on.
+``python benchmarks/overview.py`` does what is left of the suites' runs, as ``milp-plan bench run``
+does, and writes the tables; ``--collect`` solves nothing. A crash becomes a row with its message,
+and the others go on.
 """
 
 from __future__ import annotations
@@ -15,20 +15,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runs import NOT_RUN, RECORDS, Pool, Record
-from suites import REPOSITORY, SUITE_NAMES, Entry, Known, Suite, known_values, load_suite
-
+from milp_plan.cli.bench import STORE, Doing
+from milp_plan.io.known_file import KnownValue, read_known
+from milp_plan.io.suite_file import read_suite
 from milp_plan.report import median_line, overview, to_json
-from milp_plan.report.pages import amount, amount_scale, provenance, seconds, share, table
-from milp_plan.run import Settings
+from milp_plan.report.pages import DASH, amount, amount_scale, provenance, seconds, share, table
+from milp_plan.study.store import Store
+from milp_plan.study.tasks import Expansion, expand
 
-DASH = "—"
+REPOSITORY = Path(__file__).resolve().parent.parent
+SUITES = REPOSITORY / "instances" / "suites"
+SUITE_NAMES = ("shipped", "traps", "dnn-partitioning")
+KNOWN_VALUES = REPOSITORY / "instances" / "known_values.toml"
 RESULTS = REPOSITORY / "results"
 SMALL = 20
 """Instances with so many operators or fewer are expected to be proved optimal."""
+NOT_RUN = "not run"
 
+Record = dict[str, Any]
 Rows = dict[str, list[Record]]
-"""Suite name -> one record or error row per file, in the order of the suite."""
+"""Suite name -> one record or error row per run, in the order of the suite."""
 
 
 def text(entry: Any) -> str:
@@ -40,47 +46,54 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", action="append", help="name or .toml file; may be repeated")
-    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per instance")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="of the solver, per instance")
     parser.add_argument("--jobs", type=int, default=2, help="instances at a time")
-    parser.add_argument("--largest", type=int, help="leave out files above so many kilobytes")
-    parser.add_argument("--records", type=Path, default=RECORDS)
+    parser.add_argument("--store", type=Path, default=STORE)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the tables")
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--resume", action="store_true", help="reuse records of the same runs")
-    group.add_argument("--collect", action="store_true", help="solve nothing, reuse only")
+    parser.add_argument("--collect", action="store_true", help="solve nothing")
     return parser.parse_args(arguments)
 
 
-def solve_all(suites: list[Suite], pool: Pool) -> Rows:
-    """Solve every file of every suite; what did not run when interrupted is said to be so."""
-    entries = [entry for suite in suites for entry in suite.entries]
-    found: dict[Entry, Record] = {}
-
-    def keep(entry: Entry, record: Record) -> None:
-        found[entry] = record
-        print(f"[{len(found)}/{len(entries)}] {_line(record)}", file=sys.stderr, flush=True)
-
-    try:
-        pool.run(entries, keep)
-    except KeyboardInterrupt:
-        print("interrupted; the tables hold what is done", file=sys.stderr)
-    missing = {"stop": NOT_RUN, "verdict": "no plan", "error": NOT_RUN}
-    return {
-        suite.name: [found.get(e, {"instance": e.stem, **missing}) for e in suite.entries]
-        for suite in suites
-    }
+def open_suites(names: Iterable[str]) -> list[Expansion]:
+    """Read suites by name, or by the path of a ``.toml`` file."""
+    return [
+        expand(read_suite(Path(name) if name.endswith(".toml") else SUITES / f"{name}.toml"))
+        for name in names
+    ]
 
 
-def _line(record: Record) -> str:
-    if record.get("error"):
-        return f"{record['instance']}: {record['error']}"
-    value = amount(record["value"], amount_scale(record))
-    return (
-        f"{record['instance']}: {value}, gap {share(record['gap'])}, {record['stop']}, "
-        f"check {record['verdict']}, {record['seconds']:.1f} s"
-    )
+def known_values(path: Path = KNOWN_VALUES) -> dict[tuple[str, str], KnownValue]:
+    """Return exact optima: (instance, objective) -> what is known about it."""
+    exact = [entry for entry in read_known(path).entries if entry.optimum is not None]
+    return {(entry.instance, entry.objective): entry for entry in exact}
+
+
+def records_of(suite: Expansion, store: Store) -> list[Record]:
+    """Return what is known of every run of a suite, and of what cannot be run."""
+    found: list[tuple[str, Record]] = []
+    for task in suite.tasks:
+        record = store.load(task.key)
+        if record is None or record["outcome"] is None:
+            said = NOT_RUN if record is None else without_folders(record["error"])
+            stop = NOT_RUN if record is None else "error"
+            found.append((task.about["file"], error_row(task.about["instance"], said, stop)))
+        else:
+            found.append((task.about["file"], record["outcome"]))
+    for entry in suite.missing:
+        stop = "absent" if entry.reason.startswith("absent") else "error"
+        name = Path(entry.label).name.removesuffix(".gz").removesuffix(".json")
+        found.append((entry.label, error_row(name, without_folders(entry.reason), stop)))
+    order = {entry.label: place for place, entry in enumerate(suite.suite.entries)}
+    return [record for _, record in sorted(found, key=lambda pair: order[pair[0]])]
+
+
+def error_row(instance: str, message: str, stop: str) -> Record:
+    """Return a row for a file that gave no record."""
+    return {"instance": instance, "stop": stop, "verdict": "no plan", "error": message}
+
+
+def without_folders(message: str) -> str:
+    """Return a message in which no folder of this machine is named."""
+    return message.replace(f"{REPOSITORY}/", "")
 
 
 # -- what the records say ------------------------------------------------------------------------
@@ -92,7 +105,7 @@ def improvement(row: Record) -> float | None:
     return None if value is None or not baseline else (baseline - value) / baseline
 
 
-def concerns(rows: Iterable[Record], known: Mapping[tuple[str, str], Known]) -> list[str]:
+def concerns(rows: Iterable[Record], known: Mapping[tuple[str, str], KnownValue]) -> list[str]:
     """Everything about the rows that should not be."""
     found = []
     for row in rows:
@@ -127,7 +140,7 @@ def _contradicts(row: Record, optimum: int) -> bool:
     return wrong or row["infeasible_because"] is not None
 
 
-def broken(rows: Iterable[Record], known: Mapping[tuple[str, str], Known]) -> bool:
+def broken(rows: Iterable[Record], known: Mapping[tuple[str, str], KnownValue]) -> bool:
     """Whether anything failed or is wrong (absent files and open gaps are neither)."""
     for row in rows:
         if row.get("error"):
@@ -145,18 +158,18 @@ def broken(rows: Iterable[Record], known: Mapping[tuple[str, str], Known]) -> bo
 # -- the page ------------------------------------------------------------------------------------
 
 
-def summary(suites: list[Suite], rows: Rows) -> str:
+def summary(suites: list[Expansion], rows: Rows) -> str:
     """One row per suite: how many plans pass, beat the baselines, are proved."""
     lines = []
     for suite in suites:
-        every = rows[suite.name]
+        every = rows[suite.suite.name]
         solved = [row for row in every if not row.get("error")]
         plans = [row for row in solved if row["verdict"] == "ok"]
         small = [row for row in solved if row["operators"] <= SMALL]
         better = [improvement(row) for row in plans]
         lines.append(
             [
-                suite.title,
+                suite.suite.content.title,
                 str(len(every)),
                 str(sum(row["stop"] == "absent" for row in every)),
                 str(len(plans)),
@@ -215,14 +228,12 @@ def phases_table(rows: Iterable[Record]) -> str:
     return table(["instance", *phases, "total", "columns", "rows"], lines)
 
 
-def page(suites: list[Suite], rows: Rows, command: str, given: argparse.Namespace) -> str:
+def page(suites: list[Expansion], rows: Rows, command: str) -> str:
     """Return the whole page as Markdown."""
-    every = [row for suite in suites for row in rows[suite.name]]
+    every = [row for suite in suites for row in rows[suite.suite.name]]
     known = known_values()
-    asked = (
-        f"- {given.time_limit:g} s per instance for everything together, {given.threads} solver "
-        f"thread(s), {given.jobs} instance(s) at a time, seed {given.seed}"
-    )
+    limits = sorted({suite.suite.content.limits.time for suite in suites})
+    asked = f"- {' or '.join(f'{s:g}' for s in limits)} s per instance for everything together"
     parts = [
         "# Overview\n",
         provenance(command, every, asked),
@@ -233,11 +244,11 @@ def page(suites: list[Suite], rows: Rows, command: str, given: argparse.Namespac
         summary(suites, rows),
     ]
     for suite in suites:
-        mine = rows[suite.name]
+        mine = rows[suite.suite.name]
         solved = [row for row in mine if not row.get("error")]
         parts += [
-            f"## {suite.title}\n",
-            f"{suite.about}\n\n**{median_line(solved)}.**\n",
+            f"## {suite.suite.content.title}\n",
+            f"{suite.suite.content.about}\n\n**{median_line(solved)}.**\n",
             values_table(mine),
             "Seconds per phase, and size of the model:\n",
             phases_table(mine),
@@ -253,61 +264,41 @@ def page(suites: list[Suite], rows: Rows, command: str, given: argparse.Namespac
     return "\n".join(parts)
 
 
-def write(suites: list[Suite], rows: Rows, command: str, given: argparse.Namespace) -> None:
+def write(suites: list[Expansion], rows: Rows, command: str, folder: Path) -> None:
     """Write ``overview.md``, ``overview.csv`` and ``overview.json``."""
     import pandas
 
-    given.out.mkdir(parents=True, exist_ok=True)
-    content = page(suites, rows, command, given)
-    (given.out / "overview.md").write_text(content, encoding="utf-8")
-    every = [row for suite in suites for row in rows[suite.name]]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "overview.md").write_text(page(suites, rows, command), encoding="utf-8")
+    pairs = [(name, row) for name, own in rows.items() for row in own]
+    every = [row for _, row in pairs]
     frame = overview(every)
-    more = {
-        "suite": [suite.name for suite in suites for _ in rows[suite.name]],
-        "proved": [row.get("proved") for row in every],
-        "infeasible_because": [row.get("infeasible_because") for row in every],
-        "error": [row.get("error") for row in every],
-        "time_unit": [(row.get("units") or {}).get("time") for row in every],
-        "ticks_per_time_unit": [(row.get("units") or {}).get("time_scale") for row in every],
-    }
-    for name, column in more.items():
-        place = 0 if name == "suite" else len(frame.columns)
-        frame.insert(place, name, pandas.Series(column, dtype=object))
-    frame.to_csv(given.out / "overview.csv", index=False)
-    by_suite: dict[str, Any] = {s.name: json.loads(to_json(rows[s.name])) for s in suites}
-    text_of_all = json.dumps({"command": command, "suites": by_suite}, indent=1)
-    (given.out / "overview.json").write_text(text_of_all + "\n", encoding="utf-8")
-
-
-def command_of(given: argparse.Namespace) -> str:
-    """Return the command that makes the page again, without folders of this machine."""
-    words = ["python", "benchmarks/overview.py"]
-    for name in given.suite or []:
-        words += ["--suite", Path(name).name]
-    words += ["--time-limit", f"{given.time_limit:g}", "--seed", str(given.seed)]
-    words += ["--threads", str(given.threads), "--jobs", str(given.jobs)]
-    if given.largest is not None:
-        words += ["--largest", str(given.largest)]
-    return shlex.join(words)
+    frame.insert(0, "suite", pandas.Series([name for name, _ in pairs], dtype=object))
+    for name in ("proved", "infeasible_because", "error", "unit", "ticks_per_unit"):
+        column = pandas.Series([row.get(name) for row in every], dtype=object)
+        frame.insert(len(frame.columns), name, column)
+    frame.to_csv(folder / "overview.csv", index=False)
+    by_suite = {name: json.loads(to_json(own)) for name, own in rows.items()}
+    content = json.dumps({"command": command, "suites": by_suite}, indent=1)
+    (folder / "overview.json").write_text(content + "\n", encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; 1 if anything crashed, fails the check or contradicts a known optimum."""
     given = parse(arguments)
-    suites = [load_suite(name) for name in given.suite or SUITE_NAMES]
-    if given.largest is not None:
-        suites = [_up_to(suite, given.largest) for suite in suites]
-    settings = Settings(time_limit_s=given.time_limit, seed=given.seed, threads=given.threads)
-    reuse = "only" if given.collect else "yes" if given.resume else "no"
-    rows = solve_all(suites, Pool(settings, given.records, given.jobs, reuse))
-    write(suites, rows, command_of(given), given)
+    suites = open_suites(given.suite or SUITE_NAMES)
+    if not given.collect:
+        state = Doing(given.store, given.jobs).all_of([t for suite in suites for t in suite.tasks])
+        if state.left or state.stopped:
+            print("interrupted; the tables hold what is done", file=sys.stderr)
+    store = Store(given.store)
+    rows = {suite.suite.name: records_of(suite, store) for suite in suites}
+    words = ["python", "benchmarks/overview.py"]
+    for name in given.suite or []:
+        words += ["--suite", Path(name).name]
+    write(suites, rows, shlex.join([*words, "--jobs", str(given.jobs)]), given.out)
     print(f"{given.out / 'overview.md'}")
     return int(broken([row for group in rows.values() for row in group], known_values()))
-
-
-def _up_to(suite: Suite, kilobytes: int) -> Suite:
-    kept = [e for e in suite.entries if e.absent or e.path.stat().st_size <= 1000 * kilobytes]
-    return Suite(suite.name, suite.title, suite.about, tuple(kept))
 
 
 if __name__ == "__main__":

@@ -21,17 +21,16 @@ def amount_scale(row: Row) -> tuple[int, str]:
     Parameters
     ----------
     row
-        A record: ``value``, ``bound``, ``best_baseline``, ``objective`` and ``units``.
+        A record: ``value``, ``bound``, ``best_baseline``, ``unit`` and ``ticks_per_unit``.
     """
     known = [row.get(key) for key in ("value", "bound", "best_baseline")]
     largest = max((number for number in known if number is not None), default=0)
-    units = row.get("units") or {}
-    if row.get("objective") == "peak_memory":
-        return _fitting(_SIZES, largest) if units.get("size") == "bytes" else (1, "")
-    if units.get("time") == "ns" and units.get("time_scale") == 1:
+    unit, ticks = row.get("unit", "unspecified"), row.get("ticks_per_unit", 1)
+    if unit == "bytes":
+        return _fitting(_SIZES, largest)
+    if unit == "ns" and ticks == 1:
         return _fitting(_TIMES, largest)
-    unit = units.get("time", "unspecified")
-    return units.get("time_scale", 1), "" if unit == "unspecified" else unit
+    return ticks, "" if unit == "unspecified" else unit
 
 
 def _fitting(units: Sequence[tuple[int, str]], largest: int) -> tuple[int, str]:

@@ -69,7 +69,7 @@ def frozen(folder: Path) -> Path:
     shutil.rmtree(draft, ignore_errors=True)
     copies = tuple(draft / place.name for place in source_folders() if place.parent.name != "_data")
     for place, copy in zip(source_folders(), copies, strict=False):
-        shutil.copytree(place, copy)
+        _copy(place, copy)
     if PACKAGE / "_data" in [place.parent for place in source_folders()]:
         copies = (*copies, draft / PACKAGE.name / "_data" / "formulations")
     if _digest(copies) != sources():
@@ -80,6 +80,16 @@ def frozen(folder: Path) -> Path:
     except OSError:  # another driver was faster
         shutil.rmtree(draft)
     return target
+
+
+def _copy(place: Path, copy: Path) -> None:
+    """Copy a folder; the first file that cannot be written is the error, not a list of all."""
+    try:
+        shutil.copytree(place, copy)
+    except shutil.Error as error:
+        shutil.rmtree(copy.parent, ignore_errors=True)
+        _, target, reason = error.args[0][0]
+        raise OSError(f"{target} cannot be written: {reason}") from None
 
 
 @cache

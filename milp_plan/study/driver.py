@@ -207,6 +207,11 @@ def drive(
         other is begun; twice, they are ended.
     tell
         Told how far it is.
+
+    Raises
+    ------
+    OSError
+        A result cannot be written; it was told before.
     """
     driver = _Driver(tasks, store, executor, retry_failed=retry_failed, presses=presses, tell=tell)
     return driver.run()
@@ -232,6 +237,7 @@ class _Driver:
         total = len(pending) + len(finished) + len(failed)
         self.state = State(total, known=len(finished), failed=len(failed))
         self.heard = 0
+        self.unwritten = ""
 
     def run(self) -> State:
         try:
@@ -240,6 +246,8 @@ class _Driver:
                 if not self.heard:
                     self._begin()
                 self._collect()
+                if self.unwritten:  # told what came of the run; no other could be kept either
+                    raise OSError(self.unwritten)
                 self.state.slots = self.executor.slots
                 self.tell(self.state, None, None)
         finally:
@@ -317,7 +325,13 @@ class _Driver:
         if status == "interrupted" and record["outcome"] is None:
             self.state.stopped += 1  # there is nothing to keep
             return record
-        self.store.save(task.key, record, None if plan is None else plan.encode())
+        try:
+            self.store.save(task.key, record, None if plan is None else plan.encode())
+        except OSError as error:
+            path = error.filename or self.store.record_path(task.key)
+            self.unwritten = f"{path} cannot be written: {error.strerror or error}"
+            self.state.stopped += 1
+            return record
         self.state.seconds += float(record.get("wall_s") or 0.0)
         if status in FINISHED:
             self.state.done += 1

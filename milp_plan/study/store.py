@@ -14,22 +14,19 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from milp_plan.io import write_atomic
 
 STORE_VERSION = 1
 
-Status = Literal["done", "unsupported", "failed", "interrupted"]
-"""How a run ended.
+FINISHED = ("done", "unsupported")
+"""How runs ended that need not be done again.
 
 ``done``: it has an answer, with or without a plan. ``unsupported``: who should plan says that the
 problem is none for it. ``failed``: it crashed, was ended from outside, or its solver failed.
 ``interrupted``: Ctrl-C; what it holds is the best plan until then.
 """
-
-FINISHED = ("done", "unsupported")
-"""Runs that need not be done again."""
 
 Record = dict[str, Any]
 
@@ -148,8 +145,9 @@ class Store:
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     break
             os.close(handle)  # its owner removed it in between
-        os.ftruncate(handle, 0)
-        os.write(handle, f"{os.uname().nodename} {os.getpid()}\n".encode())
+        with contextlib.suppress(OSError):  # the lock holds without words in it
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.uname().nodename} {os.getpid()}\n".encode())
         for name in (f".{key}.json.*.tmp", f".{key}.plan.json.*.tmp"):
             for left in self.folder.glob(name):
                 left.unlink(missing_ok=True)

@@ -3,11 +3,12 @@
 import csv
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from milp_plan.io.known_file import KnownValue
+from milp_plan.zoo import TRAPS
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 
@@ -25,7 +26,8 @@ def record(**changes):
     base = {
         "instance": "i",
         "objective": "makespan",
-        "units": {"time": "ns", "size": "bytes", "time_scale": 1},
+        "unit": "ns",
+        "ticks_per_unit": 1,
         "operators": 30,
         "coarse_operators": 30,
         "value": 200,
@@ -47,82 +49,33 @@ def record(**changes):
     return base | changes
 
 
-@pytest.mark.slow
-def test_run_resume_and_collect(script, tmp_path, capsys):
+def test_run_and_collect(script, tmp_path, capsys):
     overview = script("overview")
     bad = tmp_path / "bad.json"
     bad.write_text("{")
-    suite = suite_file(tmp_path, "two-sends-one-port.json", bad, "missing.json")
-    common = ["--suite", str(suite), "--time-limit", "3", "--out", str(tmp_path / "out")]
-    common += ["--records", str(tmp_path / "runs")]
-    assert overview.main(common) == 1  # the bad file
+    suite = suite_file(tmp_path, "gang-beats-single.json", bad, "missing.json")
+    common = ["--suite", str(suite), "--out", str(tmp_path / "out")]
+    common += ["--store", str(tmp_path / "store")]
+    assert overview.main([*common, "--collect"]) == 1  # the bad file
+    assert "`gang-beats-single`: not run" in (tmp_path / "out" / "overview.md").read_text()
+    assert overview.main(common) == 1
     page = (tmp_path / "out" / "overview.md").read_text()
-    assert "two-sends-one-port" in page
-    assert "40 ns" in page
-    assert "`bad`: InputError" in page
-    assert "`missing`: absent: not in instances" in page
-    assert str(tmp_path) not in page
+    assert "110 ns" in page
+    assert "`bad`: line 1" in page
+    assert "`missing`: absent: not in" in page
     assert os.uname().nodename not in page
     with (tmp_path / "out" / "overview.csv").open() as stream:
         rows = list(csv.DictReader(stream))
-    assert [row["instance"] for row in rows] == ["two-sends-one-port", "bad", "missing"]
-    assert rows[0]["value"] == rows[0]["bound"] == "40"
+    assert [row["instance"] for row in rows] == ["gang-beats-single", "bad", "missing"]
+    assert rows[0]["value"] == rows[0]["bound"] == "110"
     assert rows[2]["stop"] == "absent"
     content = json.loads((tmp_path / "out" / "overview.json").read_text())
     assert content["suites"]["mine"]["num_rows"] == 3
-
-    (written,) = (p for p in (tmp_path / "runs").glob("*.json") if ".plan." not in p.name)
+    (written,) = (p for p in (tmp_path / "store").glob("*.json") if ".plan." not in p.name)
     stamp = written.stat().st_mtime_ns
-    overview.main([*common, "--resume"])
-    overview.main([*common, "--collect"])
-    assert written.stat().st_mtime_ns == stamp
-    capsys.readouterr()
-    overview.main([*common, "--collect", "--seed", "7"])
-    assert "not run" in capsys.readouterr().err
-    assert "`two-sends-one-port`: not run" in (tmp_path / "out" / "overview.md").read_text()
-
-
-def test_a_process_that_dies_is_a_row(script, tmp_path, monkeypatch):
-    runs, suites = script("runs"), script("suites")
-    entry = suites.Entry("a.json", tmp_path / "a.json")
-    pool = runs.Pool(runs.Settings(time_limit_s=1), tmp_path)
-    monkeypatch.setattr(runs, "__file__", str(tmp_path / "dies.py"))
-    (tmp_path / "dies.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    row = pool.one(entry)
-    assert row["stop"] == "error"
-    assert "code -9" in row["error"]
-
-
-def test_a_process_that_overruns_is_ended(script, tmp_path, monkeypatch):
-    runs, suites = script("runs"), script("suites")
-    monkeypatch.setattr(runs, "OVERRUN_S", 0.0)
-    monkeypatch.setattr(runs, "__file__", str(tmp_path / "sleeps.py"))
-    (tmp_path / "sleeps.py").write_text("import time; time.sleep(600)")
-    pool = runs.Pool(runs.Settings(time_limit_s=0.1), tmp_path)
-    row = pool.one(suites.Entry("a.json", tmp_path / "a.json"))
-    assert "ended from outside" in row["error"]
-
-
-def test_a_closed_pool_starts_nothing(script, tmp_path):
-    runs, suites = script("runs"), script("suites")
-    pool = runs.Pool(runs.Settings(), tmp_path)
-    pool.close()
-    assert pool.one(suites.Entry("a.json", tmp_path / "a.json"))["stop"] == "not run"
-
-
-def test_interruption_ends_the_processes_and_keeps_the_rest(script, tmp_path, monkeypatch):
-    overview, suites, runs = script("overview"), script("suites"), script("runs")
-
-    class Interrupted(runs.Pool):
-        def run(self, entries, on_row):
-            on_row(entries[0], record(instance="first"))
-            raise KeyboardInterrupt
-
-    entries = tuple(suites.Entry(f"{n}.json", tmp_path / f"{n}.json") for n in ("first", "second"))
-    rows = overview.solve_all(
-        [suites.Suite("s", "S", "", entries)], Interrupted(runs.Settings(), tmp_path)
-    )
-    assert [row["stop"] for row in rows["s"]] == ["time_limit", "not run"]
+    assert overview.main(common) == 1
+    assert written.stat().st_mtime_ns == stamp, "it was run again"
+    assert (tmp_path / "out" / "overview.md").read_text() == page
 
 
 @pytest.mark.parametrize(
@@ -139,8 +92,8 @@ def test_interruption_ends_the_processes_and_keeps_the_rest(script, tmp_path, mo
     ],
 )
 def test_concerns(script, changes, said, wrong):
-    overview, suites = script("overview"), script("suites")
-    known = {("known", "makespan"): suites.Known("known", "makespan", "enumeration", 170)}
+    overview = script("overview")
+    known = {("known", "makespan"): KnownValue("known", "makespan", "enumeration", 170)}
     rows = [record(**changes)]
     found = overview.concerns(rows, known)
     assert (said in found[0]) if said else not found
@@ -154,10 +107,7 @@ def test_a_crash_is_broken_and_absence_is_not(script):
     assert not overview.broken([crash | {"stop": "absent"}], {})
 
 
-@pytest.mark.untraced
-def test_runs_as_a_command():
-    script = INSTANCES.parent / "benchmarks" / "overview.py"
-    answer = subprocess.run(
-        [sys.executable, str(script), "--help"], capture_output=True, text=True, check=True
-    )
-    assert "--resume" in answer.stdout
+def test_known_values_are_those_of_the_traps(script):
+    known = script("overview").known_values()
+    for trap in TRAPS:
+        assert known[trap.name, str(trap.problem.objective)].optimum == trap.optimum

@@ -1,5 +1,6 @@
 """The driver: each run once, failures retried, two drivers, Ctrl-C; and what rows say of it."""
 
+import errno
 import threading
 
 import pytest
@@ -69,6 +70,28 @@ def test_an_executor_that_breaks_is_a_failed_run(tasks, store):
     state = drive(tasks[:1], store, Here(answer=broken))
     assert state.failed == 1
     assert store.load(tasks[0].key)["error"] == "RuntimeError: no workers"
+
+
+def test_a_full_disk_is_one_line_after_the_answer(tasks, store, monkeypatch):
+    def full(path, _data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("milp_plan.study.store.write_atomic", full)
+    told = []
+
+    def tell(_state, task, record):
+        if task is not None:
+            told.append((task.key, record["outcome"]["value"]))
+
+    executor = Here(slots=1)
+    with pytest.raises(OSError, match="No space left") as caught:
+        drive(tasks, store, executor, tell=tell)
+    assert told == [(tasks[0].key, 110)]
+    assert str(caught.value) == f"{store.record_path(tasks[0].key)} cannot be written: " + (
+        "No space left on device"
+    )
+    assert executor.begun == [tasks[0].key]
+    assert not list(store.folder.glob("*.lock"))
 
 
 def test_two_drivers_share_the_work(tasks, store):

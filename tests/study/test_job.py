@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -203,6 +204,19 @@ def test_commands_and_reports_do_not_count(tmp_path, monkeypatch):
     assert identity._digest((package,)) == before
     (package / "core/c.py").write_text("2")
     assert identity._digest((package,)) != before
+
+
+def test_sources_that_do_not_fit_on_the_disk_are_one_short_error(tmp_path, monkeypatch):
+    def full(_place, copy):
+        raise shutil.Error([("a", f"{copy}/{n}.py", "No space left on device") for n in range(400)])
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(
+        OSError, match=r"0\.py cannot be written: No space left on device"
+    ) as caught:
+        identity.frozen(tmp_path / "frozen")
+    assert len(str(caught.value)) < 300
+    assert not list((tmp_path / "frozen").iterdir())
 
 
 def test_frozen_sources_are_those_that_were_read(tmp_path, monkeypatch):

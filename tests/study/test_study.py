@@ -228,13 +228,11 @@ def test_cells():
 
 
 def test_amounts():
-    units = {"time": "ns", "size": "bytes", "time_scale": 1}
-    row = {"value": 1_234_567, "objective": "makespan", "units": units}
+    row = {"value": 1_234_567, "unit": "ns", "ticks_per_unit": 1}
     assert amount(1_234_567, amount_scale(row)) == "1.2346 ms"
-    row = {"value": 3 * 2**20, "objective": "peak_memory", "units": units}
+    row = {"value": 3 * 2**20, "unit": "bytes", "ticks_per_unit": 1}
     assert amount(3 * 2**20, amount_scale(row)) == "3.0000 MiB"
-    exact = {"time": "ms", "size": "bytes", "time_scale": 10**23}
-    row = {"value": 12345 * 10**22, "objective": "makespan", "units": exact}
+    row = {"value": 12345 * 10**22, "unit": "ms", "ticks_per_unit": 10**23}
     assert amount(12345 * 10**22, amount_scale(row)) == "1,234.5 ms"
     assert amount(None, (1, "ns")) == "—"
     assert seconds(12.34) == "12.3"

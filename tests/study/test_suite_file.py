@@ -10,6 +10,7 @@ from milp_plan.study.driver import drive
 from milp_plan.study.rows import rows_of
 from milp_plan.study.store import Store
 from milp_plan.study.tasks import expand
+from milp_plan.zoo import SHIPPED, TRAPS
 from tests.io.samples import store as store_document
 from tests.io.test_piper import sample
 
@@ -219,3 +220,35 @@ planner = "heft"
         "does not plan problems of the kind sharding"
         in (rows["sharding", "as it is", "heft"]["error"])
     )
+
+
+def test_suites_hold_every_instance_of_the_repository():
+    entries = [
+        entry
+        for name in ("shipped", "traps")
+        for entry in read_suite(INSTANCES / "suites" / f"{name}.toml").entries
+    ]
+    assert {e.stem for e in entries} == {r.name for r in SHIPPED} | {t.name for t in TRAPS}
+    assert not any(entry.absent for entry in entries)
+
+
+def test_absent_public_files_are_listed_with_the_reason(monkeypatch, tmp_path):
+    suite = INSTANCES / "suites" / "dnn-partitioning.toml"
+    monkeypatch.setenv("MILP_PLAN_BENCHMARKS", str(tmp_path))
+    entries = read_suite(suite).entries
+    assert len(entries) == 19
+    assert all("MILP_PLAN_BENCHMARKS" in e.absent and "github.com" in e.absent for e in entries)
+    assert all(str(tmp_path) not in e.absent for e in entries)
+    there = tmp_path / entries[0].label
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    assert [bool(e.absent) for e in read_suite(suite).entries] == [False] + 18 * [True]
+
+
+def test_without_the_variable_the_way_to_set_it_is_named(monkeypatch, tmp_path):
+    monkeypatch.delenv("SOME_FOLDER", raising=False)
+    head = 'title = "t"\nvariable = "SOME_FOLDER"\nfolder = "nowhere"\nfiles = ["x.json"]'
+    (tmp_path / "mine.toml").write_text(head)
+    (entry,) = read_suite(tmp_path / "mine.toml").entries
+    assert entry.absent == "not in nowhere; set SOME_FOLDER to their folder"
+    assert entry.stem == "x"
