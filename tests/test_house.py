@@ -38,7 +38,7 @@ def test_there_is_one_clock() -> None:
 
 
 def test_models_answers_are_read_in_one_place() -> None:
-    makers = {"run/model.py", "run/ways/labelling.py"}
+    makers = {"run/model.py", "run/confirmation.py", "run/ways/labelling.py"}
     readers = users(r"\banswer\.(report|plan|value|bound|disputed|proves|verdict)\b", "run")
     assert readers - makers == {"run/ledger.py"}
 
