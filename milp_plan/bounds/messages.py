@@ -12,6 +12,7 @@ algorithm: Barahona and Anbil, Mathematical Programming 87, 2000).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,51 @@ def links_of(labelling: Labelling) -> Links:
     )
 
 
+class Tables(NamedTuple):
+    """Arrays of a labelling (:class:`~milp_plan.core.labelling.Labelling`) and its links."""
+
+    offsets: Integers
+    cost: Integers
+    ends: Integers
+    table_offsets: Integers
+    table: Integers | Floats
+    starts: Integers
+    neighbours: Integers
+    edges: Integers
+    part_offsets: Integers
+    parts: Integers
+    use_offsets: Integers
+    usage: Integers
+
+
+class Messages(NamedTuple):
+    """What is sent over each edge to the labels of its second operator, and back to its first."""
+
+    forward_offsets: Integers
+    forward: Floats | Integers
+    backward_offsets: Integers
+    backward: Floats | Integers
+
+
+class Prices(NamedTuple):
+    """Best and present prices of the rows, how often labels were the best, bytes of the rows."""
+
+    best: Floats
+    now: Floats
+    share: Floats
+    capacity: Floats
+
+
+def tables_of(labelling: Labelling) -> Tables:
+    """Return the arrays that compiled loops go through."""
+    b, links = labelling, links_of(labelling)
+    return Tables(
+        b.offsets, b.cost, b.ends, b.table_offsets, b.table,
+        links.starts, links.neighbours, links.edges,
+        b.part_offsets, b.parts, b.use_offsets, b.usage,
+    )  # fmt: skip
+
+
 class Dual:
     """Prices and messages, improved step by step.
 
@@ -70,12 +116,16 @@ class Dual:
 
     def __init__(self, labelling: Labelling) -> None:
         b = labelling
-        self.labelling, self.links = b, links_of(b)
+        self.labelling = b
         self.table = np.where(b.table >= BAN, np.inf, b.table.astype(np.float64))
         self.forward_offsets = _offsets(b.counts[b.ends[:, 1]])
         self.backward_offsets = _offsets(b.counts[b.ends[:, 0]])
         self.forward = np.zeros(self.forward_offsets[-1])
         self.backward = np.zeros(self.backward_offsets[-1])
+        self.tables = tables_of(b)._replace(table=self.table)
+        self.messages = Messages(
+            self.forward_offsets, self.forward, self.backward_offsets, self.backward
+        )
         self.capacity = b.capacity.astype(np.float64)
         self.prices = np.zeros(len(b.capacity))
         self.share = np.zeros(len(b.cost))
@@ -94,35 +144,18 @@ class Dual:
         target
             Cost of a plan, or a guess of one: the bound is driven towards it.
         """
-        b, links = self.labelling, self.links
+        constant = self.labelling.constant
         self.bound, self._scale, self._stale = _ascend(
-            b.offsets,
-            b.cost,
-            b.ends,
-            b.table_offsets,
-            self.table,
-            links.starts,
-            links.neighbours,
-            links.edges,
-            b.part_offsets,
-            b.parts,
-            b.use_offsets,
-            b.usage,
-            self.capacity,
-            self.forward_offsets,
-            self.forward,
-            self.backward_offsets,
-            self.backward,
-            self.prices,
-            self._now,
-            self.share,
+            self.tables,
+            self.messages,
+            Prices(self.prices, self._now, self.share, self.capacity),
             passes,
-            target - b.constant,
+            target - constant,
             self.bound,
             self._scale,
             self._stale,
         )
-        return self.bound + b.constant
+        return self.bound + constant
 
     def settle(self, passes: int) -> float:
         """Improve the messages alone, at the best prices; return the bound."""
@@ -137,31 +170,12 @@ class Dual:
         return max(self._pass(costs, down=False), self._pass(costs, down=True))
 
     def _pass(self, costs: Floats, *, down: bool) -> float:
-        b, links = self.labelling, self.links
-        return float(
-            _pass(
-                b.offsets,
-                costs,
-                b.ends,
-                b.table_offsets,
-                self.table,
-                links.starts,
-                links.neighbours,
-                links.edges,
-                self.forward_offsets,
-                self.forward,
-                self.backward_offsets,
-                self.backward,
-                np.empty(len(costs)),
-                down,
-            )
-        )
+        return float(_pass(self.tables, self.messages, costs, np.empty(len(costs)), down))
 
     def priced(self, prices: Floats) -> Floats:
         """Costs of labels with what their memory costs at these prices."""
-        b = self.labelling
-        costs = np.empty(len(b.cost))
-        _price(b.offsets, b.cost, b.part_offsets, b.parts, b.use_offsets, b.usage, prices, costs)
+        costs = np.empty(len(self.labelling.cost))
+        _price(self.tables, prices, costs)
         return costs
 
     def certified(self, prices: Floats | None = None) -> int:
@@ -188,20 +202,10 @@ def certified(dual: Dual, prices: Floats) -> int:
     whole = np.floor((costs - b.cost) * scale).astype(np.int64)
     whole -= (np.abs(whole) >> 40) + 1  # floating point sums of prices may be a little too large
     whole += b.cost * scale
-    total = _integer_bound(
-        b.offsets,
-        whole,
-        b.ends,
-        b.table_offsets,
-        b.table,
-        dual.links.starts,
-        dual.links.edges,
-        dual.forward_offsets,
-        _grid(dual.forward, scale),
-        dual.backward_offsets,
-        _grid(dual.backward, scale),
-        scale,
+    messages = dual.messages._replace(
+        forward=_grid(dual.forward, scale), backward=_grid(dual.backward, scale)
     )
+    total = _integer_bound(tables_of(b), messages, whole, scale)
     paid = 0
     for price, room in zip(prices.tolist(), b.capacity.tolist(), strict=True):
         if price > 0:
@@ -222,92 +226,70 @@ def _offsets(sizes: Integers) -> Integers:
 
 
 @compiled
-def _price(
-    offsets: Integers,
-    cost: Integers,
-    part_offsets: Integers,
-    parts: Integers,
-    use_offsets: Integers,
-    usage: Integers,
-    prices: Floats,
-    out: Floats,
-) -> None:
+def _price(t: Tables, prices: Floats, out: Floats) -> None:
     sums = np.zeros(len(prices) + 1)
     for r in range(len(prices)):
         sums[r + 1] = sums[r] + prices[r]
-    for i in range(len(offsets) - 1):
-        width = part_offsets[i + 1] - part_offsets[i]
-        for x in range(offsets[i + 1] - offsets[i]):
-            total = float(cost[offsets[i] + x])
+    for i in range(len(t.offsets) - 1):
+        width = t.part_offsets[i + 1] - t.part_offsets[i]
+        for x in range(t.offsets[i + 1] - t.offsets[i]):
+            total = float(t.cost[t.offsets[i] + x])
             for p in range(width):
-                lo, hi = parts[part_offsets[i] + p]
-                total += usage[use_offsets[i] + x * width + p] * (sums[hi] - sums[lo])
-            out[offsets[i] + x] = total
+                lo, hi = t.parts[t.part_offsets[i] + p]
+                total += t.usage[t.use_offsets[i] + x * width + p] * (sums[hi] - sums[lo])
+            out[t.offsets[i] + x] = total
 
 
 @compiled
-def _pass(
-    offsets: Integers,
-    costs: Floats,
-    ends: Integers,
-    table_offsets: Integers,
-    table: Floats,
-    starts: Integers,
-    neighbours: Integers,
-    edges: Integers,
-    forward_offsets: Integers,
-    forward: Floats,
-    backward_offsets: Integers,
-    backward: Floats,
-    beliefs: Floats,
-    down: bool,
-) -> float:
+def _pass(t: Tables, m: Messages, costs: Floats, beliefs: Floats, down: bool) -> float:
     """Send messages up (or down) the numbers of operators; return the bound they prove."""
-    count = len(offsets) - 1
+    count = len(t.offsets) - 1
     bound = 0.0
     for k in range(count):
         i = count - 1 - k if down else k
-        first, labels = offsets[i], offsets[i + 1] - offsets[i]
+        first, labels = t.offsets[i], t.offsets[i + 1] - t.offsets[i]
         belief = beliefs[first : first + labels]
         belief[:] = costs[first : first + labels]
         up = 0
-        for q in range(starts[i], starts[i + 1]):
-            e = edges[q]
-            if ends[e, 0] == i:
+        for q in range(t.starts[i], t.starts[i + 1]):
+            e = t.edges[q]
+            if t.ends[e, 0] == i:
                 up += 1
-                at = backward_offsets[e]
+                at = m.backward_offsets[e]
                 for x in range(labels):
-                    belief[x] += backward[at + x]
+                    belief[x] += m.backward[at + x]
             else:
-                at = forward_offsets[e]
+                at = m.forward_offsets[e]
                 for x in range(labels):
-                    belief[x] += forward[at + x]
-        degree = starts[i + 1] - starts[i]
+                    belief[x] += m.forward[at + x]
+        degree = t.starts[i + 1] - t.starts[i]
         ahead = degree - up if down else up
         weight = 1.0 / max(1, up, degree - up)
         bound += (1.0 - weight * ahead) * belief.min()
-        for q in range(starts[i], starts[i + 1]):
-            j, e = neighbours[q], edges[q]
-            if (ends[e, 0] == i) == down:
+        for q in range(t.starts[i], t.starts[i + 1]):
+            j, e = t.neighbours[q], t.edges[q]
+            if (t.ends[e, 0] == i) == down:
                 continue
-            other = offsets[j + 1] - offsets[j]
-            at = table_offsets[e]
+            other = t.offsets[j + 1] - t.offsets[j]
+            at = t.table_offsets[e]
             if down:
-                out = backward[backward_offsets[e] : backward_offsets[e] + other]
-                back = forward[forward_offsets[e] : forward_offsets[e] + labels]
+                out = m.backward[m.backward_offsets[e] : m.backward_offsets[e] + other]
+                back = m.forward[m.forward_offsets[e] : m.forward_offsets[e] + labels]
                 for y in range(other):
                     best = np.inf
                     for x in range(labels):
-                        best = min(best, weight * belief[x] - back[x] + table[at + y * labels + x])
+                        best = min(
+                            best, weight * belief[x] - back[x] + t.table[at + y * labels + x]
+                        )
                     out[y] = best
             else:
-                out = forward[forward_offsets[e] : forward_offsets[e] + other]
-                back = backward[backward_offsets[e] : backward_offsets[e] + labels]
+                out = m.forward[m.forward_offsets[e] : m.forward_offsets[e] + other]
+                back = m.backward[m.backward_offsets[e] : m.backward_offsets[e] + labels]
                 out[:] = np.inf
                 for x in range(labels):
                     own = weight * belief[x] - back[x]
                     for y in range(other):
-                        out[y] = min(out[y], own + table[at + x * other + y])
+                        out[y] = min(out[y], own + t.table[at + x * other + y])
             least = out.min()
             bound += least
             for y in range(other):
@@ -317,146 +299,112 @@ def _pass(
 
 @compiled
 def _ascend(
-    offsets: Integers,
-    cost: Integers,
-    ends: Integers,
-    table_offsets: Integers,
-    table: Floats,
-    starts: Integers,
-    neighbours: Integers,
-    edges: Integers,
-    part_offsets: Integers,
-    parts: Integers,
-    use_offsets: Integers,
-    usage: Integers,
-    capacity: Floats,
-    forward_offsets: Integers,
-    forward: Floats,
-    backward_offsets: Integers,
-    backward: Floats,
-    best_prices: Floats,
-    prices: Floats,
-    share: Floats,
+    t: Tables,
+    m: Messages,
+    v: Prices,
     passes: int,
     target: float,
     best: float,
     scale: float,
     stale: int,
 ) -> tuple[float, float, int]:
-    rows = len(capacity)
-    costs = np.empty(len(cost))
-    beliefs = np.empty(len(cost))
+    rows = len(v.capacity)
+    costs = np.empty(len(t.cost))
+    beliefs = np.empty(len(t.cost))
     change = np.empty(rows + 1)
     for _ in range(passes):
-        _price(offsets, cost, part_offsets, parts, use_offsets, usage, prices, costs)
+        _price(t, v.now, costs)
         bound = -1e300
         for down in range(2):
-            found = _pass(
-                offsets, costs, ends, table_offsets, table, starts, neighbours, edges,
-                forward_offsets, forward, backward_offsets, backward, beliefs, down == 1,
-            )  # fmt: skip
-            bound = max(bound, found)
+            bound = max(bound, _pass(t, m, costs, beliefs, down == 1))
         for r in range(rows):
-            bound -= prices[r] * capacity[r]
+            bound -= v.now[r] * v.capacity[r]
         if bound > best:
             if bound > best + 1e-5 * abs(target - best):
                 stale = 0
                 scale = min(2.0, 1.05 * scale)
             best = bound
-            best_prices[:] = prices
+            v.best[:] = v.now
         stale += 1
         if stale > 20:
             # Steps that have become too short to matter begin anew: messages have moved since.
             scale, stale = 0.7 * scale if scale > 1e-6 else _FIRST_STEP, 0
-            prices[:] = best_prices
+            v.now[:] = v.best
         keep = 0.8
-        for i in range(len(offsets) - 1):
-            pick = offsets[i] + np.argmin(beliefs[offsets[i] : offsets[i + 1]])
-            for x in range(offsets[i], offsets[i + 1]):
-                share[x] *= keep
-            share[pick] += 1.0 - keep
+        for i in range(len(t.offsets) - 1):
+            pick = t.offsets[i] + np.argmin(beliefs[t.offsets[i] : t.offsets[i + 1]])
+            for x in range(t.offsets[i], t.offsets[i + 1]):
+                v.share[x] *= keep
+            v.share[pick] += 1.0 - keep
         if rows == 0:
             continue
         change[:] = 0.0
-        for i in range(len(offsets) - 1):
-            width = part_offsets[i + 1] - part_offsets[i]
+        for i in range(len(t.offsets) - 1):
+            width = t.part_offsets[i + 1] - t.part_offsets[i]
             if width == 0:
                 continue
-            for x in range(offsets[i + 1] - offsets[i]):
-                part_of = share[offsets[i] + x]
+            for x in range(t.offsets[i + 1] - t.offsets[i]):
+                part_of = v.share[t.offsets[i] + x]
                 if part_of < 1e-4:
                     continue
                 for p in range(width):
-                    lo, hi = parts[part_offsets[i] + p]
-                    used = usage[use_offsets[i] + x * width + p] * part_of
+                    lo, hi = t.parts[t.part_offsets[i] + p]
+                    used = t.usage[t.use_offsets[i] + x * width + p] * part_of
                     change[lo] += used
                     change[hi] -= used
         held, norm = 0.0, 0.0
         for r in range(rows):
             held += change[r]
-            over = held - capacity[r]
-            if over > 0.0 or prices[r] > 0.0:
+            over = held - v.capacity[r]
+            if over > 0.0 or v.now[r] > 0.0:
                 norm += over * over
             change[r] = over
         if norm > 0.0:
             length = scale * max(target - bound, 1e-3 * abs(target)) / norm
             for r in range(rows):
-                prices[r] = max(0.0, prices[r] + length * change[r])
+                v.now[r] = max(0.0, v.now[r] + length * change[r])
     return best, scale, stale
 
 
 @compiled
-def _integer_bound(
-    offsets: Integers,
-    costs: Integers,
-    ends: Integers,
-    table_offsets: Integers,
-    table: Integers,
-    starts: Integers,
-    edges: Integers,
-    forward_offsets: Integers,
-    forward: Integers,
-    backward_offsets: Integers,
-    backward: Integers,
-    scale: int,
-) -> tuple[int, int]:
+def _integer_bound(t: Tables, m: Messages, costs: Integers, scale: int) -> tuple[int, int]:
     """Return high and low 32 bits of the sum of minima, in units of 1 / scale.
 
     Each operator spreads its costs evenly over the edges to larger numbers.
     """
     high, low = 0, 0
-    count = len(offsets) - 1
+    count = len(t.offsets) - 1
     shares = np.zeros(len(costs), dtype=np.int64)
     for i in range(count):
-        first, labels = offsets[i], offsets[i + 1] - offsets[i]
+        first, labels = t.offsets[i], t.offsets[i + 1] - t.offsets[i]
         belief = costs[first : first + labels].copy()
         up = 0
-        for q in range(starts[i], starts[i + 1]):
-            e = edges[q]
-            if ends[e, 0] == i:
+        for q in range(t.starts[i], t.starts[i + 1]):
+            e = t.edges[q]
+            if t.ends[e, 0] == i:
                 up += 1
                 for x in range(labels):
-                    belief[x] += backward[backward_offsets[e] + x]
+                    belief[x] += m.backward[m.backward_offsets[e] + x]
             else:
                 for x in range(labels):
-                    belief[x] += forward[forward_offsets[e] + x]
-        weight = max(1, up, starts[i + 1] - starts[i] - up)
+                    belief[x] += m.forward[m.forward_offsets[e] + x]
+        weight = max(1, up, t.starts[i + 1] - t.starts[i] - up)
         for x in range(labels):
             shares[first + x] = belief[x] // weight
             belief[x] -= up * shares[first + x]
         least = belief.min()
         high += least >> 32
         low += least & 0xFFFFFFFF
-    for e in range(len(ends)):
-        a, b = ends[e]
-        width = offsets[b + 1] - offsets[b]
+    for e in range(len(t.ends)):
+        a, b = t.ends[e]
+        width = t.offsets[b + 1] - t.offsets[b]
         least = 2**62
-        for x in range(offsets[a + 1] - offsets[a]):
-            own = shares[offsets[a] + x] - backward[backward_offsets[e] + x]
+        for x in range(t.offsets[a + 1] - t.offsets[a]):
+            own = shares[t.offsets[a] + x] - m.backward[m.backward_offsets[e] + x]
             for y in range(width):
-                entry = table[table_offsets[e] + x * width + y]
+                entry = t.table[t.table_offsets[e] + x * width + y]
                 if entry < BAN:
-                    least = min(least, entry * scale + own - forward[forward_offsets[e] + y])
+                    least = min(least, entry * scale + own - m.forward[m.forward_offsets[e] + y])
         high += least >> 32
         low += least & 0xFFFFFFFF
     return high, low

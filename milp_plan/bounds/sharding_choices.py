@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from milp_plan.core.compiled import compiled
 from milp_plan.core.labelling import BAN, Integers, Labelling
 
-from .messages import links_of
+from .messages import Tables, tables_of
 
 EVERY_CHOICE = "every choice"
 NO_CHOICE = "every choice of strategies was looked at; none fits masks and limit"
@@ -26,45 +25,22 @@ class Choice:
     labels: Integers | None
 
 
-class _Tables(NamedTuple):
-    offsets: Integers
-    cost: Integers
-    ends: Integers
-    table_offsets: Integers
-    table: Integers
-    starts: Integers
-    neighbours: Integers
-    edges: Integers
-    part_offsets: Integers
-    parts: Integers
-    use_offsets: Integers
-    usage: Integers
-    capacity: Integers
-
-
 def best_choice(labelling: Labelling) -> Choice | None:
     """Look at every choice of labels; ``None`` where there are too many."""
     b = labelling
     bits = float(np.log2(np.maximum(b.counts, 1)).sum())
     if 2.0 ** min(60.0, bits) > MOST_CHOICES:
         return None
-    links = links_of(b)
-    tables = _Tables(
-        b.offsets, b.cost, b.ends, b.table_offsets, b.table,
-        links.starts, links.neighbours, links.edges,
-        b.part_offsets, b.parts, b.use_offsets, b.usage, b.capacity,
-    )  # fmt: skip
     labels = np.zeros(len(b), dtype=np.int64)
-    return Choice(labels if _search(tables, labels) else None)
+    return Choice(labels if _search(tables_of(b), b.capacity.copy(), labels) else None)
 
 
 @compiled
-def _search(t: _Tables, best_labels: Integers) -> bool:
+def _search(t: Tables, room: Integers, best_labels: Integers) -> bool:
     """Depth first, cut by cost and memory; whether there is a plan, its labels are written."""
-    count, rows = len(t.offsets) - 1, len(t.capacity)
+    count = len(t.offsets) - 1
     labels = np.full(count, -1, dtype=np.int64)
     spent = np.zeros(count + 1, dtype=np.int64)
-    load = np.zeros(rows, dtype=np.int64)
     rest = _least(t)
     best, known, i = 0, False, 0
     while i >= 0:
@@ -74,14 +50,14 @@ def _search(t: _Tables, best_labels: Integers) -> bool:
             i -= 1
             continue
         if labels[i] >= 0:
-            _hold(t, i, labels[i], -1, load)
+            _hold(t, i, labels[i], -1, room)
         labels[i] += 1
         if labels[i] == t.offsets[i + 1] - t.offsets[i]:
             labels[i] = -1
             i -= 1
             continue
         added = _added(t, i, labels)
-        fits = _hold(t, i, labels[i], 1, load)
+        fits = _hold(t, i, labels[i], 1, room)
         if added >= BAN or not fits:
             continue
         spent[i + 1] = spent[i] + added
@@ -92,7 +68,7 @@ def _search(t: _Tables, best_labels: Integers) -> bool:
 
 
 @compiled
-def _least(t: _Tables) -> Integers:
+def _least(t: Tables) -> Integers:
     """Least cost of the operators from each on, with their edges to those before them."""
     count = len(t.offsets) - 1
     rest = np.zeros(count + 1, dtype=np.int64)
@@ -113,7 +89,7 @@ def _least(t: _Tables) -> Integers:
 
 
 @compiled
-def _added(t: _Tables, i: int, labels: Integers) -> int:
+def _added(t: Tables, i: int, labels: Integers) -> int:
     """Cost of an operator's label with those of the operators before it."""
     total = t.cost[t.offsets[i] + labels[i]]
     if total >= BAN:
@@ -132,13 +108,13 @@ def _added(t: _Tables, i: int, labels: Integers) -> int:
 
 
 @compiled
-def _hold(t: _Tables, i: int, label: int, sign: int, load: Integers) -> bool:
-    """Add what a label uses to the rows (or take it off again); whether they all hold it."""
+def _hold(t: Tables, i: int, label: int, sign: int, room: Integers) -> bool:
+    """Take what a label uses from the room of the rows, or give it back; whether none lacks any."""
     width = t.part_offsets[i + 1] - t.part_offsets[i]
     fits = True
     for p in range(width):
         used = sign * t.usage[t.use_offsets[i] + label * width + p]
         for r in range(t.parts[t.part_offsets[i] + p, 0], t.parts[t.part_offsets[i] + p, 1]):
-            load[r] += used
-            fits = fits and load[r] <= t.capacity[r]
+            room[r] -= used
+            fits = fits and room[r] >= 0
     return fits
