@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from milp_plan import run
 from milp_plan.core import InputError
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.io import read, read_instance
+from milp_plan.io import read
 from milp_plan.io.iopddl import (
     FORBIDDEN,
     read_iopddl,
@@ -102,13 +103,14 @@ def test_files_cut_in_the_middle(tmp_path: Path) -> None:
     for name, data in (("a.json", text[:90]), ("b.json.gz", gzip.compress(text)[:-20])):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(InputError, match=r"too early|damaged gzip"):
-            read_instance(tmp_path / name)
+            run.read(tmp_path / name)
 
 
 def test_readers_of_other_problems_say_what_it_is(tmp_path: Path) -> None:
     path = written(tmp_path, sample())
-    assert read_instance(path).name == "pair"
-    with pytest.raises(InputError, match="a sharding problem"):
+    kind, problem = run.read(path)
+    assert (kind.name, problem.name) == ("sharding", "pair")
+    with pytest.raises(InputError, match="JSON with the members problem"):
         read(path)
 
 
