@@ -12,6 +12,7 @@ from random import Random
 from milp_plan.core import Plan, PlanningProblem
 
 from .clusters import branches
+from .descent import descended
 from .dispatch import Rule, dispatch
 from .indexed import Indexed, indexed
 from .lists import (
@@ -36,6 +37,8 @@ from .stages import Placements
 _EFFORT = 45_000
 """Operators scheduled in all, roughly."""
 _MOST_ROUNDS = 120
+_SMALL, _STEPS = 60, 1_000
+"""Operators up to which a descent ends the search, and schedules that it may try."""
 _FIRST = (
     single_device,
     list_topological,
@@ -60,7 +63,8 @@ def iterated_greedy(problem: PlanningProblem, seed: int = 0) -> Plan | None:
     """Best plan of the other planners (or of random dispatches, if they find none), iterated.
 
     Each round frees the placements of some units, mostly neighbours, and schedules all again in
-    nearly the order of the plan at hand; an equal or better plan takes its place.
+    nearly the order of the plan at hand; an equal or better plan takes its place. Small problems
+    end with steps that nothing above takes (:func:`descended`).
     """
     view = indexed(problem)
     rng = Random(seed)
@@ -76,7 +80,7 @@ def iterated_greedy(problem: PlanningProblem, seed: int = 0) -> Plan | None:
         new = objective_value(problem, found)
         if new <= value:
             value, plan = new, found
-    return plan
+    return descended(problem, plan, _STEPS) if view.num_operators <= _SMALL else plan
 
 
 def _start(problem: PlanningProblem, rng: Random, rounds: int) -> tuple[int, Plan] | None:

@@ -1,0 +1,93 @@
+"""Small steps that list schedulers do not take: another option, or two sites in each other's place.
+
+A scheduler that takes the earliest finish of each operator in turn never pays for what comes later:
+a gang that starts a chain sooner, but only on the site that the rest of the chain runs on. So every
+option of every unit on every site is tried, as the plan stands and with the tenants of two sites
+exchanged, until none of them is better. Nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from milp_plan.core import Placement, Plan, PlanningProblem
+
+from .dispatch import dispatch
+from .indexed import Indexed, indexed
+from .objective import objective_value
+from .stages import Placements
+
+
+def descended(problem: PlanningProblem, plan: Plan, most: int) -> Plan:
+    """Return the plan, or a better one that steps lead to.
+
+    Parameters
+    ----------
+    problem, plan
+        A valid plan of the problem.
+    most
+        Schedules that may be tried.
+    """
+    view, value = indexed(problem), objective_value(problem, plan)
+    tried = 0
+    better = True
+    while better:
+        better = False
+        placements: Placements = {run.operator: run.placement for run in plan.runs}
+        starts = {run.operator: -float(run.start_ns or 0) for run in plan.runs}
+        for step in _steps(view, placements):
+            if tried >= most:
+                return plan
+            tried += 1
+            found = dispatch(problem, priority=starts, placements=step)
+            if found is not None and objective_value(problem, found) < value:
+                plan, value = found, objective_value(problem, found)
+                better = True
+                break
+    return plan
+
+
+def _steps(view: Indexed, placements: Mapping[str, Placement]) -> Iterator[Placements]:
+    """Placements one step away."""
+    for tenants in _exchanged(view, placements):
+        for unit, sites in enumerate(view.unit_sites):
+            for site in sites:
+                for choice in _choices(view, unit, site):
+                    step = {**tenants, **choice}
+                    if step != placements:
+                        yield step
+
+
+def _exchanged(view: Indexed, placements: Mapping[str, Placement]) -> Iterator[Placements]:
+    """The placements as they are, and with the tenants of two sites exchanged where all can go."""
+    yield dict(placements)
+    used = {placement.devices for placement in placements.values()}
+    for first, second in combinations(view.site_names, 2):
+        if not used.isdisjoint((first, second)):
+            image = {first: second, second: first}
+            moved = {
+                name: Placement(option, image.get(devices, devices))
+                for name, (option, devices) in placements.items()
+            }
+            if all(
+                any(spot.placement == moved[name] for spot in spots)
+                for name, spots in zip(view.names, view.spots, strict=True)
+            ):
+                yield moved
+
+
+def _choices(view: Indexed, unit: int, site: int) -> Iterator[Placements]:
+    """Placements of a unit's operators on a site: the fastest, and each other option of one."""
+    here = {
+        view.names[operator]: sorted(
+            (spot for spot in view.spots[operator] if spot.site == site),
+            key=lambda spot: spot.duration,
+        )
+        for operator in view.units[unit]
+    }
+    fastest = {name: spots[0].placement for name, spots in here.items()}
+    yield fastest
+    for name, spots in here.items():
+        for spot in spots[1:]:
+            yield {**fastest, name: spot.placement}
