@@ -8,6 +8,7 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.check import verify
+from milp_plan.core import FULL, Channel, ComputationGraph, Device, Operator, Option, Value
 from milp_plan.models.planted_serial import planted_serial
 from milp_plan.run import Settings, solve
 from milp_plan.serial import read_places, read_serial
@@ -63,6 +64,25 @@ def test_latency_with_workspaces_is_planned_and_proved(calls: int) -> None:
     problem = replace(problem, cluster=problem.cluster.with_memory(memory))
     assert read_serial(problem) == "operators need workspace"
     settled(problem)
+
+
+def test_latency_uses_every_host_where_their_memory_is_limited() -> None:
+    problem = next(
+        p for p in map(serial_case, range(500)) if p.serial.calls and len(p.cluster.devices) == 3
+    )
+    rate = problem.cluster.channels[0].bandwidth_bytes_per_s
+    names = ("p0", "h", "h2")
+    cluster = replace(
+        problem.cluster,
+        devices=(Device("p0", "payer", 0), Device("h", "host", 3), Device("h2", "host", 3)),
+        channels=tuple(Channel(a, b, 0, rate) for a in names for b in names if a != b),
+    )
+    option = Option("run", {"host": 2, "payer": 1})
+    graph = ComputationGraph(
+        (Operator("a", (option,)), Operator("b", (option,))),
+        (Value("x", None, ("a",), {FULL: 3}), Value("y", None, ("b",), {FULL: 2})),
+    )
+    settled(replace(problem, graph=graph, cluster=cluster))
 
 
 def of_no_special_way(make, seeds) -> list:

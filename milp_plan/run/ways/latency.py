@@ -19,7 +19,7 @@ from milp_plan.bounds.serial_latency import proved
 from milp_plan.core import SerialLaw
 from milp_plan.core.budget import Budget, now
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
-from milp_plan.serial import HOST, operator_tables
+from milp_plan.serial import HOST, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.operators import Ints
 
@@ -72,6 +72,14 @@ class LatencyWay(SerialWay):
         self.value = np.inf
         self.lines = 0
         self.line = Line(self.atoms, self.arrays)
+
+    @classmethod
+    def unsuited(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
+        """As for all these ways; and several hosts with limited memory, as one is used here."""
+        graph = read_serial(problem)
+        if not isinstance(graph, str) and len(graph.hosts) > 1 and graph.host_memory is not None:
+            return "there are several hosts with limited memory"
+        return super().unsuited(problem, repeatable)
 
     @classmethod
     def suits(cls, law: SerialLaw) -> bool:
