@@ -267,7 +267,7 @@ def _comparison(outcome: Outcome[Any, Any]) -> list[list[str]]:
         values |= {
             name: value
             for name, value in outcome.record["reached"].items()
-            if name == solver["name"]
+            if name.partition(" + ")[0] == solver["name"]
         }
     known = {name: value for name, value in values.items() if value is not None}
     rows = []

@@ -38,6 +38,17 @@ def size_text(units: Units, num_bytes: int | None) -> str:
     return _scaled(num_bytes, _SIZES, "B")
 
 
+def amount_text(unit: str, per_unit: int, amount: int | None) -> str:
+    """Write an amount of which a record says the unit, and how many make one of it."""
+    if amount is None:
+        return DASH
+    if unit == "bytes":
+        return size_text(Units(), amount)
+    if unit == "cost":
+        return f"{amount:,}"
+    return time_text(Units(unit, "bytes", per_unit), amount)
+
+
 def share_text(share: float | None) -> str:
     """Write a gap or another share in percent."""
     return DASH if share is None else f"{share:.2%}"

@@ -3,7 +3,7 @@
 from .figures import MemoryPoint, TracePoint, memory_sweep, search_trace
 from .paper import paper_table
 from .pipelines import FrontPoint, Panel, schedules, time_and_memory
-from .tables import median_gap, median_line, overview, to_json, to_markdown, to_rich
+from .tables import median_gap, median_line, overview, to_json, to_markdown
 
 __all__ = [
     "FrontPoint",
@@ -20,5 +20,4 @@ __all__ = [
     "time_and_memory",
     "to_json",
     "to_markdown",
-    "to_rich",
 ]

@@ -1,4 +1,4 @@
-"""The overview of many runs: one row per instance, as Markdown, on the terminal, as JSON."""
+"""The overview of many runs: one row per instance, as Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core.amounts import DASH, amount_text
 
 if TYPE_CHECKING:
     import pandas
-    from rich.table import Table
 
 Row = Mapping[str, Any]
 """What a run record says about one instance; a key that is missing counts as ``None``."""
 
-DASH = "—"
-"""Stands for what is not known: never 0, never infinity."""
-
 UNITS = (
-    "Values and bounds are ticks (nanoseconds where the instance has units), or bytes for "
-    "peak_memory; gap = (value − bound) / value."
+    "Amounts in the unit of the instance; gap: what lies between value and bound, relative to the "
+    "value."
 )
 """Said below the overview."""
 
@@ -33,14 +31,13 @@ PHASES = ("read", "coarsen", "build", "hand_over", "solve", "decode", "polish", 
 class Column:
     """A column: key of the row, heading, how a known entry is written, and its alignment.
 
-    ``terminal`` is the heading where there is little room; columns without one are left out there.
+    ``write`` is ``None`` for amounts, which are written in the unit of their row.
     """
 
     key: str
     heading: str
-    write: Callable[[Any], str]
+    write: Callable[[Any], str] | None
     numeric: bool = True
-    terminal: str = ""
 
 
 def _whole(number: int) -> str:
@@ -56,23 +53,27 @@ def _seconds(number: float) -> str:
 
 
 COLUMNS = (
-    Column("instance", "instance", str, numeric=False, terminal="instance"),
-    Column("operators", "operators", _whole, terminal="ops"),
+    Column("instance", "instance", str, numeric=False),
+    Column("operators", "operators", _whole),
     Column("coarse_operators", "coarse", _whole),
     Column("objective", "objective", str, numeric=False),
-    Column("value", "value", _whole, terminal="value"),
-    Column("best_baseline", "best baseline", _whole),
+    Column("value", "value", None),
+    Column("best_baseline", "best baseline", None),
     Column("baseline_name", "baseline", str, numeric=False),
-    Column("improvement", "better by", _share, terminal="better"),
-    Column("bound", "bound", _whole, terminal="bound"),
+    Column("improvement", "better by", _share),
+    Column("bound", "bound", None),
     Column("bound_name", "bound by", str, numeric=False),
-    Column("gap", "gap", _share, terminal="gap"),
+    Column("gap", "gap", _share),
     Column("stop", "stop", str, numeric=False),
-    Column("verdict", "verdict", str, numeric=False, terminal="check"),
+    Column("verdict", "verdict", str, numeric=False),
     Column("planner", "planner", str, numeric=False),
-    Column("seconds", "seconds", _seconds, terminal="s"),
+    Column("seconds", "seconds", _seconds),
 )
 """Columns of the overview; the times of the phases follow."""
+
+
+UNIT_KEYS = ("unit", "ticks_per_unit")
+"""Members of a record that say what its amounts are; in JSON, where amounts stay exact."""
 
 
 def overview(rows: Iterable[Row]) -> pandas.DataFrame:
@@ -129,37 +130,16 @@ def to_markdown(rows: Iterable[Row]) -> str:
     return "\n".join(lines) + f"\n\n{median_line(known)}. {UNITS}\n"
 
 
-def to_rich(rows: Iterable[Row]) -> Table:
-    """Return the overview as a table for the terminal; the median gap is its caption.
-
-    It has the columns that matter most, so that it fits a terminal of 80 characters.
-    """
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    known = list(rows)
-    columns, texts = _texts(known)
-    table = Table(
-        caption=median_line(known), caption_justify="left", box=box.SIMPLE_HEAD, padding=0
-    )
-    shown = [place for place, column in enumerate(columns) if column.terminal]
-    for place in shown:
-        column = columns[place]
-        side: Literal["left", "right"] = "right" if column.numeric else "left"
-        table.add_column(column.terminal, justify=side, no_wrap=column.numeric, overflow="fold")
-    for row in texts:
-        table.add_row(*(escape(row[place]) for place in shown))
-    return table
-
-
 def to_json(rows: Iterable[Row]) -> str:
     """Return the overview as JSON: ``rows`` and ``median_gap``; what is not known is null."""
     known = list(rows)
     frame = overview(known)
     gap, counted, total = median_gap(known)
+    units = [{key: row.get(key) for key in UNIT_KEYS} for row in known]
     content = {
-        "rows": frame.to_dict(orient="records"),
+        "rows": [
+            row | unit for row, unit in zip(frame.to_dict(orient="records"), units, strict=True)
+        ],
         "median_gap": gap,
         "rows_with_gap": counted,
         "num_rows": total,
@@ -195,10 +175,20 @@ def _texts(rows: list[Row]) -> tuple[list[Column], list[list[str]]]:
         Column(key, key.removesuffix("_s").replace("_", " ") + " s", _seconds) for key in extra
     ]
     texts = [
-        [DASH if row[c.key] is None else c.write(row[c.key]) for c in columns]
-        for row in frame.to_dict(orient="records")
+        [_text(column, entries[column.key], row) for column in columns]
+        for entries, row in zip(frame.to_dict(orient="records"), rows, strict=True)
     ]
     return columns, texts
+
+
+def _text(column: Column, entry: Any, row: Row) -> str:
+    if entry is None:
+        return DASH
+    if column.write is not None:
+        return column.write(entry)
+    if row.get("unit") is None:  # an old record: what the number counts is not known
+        return f"{entry:,}"
+    return amount_text(row["unit"], row["ticks_per_unit"], entry)
 
 
 def _markdown_line(cells: list[str]) -> str:

@@ -2,15 +2,16 @@ import json
 import math
 
 import pytest
-from rich.console import Console
 
-from milp_plan.report import median_gap, median_line, overview, to_json, to_markdown, to_rich
+from milp_plan.report import median_gap, median_line, overview, to_json, to_markdown
 
 FULL = {
     "instance": "gpt|4",
     "operators": 1342,
     "coarse_operators": 40,
     "objective": "makespan",
+    "unit": "ns",
+    "ticks_per_unit": 1,
     "value": 9_000_000,
     "best_baseline": 10_000_000,
     "baseline_name": "heft",
@@ -42,11 +43,11 @@ def test_markdown_of_a_full_row():
         "operators": "1,342",
         "coarse": "40",
         "objective": "makespan",
-        "value": "9,000,000",
-        "best baseline": "10,000,000",
+        "value": "9 ms",
+        "best baseline": "10 ms",
         "baseline": "heft",
         "better by": "10.00%",
-        "bound": "8,100,000",
+        "bound": "8.1 ms",
         "bound by": "load",
         "gap": "10.00%",
         "stop": "TIME_LIMIT",
@@ -95,12 +96,12 @@ def test_an_empty_overview_has_its_columns():
     assert median_gap([]) == (None, 0, 0)
 
 
-def test_terminal_table_fits_80_characters():
-    console = Console(width=80)
-    with console.capture() as capture:
-        console.print(to_rich([{**FULL, "instance": "[b]odd"}, EMPTY]))
-    text = capture.get()
-    assert "…" not in text
-    assert "[b]odd" in text
-    assert "9,000,000" in text
-    assert "Median gap: 10.00% (2 instances, 1 without a gap)" in text
+def test_amounts_are_in_the_unit_of_their_row():
+    rows = [
+        {**FULL, "value": 189_142 * 10**17, "unit": "ms", "ticks_per_unit": 10**20},
+        {**FULL, "value": 3 * 2**30, "objective": "peak_memory", "unit": "bytes"},
+        {**FULL, "value": 12_345_678, "unit": "cost"},
+        {**FULL, "value": 12_345_678, "unit": None},
+    ]
+    values = [cells(to_markdown(rows), place)["value"] for place in range(len(rows))]
+    assert values == ["189.142 (ms)", "3 GiB", "12,345,678", "12,345,678"]
