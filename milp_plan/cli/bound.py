@@ -1,21 +1,24 @@
-"""``bound``: what no plan can beat, without planning."""
+"""``bound``: what no plan can beat."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core.bound import Bound
-from milp_plan.core.budget import Budget
 from milp_plan.io import answer_wire as wire
 
+from . import interrupts
 from .answers import answer_each, head
 from .exits import Exit
 from .inputs import PATH, Item, varied
 from .output import say, say_table
+from .progress import display
+
+if TYPE_CHECKING:
+    from milp_plan.run import Bounds
 
 
 @click.command()
@@ -26,9 +29,10 @@ from .output import say, say_table
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
-    help="Seconds per file; bounds that are not done by then are left out.",
+    help="Seconds per file; it ends earlier where the best bound is reached by a plan.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line and file.")
+@click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
 def bound(
     ctx: click.Context,
@@ -38,44 +42,53 @@ def bound(
     changes: dict[str, Any],
     time_limit: float,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     """List lower bounds on the value of every plan, best first.
 
+    They are those that `milp-plan solve` would prove in that time, and simpler ones.
+
     Exits with 4 when it is proved that there is no plan.
     """
+    from milp_plan.run import find_bounds
 
     def work(item: Item, aloud: bool) -> wire.Bounds:
-        kind, problem, budget = item.kind, item.problem, Budget(time_limit)
-        assert kind is not None
-        reason = kind.obstacle(problem, budget)
-        known = [] if reason is not None else list(kind.bounds(problem, budget, None))
-        known.sort(key=lambda entry: -entry.value)
+        assert item.kind is not None
+        with display(item.problem, quiet=quiet) as show:
+            found = find_bounds(item.problem, time_limit, show, began=item.began)
         if aloud:
-            _show(item, known, reason)
-        best = known[0] if known else None
+            _show(item, found)
+        best = found.bounds[0] if found.bounds else None
+        measure = item.kind.measure(item.problem)
         return wire.Bounds(
             **head(item),
-            exit_code=int(Exit.DONE if reason is None else Exit.INFEASIBLE),
+            exit_code=int(_code(found)),
             bound=None if best is None else best.value,
-            bound_in_unit=None if best is None else kind.measure(problem).decimal(best.value),
+            bound_in_unit=None if best is None else measure.decimal(best.value),
             bound_name=None if best is None else best.name,
-            infeasible_because=reason,
-            bounds=[wire.Bound(**asdict(entry)) for entry in known],
+            infeasible_because=found.infeasible_because,
+            bounds=[wire.Bound(**asdict(entry)) for entry in found.bounds],
         )
 
     ctx.exit(answer_each(files, changes, wire.Bounds, work, as_json=as_json))
 
 
-def _show(item: Item, bounds: list[Bound], obstacle: str | None) -> None:
+def _code(found: Bounds) -> Exit:
+    if found.interrupted:
+        return interrupts.code()
+    return Exit.DONE if found.infeasible_because is None else Exit.INFEASIBLE
+
+
+def _show(item: Item, found: Bounds) -> None:
     assert item.kind is not None
     name, measure = item.problem.name, item.kind.measure(item.problem)
-    if obstacle is not None:
-        say(f"{name}: no plan exists: {obstacle}")
+    if found.infeasible_because is not None:
+        say(f"{name}: no plan exists: {found.infeasible_because}")
         return
-    if not bounds:
+    if not found.bounds:
         say(f"{name}: no bound found in the time")
         return
-    best = bounds[0]
+    best = found.bounds[0]
     say(f"{name}: {measure.objective} at least {measure.text(best.value)} by {best.name}")
-    rows = [[entry.name, measure.text(entry.value), entry.detail] for entry in bounds]
+    rows = [[entry.name, measure.text(entry.value), entry.detail] for entry in found.bounds]
     say_table(["bound", "value", "why"], rows, numeric=[1])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from milp_plan.core import InputError
+from milp_plan.core.budget import now
 from milp_plan.run.change import Change, positive
 
 if TYPE_CHECKING:
@@ -23,12 +24,13 @@ PATH = click.Path(path_type=Path)
 
 
 class Item(NamedTuple):
-    """A file, and the problem in it or what is wrong with it."""
+    """A file, the problem in it or what is wrong with it, and when the time for it began."""
 
     path: Path
     kind: Kind[Any, Any] | None
     problem: Any
     error: InputError | None = None
+    began: float = 0.0
 
 
 def positive_fraction(text: str) -> Fraction:
@@ -87,14 +89,21 @@ def _option(entries: list[Change]) -> Callable[[Any], Any]:
 
 
 def items(files: tuple[Path, ...], changes: dict[str, Any]) -> Iterator[Item]:
-    """Read file after file; a bad one gives its error in place of a problem."""
+    """Read file after file; a bad one gives its error in place of a problem.
+
+    The time for the first one began with the process, where the command is one.
+    """
     from milp_plan.run.kinds import read
 
+    known: float | None = click.get_current_context().find_root().obj
+    began = now() if known is None else known
     for path in files:
         try:
-            yield Item(path, *read(path, changes))
+            kind, problem = read(path, changes)
+            yield Item(path, kind, problem, None, began)
         except InputError as error:
-            yield Item(path, None, None, error)
+            yield Item(path, None, None, error, began)
+        began = now()
 
 
 def item(file: Path, changes: dict[str, Any]) -> Item:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import MilpPlanError
-from milp_plan.core.budget import now
 from milp_plan.io.answer_wire import Solve
 
 from . import answers, interrupts
@@ -126,17 +125,15 @@ def solve(
         asked["options"] = chosen_switches(asked["formulation"], switches)
     settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
     request = Request(settings, start, plan_output, plot, record_folder, as_json, quiet)
-    began: float | None = ctx.find_root().obj  # nothing where the command is called from Python
     codes: list[Exit] = []
     for number, item in enumerate(items(files, changes), 1):
-        code, interrupted = _handle(item, request, began)
+        code, interrupted = _handle(item, request)
         codes.append(code)
         if interrupted:
             for skipped in files[number:]:
                 note(f"{skipped}: skipped after the interruption")
                 codes.append(interrupts.code())
             break
-        began = now()
     ctx.exit(most_serious(codes))
 
 
@@ -146,12 +143,12 @@ def _refuse_several(files: tuple[Path, ...], options: dict[str, Path | None]) ->
             raise click.UsageError(f"{name} is for one FILE, found {len(files)}")
 
 
-def _handle(item: Item, request: Request, began: float | None) -> tuple[Exit, bool]:
+def _handle(item: Item, request: Request) -> tuple[Exit, bool]:
     """Do all there is to do for one file; say how it ended, and whether by an interruption."""
     try:
         if item.error is not None:
             raise item.error
-        return _solve_one(item, request, began)
+        return _solve_one(item, request)
     except MilpPlanError as error:
         complain(error, item.path)
         return _tell_failure(item, error, code_of(error), request), False
@@ -167,7 +164,7 @@ def _tell_failure(item: Item, error: MilpPlanError, code: Exit, request: Request
     return code
 
 
-def _solve_one(item: Item, request: Request, began: float | None) -> tuple[Exit, bool]:
+def _solve_one(item: Item, request: Request) -> tuple[Exit, bool]:
     from milp_plan import run
     from milp_plan.backends import Stop
 
@@ -177,7 +174,7 @@ def _solve_one(item: Item, request: Request, began: float | None) -> tuple[Exit,
         start = kind.read_plan(request.start_file, problem, item.path)
         settings = replace(settings, start=start)
     with display(problem, quiet=request.quiet) as show:
-        outcome = run.solve(problem, settings, show, began=began)
+        outcome = run.solve(problem, settings, show, began=item.began)
     with Deferred() as interrupt:
         code = _tell(item.path, outcome, request)
     return code, interrupt.asked or outcome.stop is Stop.INTERRUPTED

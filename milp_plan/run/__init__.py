@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .bounding import Bounds, find_bounds
     from .kind import Kind
     from .kinds import kind_of, kinds, read
     from .outcome import Outcome
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .solving import solve
 
 _HOMES = {
+    "Bounds": "bounding",
+    "find_bounds": "bounding",
     "Kind": "kind",
     "Outcome": "outcome",
     "Progress": "settings",
@@ -30,10 +33,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "Bounds",
     "Kind",
     "Outcome",
     "Progress",
     "Settings",
+    "find_bounds",
     "kind_of",
     "kinds",
     "read",

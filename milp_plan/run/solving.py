@@ -12,7 +12,7 @@ from milp_plan.models.registry import get
 from .kind import Kind
 from .kinds import kind_of
 from .ledger import Ledger
-from .model import Solver, make_options
+from .model import Solver, backend, make_options
 from .outcome import Outcome
 from .record import outcome_of
 from .settings import AUTO, ProgressHook, Settings
@@ -62,11 +62,14 @@ def solve(
         The formulation is not for this problem, or a setting means nothing for it; says why.
     InputError
         ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+    BackendUnavailableError
+        The solver is not installed.
     """
     settings = settings or Settings()
     kind = kind_of(problem)
     budget = Budget(settings.time_limit_s, settings.node_limit, began=began)
     refuse_ignored(kind, problem, settings)
+    backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
     choice = choose(kind, problem, settings)
     ledger: Ledger[Any, Any] = Ledger(
         kind, problem, settings, budget, solver=choice.solver, report=on_progress

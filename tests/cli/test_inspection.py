@@ -69,7 +69,8 @@ def test_info_without_units(tmp_path: Path) -> None:
 def test_good_files_are_shown_beside_bad_ones(verb: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"format": "milp-plan-instance", "version": 1, "name": "x"')
-    result = call(verb, broken, tmp_path / "none.json", instance_file(tmp_path))
+    quiet = ("--quiet",) if verb == "bound" else ()
+    result = call(verb, broken, tmp_path / "none.json", instance_file(tmp_path), *quiet)
     assert result.exit_code == Exit.BAD_INPUT
     assert "two-devices" in result.stdout
     lines = result.stderr.splitlines()
@@ -88,6 +89,15 @@ def test_bounds_best_first(tmp_path: Path) -> None:
     assert values == sorted(values, reverse=True)
     assert told["bounds"][0]["name"] == told["bound_name"]
     assert told["infeasible_because"] is None
+
+
+def test_the_best_bound_is_what_a_run_would_prove() -> None:
+    """The bounds of the kind say 30; the model proves 40."""
+    instance = INSTANCES / "two-sends-one-port.json"
+    told = json.loads(call("bound", instance, "--json", "--quiet", "--time-limit", "60").stdout)
+    assert told["bound"] == 40
+    assert told["bound_name"] == "operator_schedule"
+    assert {30, 40} <= {entry["value"] for entry in told["bounds"]}
 
 
 def test_bound_of_an_infeasible_problem(tmp_path: Path) -> None:

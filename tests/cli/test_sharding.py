@@ -116,7 +116,7 @@ def test_the_formulation_is_listed_and_refuses_other_problems(tmp_path: Path) ->
 
 @pytest.mark.untraced
 def test_bound_and_info(file: Path) -> None:
-    code, said = run("bound", file, "--time-limit", "1", "--json")
+    code, said = run("bound", file, "--time-limit", "20", "--json", "--quiet")
     assert (code, json.loads(said)["bound"]) == (0, 13)
     code, said = run("info", file, "--json")
     assert (code, json.loads(said)["about"]["pairs_not_allowed"]) == (0, 1)

@@ -213,7 +213,8 @@ def test_a_formulation_may_hand_over_a_matrix(weak, tmp_path):
     assert outcome.record["model"]["start_accepted"] is None
 
 
-def test_a_solver_that_is_not_there(weak):
+def test_a_solver_that_is_not_there():
+    """Even where a baseline proves the optimum and no model is ever solved."""
     with pytest.raises(BackendUnavailableError):
         quick(trap("gang-beats-single").problem, solver="no_such_solver")
 
