@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from milp_plan import io
+from milp_plan import io, run
 from milp_plan.core import InputError
 from milp_plan.hybrid import Choice, HybridPlan, Limits, Stage
 from tests.support.public import PUBLIC
@@ -47,8 +47,7 @@ def sample():
 def test_sample(tmp_path):
     path = store(tmp_path, sample(), "small.json")
     problem = io.read_hybrid(path)
-    assert io.is_hybrid_file(path)
-    assert not io.is_hybrid_file(tmp_path / "none.json")
+    assert run.read(path)[0].name == "hybrid"
     assert problem.name == "small"
     assert [layer.name for layer in problem.layers] == ["t#0", "t#7", "head"]
     assert problem.degrees == (1, 2)
@@ -100,8 +99,8 @@ def test_types_circles_and_other_files(tmp_path):
         io.read_hybrid(store(tmp_path, {"nodes": []}, "other.json"))
 
 
-def test_other_commands_name_the_right_one(tmp_path):
-    with pytest.raises(InputError, match="use milp-plan hybrid"):
+def test_the_reader_of_schedule_problems_refuses_it(tmp_path):
+    with pytest.raises(InputError, match="JSON with the members maxDevices"):
         io.read(store(tmp_path, sample(), "small.json"))
 
 
