@@ -1,4 +1,4 @@
-"""Figures about solving: how the gap closed, and what a memory limit costs. From plain data."""
+"""A figure about solving: what a memory limit costs. From plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milp_plan.core import Units
-from milp_plan.core.gap import relative_gap
 from milp_plan.draw.canvas import (
     Scale,
     axis_label,
@@ -22,24 +21,6 @@ if TYPE_CHECKING:
 
 _NATIVE = Units()
 _INCUMBENT, _BOUND, _PROVED = "#0072B2", "#D55E00", "#000000"
-
-
-@dataclass(frozen=True, slots=True)
-class TracePoint:
-    """What was known at one moment of a search.
-
-    Parameters
-    ----------
-    seconds
-        Since the search began.
-    value, bound
-        Best value of a plan, and best bound on the original problem; ``None`` while there is
-        none. Ticks, or bytes where the objective is peak memory.
-    """
-
-    seconds: float
-    value: int | None = None
-    bound: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,52 +46,6 @@ class MemoryPoint:
     infeasible: bool = False
 
 
-def search_trace(
-    points: Iterable[TracePoint], title: str, units: Units = _NATIVE, *, of_bytes: bool = False
-) -> Figure:
-    """Draw incumbent and bound over time, both as steps that hold until the next news.
-
-    Parameters
-    ----------
-    points
-        In any order; unknown values leave the curve as it was.
-    title
-        Above the figure.
-    units
-        Of the problem.
-    of_bytes
-        Whether values are bytes rather than ticks.
-
-    Raises
-    ------
-    BackendUnavailableError
-        matplotlib is not installed.
-    """
-    known = sorted(points, key=lambda point: point.seconds)
-    values = [(point.seconds, point.value) for point in known if point.value is not None]
-    bounds = [(point.seconds, point.bound) for point in known if point.bound is not None]
-    scale = _scale(units, [figure for _, figure in (*values, *bounds)], of_bytes)
-    end = known[-1].seconds if known else 0.0
-    figure = new_figure(6.0, 3.2)
-    with drawing_style():
-        axes = figure.subplots()
-        for line, colour, label in ((values, _INCUMBENT, "best plan"), (bounds, _BOUND, "bound")):
-            if line:
-                axes.step(
-                    [*(seconds for seconds, _ in line), end],
-                    [*(scale(number) for _, number in line), scale(line[-1][1])],
-                    where="post",
-                    color=colour,
-                    label=label,
-                )
-        axes.set_xlabel("search time (s)")
-        axes.set_ylabel(axis_label("value", scale))
-        axes.set_title(_with_gap(title, values, bounds), loc="left")
-        if values or bounds:
-            axes.legend(frameon=False)
-    return figure
-
-
 def memory_sweep(
     points: Iterable[MemoryPoint], title: str, units: Units = _NATIVE, *, of_bytes: bool = False
 ) -> Figure:
@@ -120,8 +55,12 @@ def memory_sweep(
     ----------
     points
         One per limit, in any order.
-    title, units, of_bytes
-        As for :func:`search_trace`.
+    title
+        Above the figure.
+    units
+        Of the problem.
+    of_bytes
+        Whether values are bytes rather than ticks.
 
     Raises
     ------
@@ -178,8 +117,3 @@ def memory_sweep(
 def _scale(units: Units, numbers: list[int], of_bytes: bool) -> Scale:
     largest = max(numbers, default=0)
     return size_scale(units, largest) if of_bytes else time_scale(units, largest)
-
-
-def _with_gap(title: str, values: list[tuple[float, int]], bounds: list[tuple[float, int]]) -> str:
-    gap = relative_gap(values[-1][1], bounds[-1][1]) if values and bounds else None
-    return title if gap is None else f"{title}: gap {gap:.1%}"

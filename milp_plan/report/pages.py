@@ -60,9 +60,12 @@ def seconds(number: float | str | None) -> str:
     return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Return a Markdown table; the first ``left`` columns are aligned to the left."""
-    marks = [":---" if place < left else "---:" for place in range(len(headings))]
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], left: int | Sequence[bool] = 1
+) -> str:
+    """Return a Markdown table; the first ``left`` columns, or those, are aligned to the left."""
+    sides = [place < left for place in range(len(headings))] if isinstance(left, int) else left
+    marks = [":---" if side else "---:" for side in sides]
     lines = [list(headings), marks, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 

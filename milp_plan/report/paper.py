@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Row = Mapping[str, Any]
+from .pages import DASH, table
 
-DASH = "—"
+Row = Mapping[str, Any]
 
 NOTE = """\
 Times are in the unit of the case. *Expert* and *peer*: the best expert schedule of this package
@@ -85,10 +85,11 @@ def _section(rows: Sequence[Row], standings: Sequence[tuple[str, str]]) -> list[
     heads += ["ours", "bound", "bubble", "peak memory", "against expert"]
     heads += ["against peer"] if peers else []
     heads += ["s", "s to best"]
-    lines = ["| " + " | ".join(heads) + " |", "|" + " :-- |" * 5 + " --: |" * (len(heads) - 5)]
-    for row, standing in zip(rows, standings, strict=True):
-        lines.append("| " + " | ".join(_cells(row, standing, experts, peers=peers)) + " |")
-    return lines
+    cells = (
+        _cells(row, standing, experts, peers=peers)
+        for row, standing in zip(rows, standings, strict=True)
+    )
+    return table(heads, cells, 5).splitlines()
 
 
 def _cells(

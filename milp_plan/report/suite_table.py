@@ -7,9 +7,10 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .pages import DASH, seconds, share, table
+
 Row = Mapping[str, Any]
 
-DASH = "—"
 WORDS = ("better", "equal", "worse")
 
 NOTE = """\
@@ -76,12 +77,8 @@ def _table(
 ) -> list[str]:
     shown = [column for column in columns if _is_known(rows, column)]
     heads = [headings.get(column, _heading(column)) for column in shown]
-    sides = [" :-- " if column in TEXTS else " --: " for column in shown]
-    lines = ["| " + " | ".join(heads) + " |", "|" + "|".join(sides) + "|"]
-    for row in rows:
-        cells = [cell(row, column, digits) for column in shown]
-        lines.append("| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |")
-    return lines
+    cells = ([cell(row, column, digits) for column in shown] for row in rows)
+    return table(heads, cells, [column in TEXTS for column in shown]).splitlines()
 
 
 def _is_known(rows: Sequence[Row], column: str) -> bool:
@@ -104,11 +101,11 @@ def cell(row: Row, column: str, digits: int) -> str:
     if column == "value" and row["status"] != "done":
         return str(row["status"])
     writers: dict[str, Callable[[Any], str]] = {
-        "gap": lambda share: f"{share:.2%}",
+        "gap": share,
         "proved": lambda truth: "proved" if truth else DASH,
         "ratio": lambda ratio: f"{ratio:.4f}",
-        "seconds": _seconds,
-        "seconds_to_best": _seconds,
+        "seconds": seconds,
+        "seconds_to_best": seconds,
     }
     if column in ("value", "bound"):
         found = row[f"{column}_float"]
@@ -128,7 +125,7 @@ def _foreign(row: Row, kind: str, name: str, digits: int) -> str:
     for entry in row["published"]:
         if entry["method"] == name and entry[kind] is not None:
             if kind == "seconds":
-                return _seconds(entry[kind])
+                return seconds(entry[kind])
             marks = "" if entry["counts"] else "*"
             return f"{_number(entry[kind], digits)}{marks}"
     return DASH
@@ -136,12 +133,6 @@ def _foreign(row: Row, kind: str, name: str, digits: int) -> str:
 
 def _number(number: float | None, digits: int) -> str:
     return DASH if number is None else f"{number:,.{digits}g}"
-
-
-def _seconds(seconds: float | str) -> str:
-    if isinstance(seconds, str):
-        return seconds
-    return f"{seconds:.1f}" if seconds >= 10 else f"{seconds:.2f}"
 
 
 def _summary(rows: Sequence[Row]) -> str:

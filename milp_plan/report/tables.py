@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core.amounts import DASH, amount_text
 
+from .pages import seconds, share, table
+
 if TYPE_CHECKING:
     import pandas
 
@@ -44,14 +46,6 @@ def _whole(number: int) -> str:
     return f"{number:,}"
 
 
-def _share(number: float) -> str:
-    return f"{number:.2%}"
-
-
-def _seconds(number: float) -> str:
-    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
-
-
 COLUMNS = (
     Column("instance", "instance", str, numeric=False),
     Column("operators", "operators", _whole),
@@ -60,14 +54,14 @@ COLUMNS = (
     Column("value", "value", None),
     Column("best_baseline", "best baseline", None),
     Column("baseline_name", "baseline", str, numeric=False),
-    Column("improvement", "better by", _share),
+    Column("improvement", "better by", share),
     Column("bound", "bound", None),
     Column("bound_name", "bound by", str, numeric=False),
-    Column("gap", "gap", _share),
+    Column("gap", "gap", share),
     Column("stop", "stop", str, numeric=False),
     Column("verdict", "verdict", str, numeric=False),
     Column("planner", "planner", str, numeric=False),
-    Column("seconds", "seconds", _seconds),
+    Column("seconds", "seconds", seconds),
 )
 """Columns of the overview; the times of the phases follow."""
 
@@ -115,19 +109,16 @@ def median_line(rows: Iterable[Row]) -> str:
     gap, known, total = median_gap(rows)
     missing = f", {total - known} without a gap" if known < total else ""
     plural = "" if total == 1 else "s"
-    return f"Median gap: {DASH if gap is None else _share(gap)} ({total} instance{plural}{missing})"
+    return f"Median gap: {DASH if gap is None else share(gap)} ({total} instance{plural}{missing})"
 
 
 def to_markdown(rows: Iterable[Row]) -> str:
     """Return the overview as a Markdown table and the line of the median gap."""
     known = list(rows)
     columns, texts = _texts(known)
-    lines = [
-        _markdown_line([column.heading for column in columns]),
-        _markdown_line(["---:" if column.numeric else ":---" for column in columns]),
-        *(_markdown_line([text.replace("|", "\\|") for text in row]) for row in texts),
-    ]
-    return "\n".join(lines) + f"\n\n{median_line(known)}. {UNITS}\n"
+    sides = [not column.numeric for column in columns]
+    lines = table([column.heading for column in columns], texts, sides)
+    return f"{lines}\n{median_line(known)}. {UNITS}\n"
 
 
 def to_json(rows: Iterable[Row]) -> str:
@@ -172,7 +163,7 @@ def _texts(rows: list[Row]) -> tuple[list[Column], list[list[str]]]:
     extra = [key for key in frame.columns if key not in {column.key for column in COLUMNS}]
     columns = [*COLUMNS]
     columns += [
-        Column(key, key.removesuffix("_s").replace("_", " ") + " s", _seconds) for key in extra
+        Column(key, key.removesuffix("_s").replace("_", " ") + " s", seconds) for key in extra
     ]
     texts = [
         [_text(column, entries[column.key], row) for column in columns]
@@ -189,7 +180,3 @@ def _text(column: Column, entry: Any, row: Row) -> str:
     if row.get("unit") is None:  # an old record: what the number counts is not known
         return f"{entry:,}"
     return amount_text(row["unit"], row["ticks_per_unit"], entry)
-
-
-def _markdown_line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -1,5 +1,5 @@
 from milp_plan.core import Units
-from milp_plan.report import MemoryPoint, TracePoint, memory_sweep, search_trace
+from milp_plan.report import MemoryPoint, memory_sweep
 
 
 def lines(figure):
@@ -9,42 +9,11 @@ def lines(figure):
     }
 
 
-def test_trace_holds_the_last_news_to_the_end():
-    points = [
-        TracePoint(10, 8_000, 7_000),
-        TracePoint(0, bound=5_000),
-        TracePoint(1, 10_000),
-        TracePoint(60),
-    ]
-    figure = search_trace(points, "tiny")
-    assert lines(figure) == {
-        "best plan": [(1, 10), (10, 8), (60, 8)],
-        "bound": [(0, 5), (10, 7), (60, 7)],
-    }
-    axes = figure.axes[0]
-    assert axes.get_title(loc="left") == "tiny: gap 12.5%"
-    assert axes.get_xlabel() == "search time (s)"
-    assert axes.get_ylabel() == "value (µs)"
-    assert all(line.get_drawstyle() == "steps-post" for line in axes.lines)
-
-
-def test_trace_without_a_plan_has_no_gap():
-    figure = search_trace([TracePoint(0, bound=5), TracePoint(2)], "tiny")
-    assert list(lines(figure)) == ["bound"]
-    assert figure.axes[0].get_title(loc="left") == "tiny"
-
-
-def test_trace_of_nothing():
-    figure = search_trace([], "tiny")
-    assert lines(figure) == {}
-    assert figure.axes[0].get_legend() is None
-
-
-def test_trace_of_bytes_and_of_unspecified_units():
-    points = [TracePoint(0, 4 * 2**20, 2**20)]
-    assert search_trace(points, "t", of_bytes=True).axes[0].get_ylabel() == "value (MiB)"
+def test_memory_sweep_of_bytes_and_of_unspecified_units():
+    points = [MemoryPoint(2**20, 4 * 2**20, 2**20)]
+    assert memory_sweep(points, "t", of_bytes=True).axes[0].get_ylabel() == "value (MiB)"
     units = Units("unspecified", "unspecified", 1)
-    assert search_trace(points, "t", units).axes[0].get_ylabel() == "value (unit unspecified)"
+    assert memory_sweep(points, "t", units).axes[0].get_ylabel() == "value (unit unspecified)"
 
 
 def test_memory_sweep_marks_what_has_no_plan():
