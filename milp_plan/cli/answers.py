@@ -213,7 +213,7 @@ def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
         ["planner", outcome.planner or DASH],
         ["way", record["way"]],
         ["stop", f"{outcome.stop} after {seconds_text(outcome.seconds)}"],
-        ["operators", _operators(record)],
+        _size(outcome),
         *([key.removesuffix("_file"), name] for key, name in files.items()),
     ]
     for label, text in facts:
@@ -252,11 +252,14 @@ def proof(outcome: Outcome[Any, Any]) -> str:
     return ""
 
 
-def _operators(record: dict[str, Any]) -> str:
-    before, after = record["operators"], record.get("coarse_operators")
+def _size(outcome: Outcome[Any, Any]) -> list[str]:
+    """What the problem has most of, how many, and how many are left after coarsening."""
+    record = outcome.record
+    name, before = next(iter(outcome.kind.about(outcome.problem).items()))
+    after = record.get(f"coarse_{name}")
     if after is None or after == before:
-        return f"{before:,}"
-    return f"{before:,}, {after:,} after coarsening"
+        return [name, f"{before:,}"]
+    return [name, f"{before:,}, {after:,} after coarsening"]
 
 
 def _comparison(outcome: Outcome[Any, Any]) -> list[list[str]]:

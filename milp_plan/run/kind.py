@@ -204,7 +204,10 @@ class Kind(ABC, Generic[P, S]):
 
     @abstractmethod
     def about(self, problem: P) -> dict[str, Any]:
-        """Plain data on a problem: for ``info``, records and tables. Sizes, law, limits."""
+        """Plain data on a problem: for ``info``, records and tables. Sizes, law, limits.
+
+        The first of it is a number: how many parts the problem has, by their name.
+        """
 
     def facts(self, problem: P) -> dict[str, Any]:
         """More of it, for ``info`` alone."""
