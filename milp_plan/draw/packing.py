@@ -1,0 +1,82 @@
+"""Pictures of packings: buffers as rectangles of time and addresses, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from milp_plan.check.packing import verify_packing
+from milp_plan.core import Units
+from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem
+
+from .canvas import axis_label, drawing_style, new_figure, size_scale
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FILLS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#CC79A7")
+_BROKEN = "#D55E00"
+_WIDTH, _HEIGHT = 9.0, 6.0
+_NAMED = 40
+"""Buffers up to which their names are written into the rectangles."""
+
+
+def packing_figure(problem: PackingProblem, plan: PackingPlan) -> Figure:
+    """Draw a packing, valid or not.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        First axes: a rectangle per buffer, those that break a rule in one colour of their own; the
+        height dashed, the capacity as a line. Second axes: the sum of sizes over time.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    figure = new_figure(_WIDTH, _HEIGHT)
+    with drawing_style():
+        from matplotlib.patches import Rectangle
+
+        first, second = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+        verdict = verify_packing(problem, plan)
+        broken = {name for violation in verdict.violations for name in violation.subjects}
+        tops = [place.offset + place.buffer.size for place in plan.places]
+        size = size_scale(Units(), max([problem.capacity or 0, *tops]))
+        for number, place in enumerate(plan.places):
+            buffer = place.buffer
+            corner = (buffer.lower, size(place.offset))
+            width, height = buffer.upper - buffer.lower, size(buffer.size)
+            fill = _BROKEN if buffer.name in broken else _FILLS[number % len(_FILLS)]
+            first.add_patch(Rectangle(corner, width, height, facecolor=fill, edgecolor="white"))
+            if len(plan.places) <= _NAMED:
+                middle = (corner[0] + width / 2, corner[1] + height / 2)
+                first.annotate(buffer.name, middle, ha="center", va="center", fontsize=6)
+        first.autoscale_view()
+        times, loads = _load(place.buffer for place in plan.places)
+        second.step(times, [size(load) for load in loads], where="post", color="black")
+        if verdict.value is not None:
+            first.axhline(size(verdict.value), color="black", linewidth=0.8, linestyle="--")
+            title = f"{problem.name}: {verdict.objective} {size.text(verdict.value)}"
+            first.set_title(title, loc="left")
+        if problem.capacity is not None:
+            for axes in (first, second):
+                axes.axhline(size(problem.capacity), color="black", linewidth=1.2)
+        first.set_ylabel(axis_label("addresses", size))
+        second.set_ylabel(axis_label("alive", size))
+        second.set_xlabel("time")
+    return figure
+
+
+def _load(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
+    """Instants at which the sum of sizes changes, and the sums from them on."""
+    changes: dict[int, int] = {}
+    for buffer in buffers:
+        changes[buffer.lower] = changes.get(buffer.lower, 0) + buffer.size
+        changes[buffer.upper] = changes.get(buffer.upper, 0) - buffer.size
+    times, loads, held = sorted(changes), [], 0
+    for time in times:
+        held += changes[time]
+        loads.append(held)
+    return times, loads

@@ -1,0 +1,198 @@
+"""Address packing: an offset for every buffer, over its lifetime, in one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import Units, Verdict
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.io.files import Document
+
+from ..kind import Format, Kind, Measure
+from ..way import Step, Way
+
+if TYPE_CHECKING:
+    from milp_plan.core.packing import PackingPlan, PackingProblem
+    from milp_plan.planners.packing import Packer
+
+ORDERS_SHARE = 0.1
+"""Part of the time limit for orders that improve: quick gains, seldom the best packing."""
+
+
+class PackingWay(Way["PackingProblem", "PackingPlan"]):
+    """The way for packing problems."""
+
+    name = "packing"
+
+    @classmethod
+    def unsuited(cls, problem: PackingProblem, repeatable: bool) -> str | None:  # noqa: ARG003
+        """Every packing problem."""
+        return None
+
+    def steps(self) -> Iterable[Step]:
+        """Proofs, fits, orders that improve, and a search that may prove."""
+        ledger = self.ledger
+        return (
+            Step("obstacle", ledger.look_for_obstacle),
+            Step("bounds", ledger.find_bounds),
+            Step("fits", self.fit),
+            Step("orders", self.reorder),
+            Step("search", self.search, lambda: self.packer.searchable),
+        )
+
+    def fit(self) -> None:
+        """First and best fits by many orders; one that is too high is no plan."""
+        from milp_plan.planners.packing import FITS, Packer
+
+        ledger, problem = self.ledger, self.ledger.problem
+        self.packer: Packer = Packer(problem)
+        with ledger.budget.phase("fits"):
+            for name in FITS:
+                if ledger.done:
+                    return
+                plan = self.packer.fit(name)
+                ledger.baselines[name] = plan.value if _low(problem, plan) else None
+                ledger.offer(plan, name, "fits", sure=_low(problem, plan))
+
+    def reorder(self) -> None:
+        """First fits of orders that are changed step by step."""
+        ledger, problem = self.ledger, self.ledger.problem
+        with ledger.budget.phase("orders"):
+            part = ledger.budget.part("orders", ORDERS_SHARE if self.packer.searchable else 1.0)
+            for plan in self.packer.better_orders(part, ledger.settings.seed, ledger.lower or 0):
+                ledger.offer(plan, plan.planner, "orders", sure=_low(problem, plan))
+
+    def search(self) -> None:
+        """Canonical packings, lower and lower; what fails proves a bound."""
+        ledger = self.ledger
+        with ledger.budget.phase("search"):
+            seed, lower = ledger.settings.seed, ledger.lower or 0
+            for found in self.packer.search(ledger.budget, seed, lower, ledger.value):
+                if isinstance(found, Bound):
+                    self.prove(found)
+                else:
+                    ledger.offer(found, found.planner, "search")
+
+    def prove(self, bound: Bound) -> None:
+        """Take a bound; above the capacity it says that there is no plan."""
+        capacity = self.ledger.problem.capacity
+        if capacity is not None and bound.value > capacity:
+            self.ledger.refute(f"{bound.name}: {bound.detail}; the capacity is {capacity}")
+        else:
+            self.ledger.prove(bound)
+
+
+class Packing(Kind["PackingProblem", "PackingPlan"]):
+    """The kind of :class:`milp_plan.core.packing.PackingProblem`."""
+
+    name = "packing"
+    title = "an offset for every buffer over its lifetime: lowest height of one memory"
+    handles = "milp_plan.core.packing:PackingProblem"
+    ignores = ("rounds", "target", "formulation", "options", "solver", "only")
+
+    def formats(self) -> tuple[Format[PackingProblem], ...]:
+        """The CSV of MiniMalloc."""
+        from milp_plan.io import minimalloc
+
+        def read(document: Document, _changes: Mapping[str, Any]) -> PackingProblem:
+            return minimalloc.read(document)
+
+        known = minimalloc.can_read
+        return (Format("minimalloc", minimalloc.TITLE, known, read, minimalloc.to_csv),)
+
+    def read_plan(self, file: Path, problem: PackingProblem, instance_file: Path) -> PackingPlan:
+        """Read the buffers with a column ``offset``."""
+        from milp_plan.io.minimalloc import read_packing
+
+        return read_packing(file, problem)
+
+    def is_plan(self, document: Document) -> bool:
+        """Buffers with a column ``offset``."""
+        from milp_plan.io.minimalloc import is_packing
+
+        return is_packing(document)
+
+    def plan_text(self, plan: PackingPlan) -> bytes:
+        """The buffers with a column ``offset``."""
+        from milp_plan.io.minimalloc import packing_text
+
+        return packing_text(plan)
+
+    def verify(self, problem: PackingProblem, plan: PackingPlan) -> Verdict:
+        """Addresses, and overlaps in a sweep over time."""
+        from milp_plan.check.packing import verify_packing
+
+        return verify_packing(problem, plan)
+
+    def claimed(
+        self, problem: PackingProblem, plan: PackingPlan, value: int, planner: str
+    ) -> PackingPlan:
+        """Return the plan with its claims."""
+        return replace(plan, problem=problem.name, value=value, planner=planner)
+
+    def measure(self, problem: PackingProblem) -> Measure:
+        """Addresses are bytes."""
+        return Measure("height", Units(), "size")
+
+    def about(self, problem: PackingProblem) -> dict[str, Any]:
+        """Sizes."""
+        buffers = problem.buffers
+        return {
+            "buffers": len(buffers),
+            "total_bytes": sum(buffer.size for buffer in buffers),
+            "largest_bytes": max(buffer.size for buffer in buffers),
+            "first_instant": min(buffer.lower for buffer in buffers),
+            "last_instant": max(buffer.upper for buffer in buffers),
+            "alignment": max(buffer.alignment for buffer in buffers),
+            "capacity_bytes": problem.capacity,
+        }
+
+    def draw(self, problem: PackingProblem, plan: PackingPlan) -> Any:
+        """Rectangles of time and addresses, and the load over time."""
+        from milp_plan.draw.packing import packing_figure
+
+        return packing_figure(problem, plan)
+
+    def obstacle(self, problem: PackingProblem, budget: Budget) -> str | None:
+        """Buffers that are alive together may need more than the capacity."""
+        from milp_plan.bounds.packing import packing_obstacle
+
+        return packing_obstacle(problem)
+
+    def bounds(
+        self, problem: PackingProblem, budget: Budget, incumbent: int | None
+    ) -> Iterator[Bound]:
+        """The load of the fullest instant."""
+        from milp_plan.bounds.packing import packing_bounds
+
+        return packing_bounds(problem, budget)
+
+    def ways(self) -> Sequence[type[Way[PackingProblem, PackingPlan]]]:
+        """One for all."""
+        return (PackingWay,)
+
+    def heuristics(self) -> Mapping[str, Callable[[PackingProblem, int], PackingPlan | None]]:
+        """Each fit by each order."""
+        from milp_plan.planners.packing import FITS
+
+        return {name: partial(_fit, name) for name in FITS}
+
+
+def _fit(name: str, problem: PackingProblem, _seed: int) -> PackingPlan | None:
+    from milp_plan.planners.packing import Packer
+
+    plan = Packer(problem).fit(name)
+    return plan if _low(problem, plan) else None
+
+
+def _low(problem: PackingProblem, plan: PackingPlan) -> bool:
+    """Whether a plan of a planner keeps the capacity."""
+    return problem.capacity is None or plan.value is None or plan.value <= problem.capacity
+
+
+KIND = Packing()
