@@ -352,6 +352,7 @@ class _Builder:
     def memory(self) -> None:
         """Memory over time or in all, on the devices where it can bind."""
         static = self.problem.memory_law is MemoryLaw.STATIC
+        self.m.near_covers = pyo.ConstraintList()
         self.rows = StaticRows(self) if static else MemoryRows(self)
         for device in self.risky:
             self.rows.write(device)
@@ -363,6 +364,11 @@ class _Builder:
             at_most(self.m.capacity, rooms.total(held, device, rooms.unit_of(device)), limit)
         if self.problem.objective is Objective.PEAK_MEMORY:
             at_most(self.m.capacity, rooms.total(held, device, rooms.unit), self.goal.column)
+
+    def apart(self, device: str, held: list[Held]) -> None:
+        """``near_covers``: what exceeds a device by very little is not all there."""
+        for columns in self.rooms.near_covers(held, device):
+            at_most(self.m.near_covers, sum(columns), len(columns) - 1)
 
     def first_use(self) -> None:
         """Interchangeable devices are first used in device order."""

@@ -58,6 +58,10 @@ class Model(Protocol):
         """Add: what is held fits on the device."""
         ...
 
+    def apart(self, device: str, held: list[Held]) -> None:
+        """Add: what exceeds the device by very little is not all there."""
+        ...
+
 
 class MemoryRows:
     """Rows and columns of the memory law, added to a scheduling model device by device."""
@@ -91,6 +95,7 @@ class MemoryRows:
         """At the start of every allocating task, what is alive on the device fits."""
         base = self.persistent(device)
         self.model.fits(device, base)
+        self.model.apart(device, base)
         items = holdings(self.sets, device)
         for event in dict.fromkeys(item.maker for item in items):
             present = [self.columns.column(r) for r in self.presence(items, event, device)]
@@ -100,6 +105,7 @@ class MemoryRows:
                     column = self.m.alive[device, number, event]
                     terms.append((item.bytes, column))
             self.model.fits(device, base + terms)
+            self.model.apart(device, base + terms)
 
     def presence(self, items: list[Holding], event: str, device: str) -> Iterable[tuple[Any, ...]]:
         """Columns that say whether an allocating task is on the device."""
@@ -232,11 +238,13 @@ class StaticRows(MemoryRows):
         rooms = self.model.rooms
         held = self.persistent(device)
         held += [(item.bytes, self.maker_here(item)) for item in copies(self.sets, device)]
+        self.model.apart(device, held)
         unit = rooms.unit_of(device)
         by_operator: dict[str, list[Any]] = {}
         for item in workspaces(self.sets, device):
             size = rooms.amount(item.bytes, device) / unit * self.maker_here(item)
             by_operator.setdefault(item.maker, []).append(size)
+            self.model.apart(device, [*held, (item.bytes, self.maker_here(item))])
         if by_operator:
             room = self.m.room[device]
             self.needed[device] = [pyo.quicksum(sizes) for sizes in by_operator.values()]

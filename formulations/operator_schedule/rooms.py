@@ -7,6 +7,7 @@ twice as large: neither a hundred million times, nor a byte too large, which wou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyomo.environ as pyo
@@ -17,6 +18,11 @@ from .units import memory_grain, memory_unit
 
 Held = tuple[int, Any]
 """Bytes, and the column (or number) that says whether they are there."""
+
+
+NEAR, MOST_ITEMS = 1e-4, 12
+"""Sets of at most so many items that exceed a room by at most this part of it have rows of their
+own."""
 
 
 class Rooms:
@@ -63,3 +69,21 @@ class Rooms:
             return None
         unit = self.unit_of(device)
         return (room + (self.grain / 2 if unit > self.grain else 0)) / unit
+
+    def near_covers(self, held: list[Held], device: str) -> Iterator[list[Any]]:
+        """Yield columns of each smallest set that exceeds a room by too little for a solver to see.
+
+        A column may miss its whole number by a tolerance, and that times the bytes of a large copy
+        may be more than the set exceeds the room by. That not all of the columns are 1 says the
+        same in numbers of one size.
+        """
+        room = self.room(device)
+        items = sorted((item for item in held if item[0]), key=lambda item: -item[0])
+        if room is None or len(items) > MOST_ITEMS:
+            return
+        most = room + max(1, int(room * NEAR))
+        for mask in range(1, 1 << len(items)):
+            chosen = [item for number, item in enumerate(items) if mask >> number & 1]
+            total = sum(size for size, _ in chosen)
+            if room < total <= most and total - chosen[-1][0] <= room:
+                yield [column for _, column in chosen]

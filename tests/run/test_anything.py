@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from milp_plan.check import verify
@@ -16,9 +18,19 @@ SETTINGS = Settings(time_limit_s=600.0, node_limit=20_000, rounds=0, gap=0.0)
 pytestmark = pytest.mark.untraced
 
 
-@pytest.mark.parametrize("first", few(range(0, SEEDS, CHUNK), 3))
-def test_no_false_proof_no_false_infeasibility_and_a_plan_where_there_is_one(first: int) -> None:
-    for seed in range(first, first + CHUNK):
+ONCE_WRONG = (617, 819, 2293)
+"""Plans that exceed a memory of gigabytes by a byte or two: within the tolerances of a solver."""
+
+CHUNKS = [range(first, first + CHUNK) for first in range(0, SEEDS, CHUNK)]
+
+
+@pytest.mark.parametrize(
+    "seeds", [ONCE_WRONG, *few(CHUNKS, 3)], ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}"
+)
+def test_no_false_proof_no_false_infeasibility_and_a_plan_where_there_is_one(
+    seeds: Sequence[int],
+) -> None:
+    for seed in seeds:
         problem = random_case(seed)
         best = optimum(problem)
         outcome = solve(problem, SETTINGS)
