@@ -140,7 +140,7 @@ def code_of_outcome(outcome: Outcome[Any, Any]) -> Exit:
         return Exit.DONE
     if outcome.infeasible_because is not None:
         return Exit.INFEASIBLE
-    if outcome.stop in (Stop.ERROR, Stop.KILLED):
+    if outcome.stop in (Stop.ERROR, Stop.KILLED, Stop.MEMORY_LIMIT):
         return Exit.SOLVER_FAILURE
     return Exit.NO_PLAN
 
@@ -173,18 +173,8 @@ def warnings(outcome: Outcome[Any, Any]) -> list[str]:
     found = []
     if outcome.disputed:
         found.append(f"the checker disputes the solver: {outcome.disputed_because}")
-    ended = {
-        Stop.ERROR: "the solver failed",
-        Stop.KILLED: "the solver process was ended from outside or crashed",
-        Stop.MEMORY_LIMIT: "the solver ran out of memory",
-    }
-    model = (outcome.record["model"] or {}).get("stop")  # the run may have gone on without it
-    for stop in dict.fromkeys((outcome.stop, model)):
-        if stop not in ended:
-            continue
-        kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
-        found.append(f"{ended[stop]}; {kept}")
-    found += outcome.defects
+    kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
+    found += [f"{defect}; {kept}" for defect in outcome.defects]
     if outcome.stop is Stop.INTERRUPTED:
         kept = "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
         found.append(f"interrupted; {kept}")

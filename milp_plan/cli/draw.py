@@ -208,7 +208,9 @@ def _solver(read: Item, formulation: str, options: dict[str, object]) -> Solver:
     if solver is not None:
         return solver
     for found in discover().values():
-        if found.formulation is None or not isinstance(read.problem, found.formulation.handles):
+        if found.error is not None or found.formulation is None:
+            continue
+        if not isinstance(read.problem, found.formulation.handles):
             continue
         solver = Solver(found, make_options(found, {}))
         if solver.unsupported(read.problem) is None:
@@ -221,7 +223,7 @@ def _write_model(
 ) -> None:
     from milp_plan.api import Guide
     from milp_plan.backends.export import write_model
-    from milp_plan.run.model import compile_source
+    from milp_plan.models.modelling import compile_source
 
     guide = Guide(cutoff=cutoff)
     model = compile_source(solver.formulation.build(problem, solver.options, guide))

@@ -8,6 +8,7 @@ from enum import IntEnum
 from milp_plan.core import (
     BackendFailureError,
     BackendUnavailableError,
+    FormulationFailureError,
     MilpPlanError,
 )
 
@@ -26,7 +27,7 @@ class Exit(IntEnum):
     NO_PLAN = 5
     """A limit was reached before there was a plan."""
     SOLVER_FAILURE = 6
-    """The solver failed, or is not installed."""
+    """The solver or a formulation failed, or the solver is not installed."""
     NOT_VALID = 7
     """A plan fails the check, or the checker disputes the solver."""
     INTERRUPTED = 130
@@ -61,6 +62,6 @@ def most_serious(codes: Iterable[Exit]) -> Exit:
 
 def code_of(error: MilpPlanError) -> Exit:
     """Return the code of an error that ends a command, or the work on one file."""
-    if isinstance(error, BackendUnavailableError | BackendFailureError):
+    if isinstance(error, BackendUnavailableError | BackendFailureError | FormulationFailureError):
         return Exit.SOLVER_FAILURE
     return Exit.BAD_INPUT

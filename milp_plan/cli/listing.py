@@ -22,7 +22,8 @@ def formulations() -> list[Row]:
 
     rows = []
     for name, found in sorted(discover().items()):
-        card = None if found.formulation is None else found.formulation.card
+        loaded = None if found.error is not None else found.formulation
+        card = None if loaded is None else loaded.card
         rows.append(
             {
                 "name": name,
@@ -30,7 +31,7 @@ def formulations() -> list[Row]:
                 "objectives": [] if card is None else [entry.value for entry in card.objectives],
                 "exact": None if card is None else card.exact,
                 "source": None if card is None else card.source,
-                "options": _options(found.formulation),
+                "options": _options(loaded),
                 "file": _short(found.reference),
                 "error": found.error,
             }

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from milp_plan.run import Outcome, Settings
 
 RECORDS = Path("results/runs")
+LOADING_SHARE = 0.5
+"""Part of the time limit that loading a formulation may take."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def solve(
     if asked["formulation"] == "auto" and switches:
         asked["formulation"] = "operator_schedule"  # whose switches they are
     if asked["formulation"] != "auto":
-        asked["options"] = chosen_switches(asked["formulation"], switches)
+        seconds = LOADING_SHARE * asked["time_limit"]
+        asked["options"] = chosen_switches(asked["formulation"], switches, without_s=seconds)
     settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
     request = Request(settings, start, plan_output, plot, record_folder, as_json, quiet)
     codes: list[Exit] = []

@@ -59,6 +59,22 @@ class FormulationError(MilpPlanError):
     """A formulation file does not load, or breaks the protocol."""
 
 
+class FormulationFailureError(FormulationError):
+    """A formulation's own code came to a bad end, in words; nothing is known from it.
+
+    Parameters
+    ----------
+    sentence
+        Which formulation, in what step, and how.
+    kind
+        ``error``, ``killed``, ``memory_limit`` or ``time_limit``.
+    """
+
+    def __init__(self, sentence: str, kind: str) -> None:
+        self.kind = kind
+        super().__init__(sentence)
+
+
 class BackendUnavailableError(MilpPlanError):
     """The named solver is not installed here."""
 

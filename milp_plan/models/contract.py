@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -28,7 +29,7 @@ from milp_plan.lp.from_pyomo import compile_pyomo
 
 from .planted import planted_with_plan
 from .protocol import Formulation, Guide, Neighbourhood, Scale
-from .registry import get
+from .registry import get, is_path, load
 
 TOLERANCE = 1e-6
 
@@ -166,9 +167,10 @@ class FormulationContract:
     @cached_property
     def formulation(self) -> Formulation:
         """The formulation under test."""
-        found = get(self.reference).formulation
-        assert found is not None
-        return found
+        path = is_path(self.reference)
+        found = load(Path(self.reference)) if path else get(self.reference)
+        assert found.formulation is not None, found.error
+        return found.formulation
 
     def instances(self) -> Iterator[Instance]:
         """Yield the planted instances that the formulation supports."""

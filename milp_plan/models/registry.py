@@ -1,7 +1,9 @@
 """Finding formulations: by name, by path to a file or to a package, by entry point.
 
 A formulation is a file, or a folder with ``__init__.py`` that imports its own modules relatively.
-One that does not load is listed with its error and breaks nothing else.
+One that does not load is listed with its error and breaks nothing else. Packages in the folders of
+this package are ours and run in this process; everything else runs in one of its own
+(:mod:`.isolated`), from the first line of its module on.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,9 +54,10 @@ class Found:
     reference
         File or entry point it comes from.
     formulation
-        ``None`` if it did not load.
+        ``None`` if it did not load here; one that did not load in a process of its own answers
+        every question with its error.
     error
-        Why not.
+        Why it did not load.
     file_hash
         SHA-256 of the file, or over all modules of the package, as they were loaded; ``None`` for
         entry points.
@@ -78,35 +81,98 @@ def shipped_folders() -> tuple[Path, ...]:
 
 
 def discover() -> dict[str, Found]:
-    """Every formulation by name; the first of a name wins."""
+    """Every formulation by name; the first of a name wins, and no other is loaded."""
     found: dict[str, Found] = {}
-    for item in _all():
-        found.setdefault(item.name, item)
+    for name, source in _all():
+        if name not in found:
+            item = _from(name, source)
+            found.setdefault(item.name, item)
     return found
 
 
-def _all() -> Iterator[Found]:
+def _all() -> Iterator[tuple[str, Path | str]]:
+    """Yield names and where they come from: a path, or the value of an entry point."""
+    for path in _shipped():
+        yield path.stem, path
+    for entry in entry_points(group=ENTRY_POINTS):
+        yield entry.name, entry.value
+
+
+def _from(name: str, source: Path | str, limit_s: float | None = None) -> Found:
+    """Load a formulation here if it is ours, and in a process of its own if it is not."""
+    if isinstance(source, Path) and is_ours(source):
+        return load(source)
+    return isolated(name, source, limit_s)
+
+
+def _shipped() -> Iterator[Path]:
     for folder in shipped_folders():
         packages = [init.parent for init in folder.glob("*/__init__.py")]
-        for path in sorted([*packages, *folder.glob("*.py")]):
-            yield load(path)
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            yield _checked(entry.name, entry.value, entry.load())
-        except Exception as error:  # a foreign plug-in may fail in any way
-            yield Found(entry.name, entry.value, error=f"{type(error).__name__}: {error}")
+        yield from sorted([*packages, *folder.glob("*.py")])
+
+
+def is_ours(path: Path) -> bool:
+    """Whether this is a package of ours; files beside them are what people have written."""
+    path = path.resolve()
+    return path.is_dir() and path.parent in [folder.resolve() for folder in shipped_folders()]
 
 
 def load(path: Path) -> Found:
-    """Load a formulation's file or package; the error, if any, is in the answer."""
+    """Load a file or package in this process; the error, if any, is in the answer."""
     file_hash = _hash(path)
     try:
-        module = _import(path)
+        loaded = from_file(path)
+    except FormulationError as error:
+        return Found(path.stem, str(path), None, str(error), file_hash)
     except Exception as error:  # whatever a user's file does wrong
-        found = Found(path.stem, str(path), error=f"{type(error).__name__}: {error}")
-    else:
-        found = _checked(path.stem, str(path), getattr(module, ATTRIBUTE, None))
-    return replace(found, file_hash=file_hash)
+        said = f"{type(error).__name__}: {error}"
+        return Found(path.stem, str(path), None, said, file_hash)
+    return Found(loaded.card.name, str(path), loaded, None, file_hash)
+
+
+_isolated: dict[tuple[str, str | None], Found] = {}
+"""What runs in processes of its own: a file as it is now is loaded once."""
+
+
+def isolated(name: str, reference: str | Path, limit_s: float | None = None) -> Found:
+    """Load a file, a package or an entry point in a process of its own.
+
+    Parameters
+    ----------
+    name
+        What it is called until it is loaded.
+    reference
+        A path, or the value of an entry point.
+    limit_s
+        Seconds that loading it may take.
+    """
+    from .isolated import isolate
+
+    file_hash = _hash(reference) if isinstance(reference, Path) else None
+    place = reference.absolute() if isinstance(reference, Path) else reference
+    key = (str(place), file_hash)
+    if key not in _isolated:
+        formulation, error = isolate(name, place, limit_s)
+        _isolated[key] = Found(formulation.card.name, str(reference), formulation, error, file_hash)
+    return _isolated[key]
+
+
+def from_file(path: Path) -> Formulation:
+    """Return the formulation of a file or package; its code runs here and now.
+
+    Raises
+    ------
+    FormulationError
+        It has none that is complete.
+    Exception
+        Whatever it raises itself.
+    """
+    return _checked(getattr(_import(path), ATTRIBUTE, None))
+
+
+def from_entry(value: str) -> Formulation:
+    """Return the formulation of an entry point; see :func:`from_file`."""
+    return _checked(EntryPoint("", value, ENTRY_POINTS).load())
 
 
 def _hash(path: Path) -> str | None:
@@ -119,15 +185,15 @@ def _hash(path: Path) -> str | None:
     return digest.hexdigest() if path.is_dir() else None
 
 
-def _checked(name: str, reference: str, candidate: Any) -> Found:
+def _checked(candidate: Any) -> Formulation:
     if candidate is None:
-        return Found(name, reference, error=f"defines no {ATTRIBUTE}")
+        raise FormulationError(f"defines no {ATTRIBUTE}")
     if not isinstance(candidate, Formulation):
         missing = [part for part in PARTS if not hasattr(candidate, part)]
         known = " and ".join(f"`{ADVICE[part]}`" for part in missing if part in ADVICE)
         advice = f"; add {known}" if known else ""
-        return Found(name, reference, error=f"{ATTRIBUTE} lacks {', '.join(missing)}{advice}")
-    return Found(candidate.card.name, reference, formulation=candidate)
+        raise FormulationError(f"{ATTRIBUTE} lacks {', '.join(missing)}{advice}")
+    return candidate
 
 
 def _import(path: Path) -> Any:
@@ -192,16 +258,41 @@ def get(reference: str) -> Found:
     FormulationError
         There is none of that name, or it does not load; says which names there are.
     """
-    if is_path(reference):
-        item = load(Path(reference))
-    else:
-        known = discover()
-        if reference not in known:
-            raise FormulationError(
-                f"formulation {reference!r}: found no such name, expected one of "
-                f"{sorted(known)} or a path to a .py file"
-            )
-        item = known[reference]
+    item = find(reference)
     if item.formulation is None:
         raise FormulationError(f"formulation {item.name!r} ({item.reference}): {item.error}")
+    if item.error is not None:
+        raise FormulationError(item.error)
     return item
+
+
+def find(reference: str, limit_s: float | None = None) -> Found:
+    """Return a formulation like :func:`get`, also one that does not load: with its error.
+
+    Parameters
+    ----------
+    reference
+        Name or path.
+    limit_s
+        Seconds that loading it may take where it is not ours.
+
+    Raises
+    ------
+    FormulationError
+        There is none of that name, or nothing at that path.
+    """
+    if is_path(reference):
+        path = Path(reference)
+        if not path.exists():
+            raise FormulationError(f"formulation {reference!r}: there is no such file or folder")
+        return _from(path.stem, path, limit_s)
+    for name, source in _all():
+        if name == reference:
+            return _from(name, source, limit_s)
+    known = discover()
+    if reference not in known:
+        raise FormulationError(
+            f"formulation {reference!r}: found no such name, expected one of "
+            f"{sorted(known)} or a path to a .py file"
+        )
+    return known[reference]

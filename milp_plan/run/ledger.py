@@ -22,9 +22,6 @@ S = TypeVar("S")
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
 
-FAILURES = (Stop.KILLED, Stop.ERROR, Stop.MEMORY_LIMIT)
-"""Ends of a solve that nobody asked for."""
-
 
 class Belief(NamedTuple):
     """What became of a model's answer.
@@ -37,12 +34,15 @@ class Belief(NamedTuple):
         It has a solution; the solver has nothing left to look for.
     seconds
         Spent in the solver.
+    failed
+        The formulation's own code came to a bad end.
     """
 
     better: bool
     found: bool
     complete: bool
     seconds: float
+    failed: bool
 
 
 class Ledger(Generic[P, S]):
@@ -268,14 +268,15 @@ class Ledger(Generic[P, S]):
         """
         report = answer.report
         self.dispute(answer.disputed)
-        if report.stop in FAILURES:
-            self.fail(f"{report.stop}: {report.message}")
-            self.say(phase, f"{report.stop}: {report.message}")
+        if answer.failure:
+            self.fail(answer.failure)
+            self.say(phase, answer.failure)
+            if whole or undo is not None:
+                self.stop = report.stop
         if answer.doubt:
             self.say(phase, answer.doubt)
         if whole:
             self.details |= answer.described()
-            self.stop = report.stop if report.stop in FAILURES else self.stop
         better = False
         if answer.plan is not None and answer.value is not None:
             plan = answer.plan if undo is None else undo(answer.plan)
@@ -285,7 +286,7 @@ class Ledger(Generic[P, S]):
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         found, complete = answer.value is not None, report.stop is Stop.PROVED
-        return Belief(better, found, complete, report.seconds)
+        return Belief(better, found, complete, report.seconds, answer.failed)
 
     def _believe_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
         name, known = answer.by, self.value

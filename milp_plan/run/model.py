@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from milp_plan.api import CompiledModel, Guide, Plan, PlanningProblem, Scale
 from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
 from milp_plan.check import verify
-from milp_plan.core import Finding, FormulationError, InputError, Verdict
+from milp_plan.core import (
+    Finding,
+    FormulationError,
+    FormulationFailureError,
+    InputError,
+    Verdict,
+)
 from milp_plan.core.budget import Budget
 from milp_plan.lp.ranges import doubt_of
+from milp_plan.models.failure import step
+from milp_plan.models.isolated import STEP_S, Isolated, within
+from milp_plan.models.modelling import compile_source, uncollected
 from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import Found
 
@@ -27,6 +34,17 @@ more than a grain of the problem; a model that counts in grains must agree exact
 
 SAFETY = 1e-6
 """Relative amount by which a solver's bound is lowered before anyone quotes it."""
+
+
+LEAST_S = 1.0
+"""Seconds that building, and solving, may take when nothing is left of the limit."""
+
+FAILURES = {
+    Stop.KILLED: "the solver process was ended from outside or crashed",
+    Stop.ERROR: "the solver failed",
+    Stop.MEMORY_LIMIT: "the solver ran out of memory",
+}
+"""Ends of a solve that nobody asked for."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,8 @@ class ModelAnswer:
         switches leave out no plan.
     doubt
         Why a claim of the solver does not count, in words; empty if all of them do.
+    failed
+        The formulation's own code came to a bad end: there is nothing but the report.
     """
 
     report: SolverReport
@@ -68,16 +88,27 @@ class ModelAnswer:
     by: str
     proves: bool
     doubt: str = ""
+    failed: bool = False
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and why."""
         return dataclasses.replace(self, bound=bound, doubt=doubt)
 
+    @property
+    def failure(self) -> str:
+        """What went wrong that nobody asked for, in words; empty if nothing did."""
+        if self.failed:
+            return self.report.message
+        said = FAILURES.get(self.report.stop, "")
+        if self.report.stop is Stop.ERROR and self.report.message:
+            said += f" ({self.report.message})"
+        return said
+
     def described(self) -> dict[str, Any]:
         """Plain data for the record."""
         report = self.report
         return {
-            "model_hash": self.model_hash,
+            "model_hash": self.model_hash or None,
             "model": {
                 "columns": self.columns,
                 "rows": self.rows,
@@ -122,13 +153,40 @@ class Solver:
         """Whether a solution of its whole model proves anything about the problem."""
         return self.formulation.card.exact and not self.formulation.restricts(self.options)
 
-    def unsupported(self, problem: Any) -> str | None:
-        """Return a reason in words why a problem is not for the formulation, or ``None``."""
+    @property
+    def isolated(self) -> bool:
+        """Whether the formulation runs in a process of its own."""
+        return isinstance(self.formulation, Isolated)
+
+    def unsupported(self, problem: Any, limit_s: float = STEP_S) -> str | None:
+        """Return a reason in words why a problem is not for the formulation, or ``None``.
+
+        Parameters
+        ----------
+        problem
+            Of any kind.
+        limit_s
+            Seconds that a formulation may take to say so that is not ours.
+
+        Raises
+        ------
+        FormulationFailureError
+            It came to a bad end.
+        """
         handled: Any = self.formulation.handles
         if not isinstance(problem, handled):
             return f"it is for a {handled.__name__}, this is a {type(problem).__name__}"
         asked: Any = problem
-        return self.formulation.unsupported(asked, self.options)
+        formulation = within(self.formulation, limit_s)
+        with step(formulation.card.name, "unsupported"):
+            formulation.restricts(self.options)  # known from now on
+            return formulation.unsupported(asked, self.options)
+
+    def failed(self, error: FormulationFailureError) -> ModelAnswer:
+        """Return the answer of a model whose formulation came to a bad end: no plan, no proof."""
+        report = SolverReport(Stop(error.kind), message=str(error))
+        name = self.formulation.card.name
+        return ModelAnswer(report, None, None, None, None, "", "", 0, 0, name, False, failed=True)
 
     def run(
         self,
@@ -148,10 +206,16 @@ class Solver:
         confirm
             ``False`` where nothing that it proves will count.
 
+        Whatever the formulation's code does wrong is the answer's ``report.stop``, with a sentence
+        in ``report.message``; such an answer has no plan and proves nothing.
+
+        Parameters
+        ----------
+        on_progress
+            Called with each point of the solver's trace, in ticks or bytes.
+
         Raises
         ------
-        FormulationError
-            The formulation's answer cannot be read as a plan.
         BackendUnavailableError
             The solver is not installed.
         """
@@ -173,23 +237,48 @@ class Solver:
         start: Plan | None = None,
         on_progress: Callable[[TracePoint], None] | None = None,
     ) -> ModelAnswer:
-        """Ask once."""
-        formulation, options = self.formulation, self.options
-        with budget.phase("build"), _uncollected():
+        """Ask once; a formulation that fails is an answer."""
+        try:
+            return self._answer(problem, guide, limits, budget, (start, on_progress))
+        except FormulationFailureError as error:
+            return self.failed(error)
+
+    def _answer(
+        self,
+        problem: PlanningProblem,
+        guide: Guide,
+        limits: Limits,
+        budget: Budget,
+        given: tuple[Plan | None, Callable[[TracePoint], None] | None],
+    ) -> ModelAnswer:
+        """Answer like :meth:`run`; raises ``FormulationFailureError``."""
+        start, on_progress = given
+        name, options = self.formulation.card.name, self.options
+        formulation = within(self.formulation, max(LEAST_S, budget.left_s))
+        with budget.phase("build"), uncollected(), step(name, "build"):
             source = formulation.build(problem, options, guide)
-        with budget.phase("compile"), _uncollected():
-            model = compile_source(source)
+        with budget.phase("compile"), uncollected():
+            with step(name, "build"):
+                model = compile_source(source)
             vector = None
             if start is not None:
-                values = formulation.encode(problem, options, source, start)
-                vector = None if values is None else model.vector(values)
-        scale = formulation.scale(problem, options, guide)
-        exact = _resolvable(limits, scale, guide.cutoff)
+                with step(name, "encode"):
+                    values = formulation.encode(problem, options, source, start)
+                    vector = None if values is None else model.vector(values)
+        with step(name, "scale"):
+            scale = formulation.scale(problem, options, guide)
+        exact = dataclasses.replace(
+            _resolvable(limits, scale, guide.cutoff),
+            time_s=min(limits.time_s, max(LEAST_S, budget.left_s)),
+        )
+        told = _in_ticks(on_progress, scale.unit)
         with budget.phase("solve"):
-            report = backend(self.name)(model, exact, vector, on_progress=on_progress)
+            report = backend(self.name)(model, exact, vector, on_progress=told)
         budget.add("solve", -report.handover_s)
         budget.add("hand over", report.handover_s)
-        return self._read(problem, guide, model, report, scale=scale, budget=budget)
+        seconds = max(limits.grace_s, min(limits.time_s, budget.left_s))
+        reader = within(self.formulation, seconds)
+        return self._read(problem, guide, model, report, scale=scale, budget=budget, reader=reader)
 
     def _read(
         self,
@@ -200,13 +289,17 @@ class Solver:
         *,
         scale: Scale,
         budget: Budget,
+        reader: Formulation,
     ) -> ModelAnswer:
         plan, verdict, value, disputed = None, None, None, ""
         if report.solution is not None:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)
                 try:
-                    plan = self.formulation.decode(problem, self.options, guide, values)
+                    with step(reader.card.name, "decode"):
+                        plan = reader.decode(problem, self.options, guide, values)
+                except FormulationFailureError:
+                    raise
                 except FormulationError as error:
                     disputed = str(error)
             if plan is not None:
@@ -234,25 +327,20 @@ class Solver:
         )
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause cyclic garbage collection: it would walk a growing model again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _in_ticks(
+    tell: Callable[[TracePoint], None] | None, unit: float
+) -> Callable[[TracePoint], None] | None:
+    """Return what tells of a trace in units to someone who thinks in ticks or bytes."""
+    if tell is None:
+        return None
 
+    def told(point: TracePoint) -> None:
+        found, bound = (
+            None if amount is None else amount * unit for amount in (point.incumbent, point.bound)
+        )
+        tell(dataclasses.replace(point, incumbent=found, bound=bound))
 
-def compile_source(source: Any) -> CompiledModel:
-    """Return what a formulation has built as a matrix."""
-    if isinstance(source, CompiledModel):
-        return source
-    from milp_plan.lp.from_pyomo import compile_pyomo
-
-    return compile_pyomo(source)
+    return told
 
 
 def backend(name: str) -> Callable[..., SolverReport]:
@@ -319,6 +407,8 @@ def make_options(found: Found, given: Any) -> Any:
     """
     assert found.formulation is not None
     kind = found.formulation.Options
+    if found.error is not None:  # it did not load: nobody knows its switches
+        return kind()
     known = [entry.name for entry in dataclasses.fields(kind)]
     unknown = [name for name in given if name not in known]
     if unknown:

@@ -22,6 +22,9 @@ MOST_WITH_MEMORY = 150
 SMALLEST, LARGEST = 6, 60
 ROUND_S = 4.0
 ROUNDS_WITH_NODE_LIMIT = 8
+MOST_FAILURES = 3
+"""Rounds one after the other that may fail; a formulation that fails is not asked for ever."""
+
 LEAST_S = 1.0
 """Seconds without which no search is begun."""
 
@@ -57,7 +60,7 @@ class Search:
         self.overhead_s = LEAST_S
         known = ledger.details.get("polish") or {"rounds": 0, "improvements": {}}
         self.told = ledger.details["polish"] = known
-        self.rounds = 0
+        self.rounds = self.failed = 0
 
     def run(self) -> None:
         """Search until the limit, the bound, or an interruption."""
@@ -74,7 +77,9 @@ class Search:
 
     def finished(self, rounds: int | None) -> bool:
         """Whether to stop."""
-        if self.ledger.settled or (rounds is not None and self.rounds >= rounds):
+        if self.failed >= MOST_FAILURES or self.ledger.settled:
+            return True
+        if rounds is not None and self.rounds >= rounds:
             return True
         return self.budget.left_s < self.overhead_s
 
@@ -101,6 +106,7 @@ class Search:
             answer, whole=False, by="neighbourhood search", phase=f"polish: {kind}"
         )
         self.overhead_s = max(LEAST_S, taken_s - believed.seconds)
+        self.failed = self.failed + 1 if believed.failed else 0
         if believed.better:
             made = self.told["improvements"]
             made[kind] = made.get(kind, 0) + 1

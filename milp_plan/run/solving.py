@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from milp_plan.backends import Stop
-from milp_plan.core import UnsupportedProblemError
+from milp_plan.core import FormulationFailureError, UnsupportedProblemError
 from milp_plan.core.budget import Budget
-from milp_plan.models.registry import get
+from milp_plan.models.registry import find, get
 
 from .kind import Kind
 from .kinds import kind_of
@@ -18,13 +18,21 @@ from .record import outcome_of
 from .settings import AUTO, ProgressHook, Settings
 from .way import Way
 
+LOADING_SHARE = 0.5
+"""Part of the time limit that loading a formulation that is not ours, or its first look at the
+problem, may take."""
+
 
 class Choice(NamedTuple):
-    """A way, the formulation of its models, and why more special ones were left."""
+    """A way, the formulation of its models, and why more special ones were left.
+
+    ``failure`` says how the formulation failed already; the way goes on without it.
+    """
 
     way: type[Way[Any, Any]]
     solver: Solver | None
     left: str = ""
+    failure: str = ""
 
 
 def solve(
@@ -56,8 +64,10 @@ def solve(
 
     Raises
     ------
+    BackendUnavailableError
+        The solver is not installed.
     FormulationError
-        There is no such formulation, or it does not load.
+        There is no such formulation.
     UnsupportedProblemError
         The formulation is not for this problem, or a setting means nothing for it; says why.
     InputError
@@ -76,6 +86,8 @@ def solve(
     )
     ledger.details["way"] = choice.way.name
     ledger.say("start", choice.left)
+    if choice.failure:
+        ledger.fail(choice.failure)
     try:
         ledger.check_start()
         choice.way(ledger).go()
@@ -111,11 +123,12 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
     Raises
     ------
     FormulationError
-        There is no such formulation, or it does not load.
+        There is no such formulation.
     UnsupportedProblemError
         The formulation that was named is not for this problem; says why.
     """
-    named = None if settings.formulation == AUTO else get(settings.formulation)
+    loading_s = LOADING_SHARE * settings.time_limit_s
+    named = None if settings.formulation == AUTO else find(settings.formulation, loading_s)
     left: list[str] = []
     for way in kind.ways():
         if way.unsuited(problem, settings.node_limit is not None) is not None:
@@ -129,7 +142,12 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
         if found is None:
             return Choice(way, None, "; ".join(left))
         solver = Solver(found, make_options(found, settings.options), settings.solver)
-        reason = solver.unsupported(problem)
+        try:
+            reason = solver.unsupported(problem, loading_s)
+        except FormulationFailureError as error:
+            if not solver.isolated:  # else it answers nothing any more
+                raise
+            return Choice(way, solver, "; ".join(left), str(error))
         if reason is None:
             return Choice(way, solver, "; ".join(left))
         if named is not None:

@@ -11,6 +11,7 @@ from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.gap import relative_gap
 from milp_plan.run import Outcome, Progress, Settings, kind_of
+from milp_plan.run.model import FAILURES
 from milp_plan.run.record import verdict_word
 from tests.report.plans import plan_of_two_devices
 
@@ -43,6 +44,8 @@ def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
         record={},
     )
     made = replace(made, **changes)
+    if made.stop in FAILURES:
+        made = replace(made, defects=(FAILURES[made.stop],))
     measure = made.measure
     record = {
         "key": f"{problem.name}-0123456789ab",

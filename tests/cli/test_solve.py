@@ -163,7 +163,12 @@ def test_one_json_object_per_line_and_file(here: Path) -> None:
         ),
         (without_plan, {"stop": Stop.TIME_LIMIT}, Exit.NO_PLAN, ""),
         (without_plan, {"stop": Stop.NODE_LIMIT, "bound": None}, Exit.NO_PLAN, ""),
-        (without_plan, {"stop": Stop.MEMORY_LIMIT}, Exit.NO_PLAN, "ran out of memory; no plan"),
+        (
+            without_plan,
+            {"stop": Stop.MEMORY_LIMIT},
+            Exit.SOLVER_FAILURE,
+            "out of memory; no plan",
+        ),
         (without_plan, {"stop": Stop.INTERRUPTED}, Exit.INTERRUPTED, "there was no plan yet"),
         (without_plan, {"stop": Stop.KILLED}, Exit.SOLVER_FAILURE, "no plan was found"),
         (without_plan, {"stop": Stop.ERROR}, Exit.SOLVER_FAILURE, "the solver failed"),

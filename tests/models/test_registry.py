@@ -16,6 +16,7 @@ import pytest
 from milp_plan.api import Guide, Objective
 from milp_plan.core import FormulationError
 from milp_plan.models import registry
+from milp_plan.models.isolated import Isolated
 from milp_plan.models.planted import planted
 from milp_plan.models.planted_serial import planted_serial
 from milp_plan.models.protocol import Formulation
@@ -76,12 +77,12 @@ def test_shipped_formulations_import_what_formulations_may() -> None:
 def test_by_path_and_by_unknown_name(tmp_path: Path) -> None:
     copy = tmp_path / "mine.py"
     copy.write_text((SHIPPED / "resource_load" / "__init__.py").read_text())
-    assert registry.get(str(copy)).formulation is not None
+    assert isinstance(registry.get(str(copy)).formulation, Isolated)
     assert registry.get(str(copy)).file_hash == hashlib.sha256(copy.read_bytes()).hexdigest()
     assert registry.get("resource_load").reference.endswith("resource_load")
     with pytest.raises(FormulationError, match=r"'none': found no such name.*'resource_load'"):
         registry.get("none")
-    with pytest.raises(FormulationError, match="FileNotFoundError"):
+    with pytest.raises(FormulationError, match="there is no such file or folder"):
         registry.get(str(tmp_path / "missing.py"))
 
 
@@ -90,8 +91,9 @@ def test_a_package_anywhere_is_loaded_as_it_is_now(tmp_path: Path) -> None:
     package = tmp_path / "mine"
     shutil.copytree(SHIPPED / "pipeline_period", package)
     found = registry.get(str(package))
-    assert found.formulation is not None
-    assert type(found.formulation).__module__ != "formulations.pipeline_period"
+    assert isinstance(found.formulation, Isolated)
+    loaded = registry.load(package).formulation
+    assert type(loaded).__module__ != "formulations.pipeline_period"
     (package / "page.md").write_text("another page")
     assert found.file_hash == registry.get(str(package)).file_hash
     rows = package / "rows.py"
@@ -121,30 +123,31 @@ def test_a_broken_file_is_listed_and_breaks_nothing_else(
     (tmp_path / "resource_load.py").write_text("raise RuntimeError('second of its name')")
     monkeypatch.setattr(registry, "shipped_folders", lambda: (SHIPPED, tmp_path))
     found = registry.discover()
-    assert found["broken"].formulation is None
+    assert isinstance(found["broken"].formulation, Isolated)
     assert error in (found["broken"].error or "")
-    assert found["resource_load"].formulation is not None, "the first of a name wins"
+    first = found["resource_load"].formulation
+    assert first is not None
+    assert not isinstance(first, Isolated), "the first of a name wins"
     with pytest.raises(FormulationError, match=r"broken.*broken\.py"):
         registry.get("broken")
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = registry.get("resource_load").formulation
-
-    def fail() -> None:
-        raise ImportError("not today")
-
     points = [
-        SimpleNamespace(name="elsewhere", value="package:OBJECT", load=lambda: foreign),
-        SimpleNamespace(name="bad", value="package:BAD", load=fail),
-        SimpleNamespace(name="odd", value="package:ODD", load=lambda: 3),
+        SimpleNamespace(name="elsewhere", value="formulations.resource_load:FORMULATION"),
+        SimpleNamespace(name="bad", value="no_such_module:FORMULATION"),
+        SimpleNamespace(name="odd", value="math:pi"),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     monkeypatch.setattr(registry, "shipped_folders", lambda: ())
     found = registry.discover()
     assert found.keys() == {"resource_load", "bad", "odd"}
     assert found["resource_load"].file_hash is None
-    assert found["bad"].error == "ImportError: not today"
+    assert isinstance(found["resource_load"].formulation, Isolated)
+    assert found["bad"].error == (
+        "formulation 'bad' (no_such_module:FORMULATION): import raised ModuleNotFoundError: "
+        "No module named 'no_such_module'"
+    )
     assert "lacks card" in (found["odd"].error or "")
 
 

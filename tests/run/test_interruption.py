@@ -97,7 +97,7 @@ def test_a_command_whose_run_goes_on_without_the_model_says_so(monkeypatch, kill
     limits = ["--target", "12", "--node-limit", "5", "--rounds", "1"]
     result = call("solve", path, *limits, "--record-folder", tmp_path, "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["stop"] == "node_limit"
+    assert json.loads(result.stdout)["stop"] == "killed"
     assert "the solver process was ended from outside or crashed" in result.stderr
     assert "the best plan until then was kept" in result.stderr
 

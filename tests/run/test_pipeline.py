@@ -16,10 +16,11 @@ from milp_plan.core import (
     Plan,
     UnsupportedProblemError,
 )
+from milp_plan.models.modelling import uncollected
 from milp_plan.models.registry import get
 from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, ledger, solve
-from milp_plan.run.model import _uncollected, make_options
+from milp_plan.run.model import make_options
 from milp_plan.run.ways import schedule
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
@@ -230,7 +231,7 @@ def test_building_leaves_garbage_collection_as_it_was(enabled):
     was_on = gc.isenabled()
     try:
         gc.enable() if enabled else gc.disable()
-        with _uncollected():
+        with uncollected():
             assert not gc.isenabled()
         assert gc.isenabled() == enabled
     finally:

@@ -78,7 +78,7 @@ def test_same_question_same_key():
         {"threads": 2},
         {"target": 9},
         {"options": {"symmetry": False}},
-        {"solver": "scip"},
+        {"solver": "appsi_highs"},
     ],
     ids=lambda change: next(iter(change)),
 )

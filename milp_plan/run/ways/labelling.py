@@ -11,14 +11,17 @@ import numpy as np
 
 from milp_plan.api import CompiledModel, Guide, Scale
 from milp_plan.backends import Limits, SolverReport, TracePoint
-from milp_plan.core import FormulationError
+from milp_plan.core import FormulationError, FormulationFailureError
 from milp_plan.core.budget import Budget
 from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.models.covers import broken_covers, with_covers
+from milp_plan.models.failure import step
+from milp_plan.models.isolated import within
 from milp_plan.models.labelling import read_labelling
+from milp_plan.models.modelling import compile_source
 
-from ..model import RELATIVE_TOLERANCE, ModelAnswer, Solver, backend, compile_source
+from ..model import RELATIVE_TOLERANCE, ModelAnswer, Solver, backend
 
 MARGIN = 1e-7
 """Part of the range of costs by which a solver's bound is lowered: it was found in floats."""
@@ -61,18 +64,38 @@ def solve_labelling(
     ModelAnswer
         Its plan is a choice for ``problem``; its bound is lowered by :data:`MARGIN`.
     """
-    formulation, options = solver.formulation, solver.options
+    try:
+        return _answer(problem, solver, guide, limits, budget, (start, on_progress))
+    except FormulationFailureError as error:
+        return solver.failed(error)
+
+
+def _answer(  # noqa: PLR0917 (as above)
+    problem: ShardingProblem | Labelling,
+    solver: Solver,
+    guide: Guide,
+    limits: Limits,
+    budget: Budget,
+    given: tuple[Any, Callable[[TracePoint], None] | None],
+) -> ModelAnswer:
+    """Answer like :func:`solve_labelling`; raises ``FormulationFailureError``."""
+    start, on_progress = given
+    name, options = solver.formulation.card.name, solver.options
+    formulation = within(solver.formulation, limits.time_s)
     end = Budget(limits.time_s)
     subject: Any = problem
     with budget.phase("build"):
-        source = formulation.build(subject, options, guide)
-        model: CompiledModel = compile_source(source)
-        scale = formulation.scale(subject, options, guide)
+        with step(name, "build"):
+            source = formulation.build(subject, options, guide)
+            model: CompiledModel = compile_source(source)
+        with step(name, "scale"):
+            scale = formulation.scale(subject, options, guide)
         vector = None
         if start is not None:
             plan: Any = ShardingPlan("", tuple(int(label) for label in start))
-            values = formulation.encode(subject, options, source, plan)
-            vector = None if values is None else model.vector(values)
+            with step(name, "encode"):
+                values = formulation.encode(subject, options, source, plan)
+                vector = None if values is None else model.vector(values)
     labelling = read_labelling(problem, fewer_rows=False)
     assert isinstance(labelling, Labelling), labelling
     limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
@@ -85,10 +108,14 @@ def solve_labelling(
         labels, disputed = None, ""
         if report.solution is None:
             break
+        reader = within(formulation, max(limits.grace_s, end.left_s))
         try:
-            decoded: Any = formulation.decode(
-                subject, options, guide, model.name_values(report.solution)
-            )
+            with step(name, "decode"):
+                decoded: Any = reader.decode(
+                    subject, options, guide, model.name_values(report.solution)
+                )
+        except FormulationFailureError:
+            raise
         except FormulationError as error:
             disputed = str(error)
             break

@@ -185,7 +185,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             self.model_limits(),
             self.budget,
             start=None if start is None else start[0],
-            on_progress=self.model_progress(guide),
+            on_progress=self.model_progress,
             confirm=self.coarsening.exact,
         )
         name = ledger.solver.found.name
@@ -242,14 +242,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             threads=self.ledger.threads,
         )
 
-    def model_progress(self, guide: Guide) -> Callable[[TracePoint], None]:
-        """What to do with the solver's progress."""
-        coarse, solver = self.coarsening.problem, self.ledger.solver
-        unit = solver.formulation.scale(coarse, solver.options, guide).unit
-
-        def show(point: TracePoint) -> None:
-            incumbent = "none" if point.incumbent is None else f"{point.incumbent * unit:.6g}"
-            bound = "none" if point.bound is None else f"{point.bound * unit:.6g}"
-            self.ledger.say("model", f"model {incumbent}, its bound {bound}, nodes {point.nodes}")
-
-        return show
+    def model_progress(self, point: TracePoint) -> None:
+        """Tell of the solver's progress."""
+        found = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
+        bound = "none" if point.bound is None else f"{point.bound:.6g}"
+        self.ledger.say("model", f"model {found}, its bound {bound}, nodes {point.nodes}")

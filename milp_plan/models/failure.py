@@ -1,0 +1,59 @@
+"""How a formulation's own code came to a bad end, in one sentence."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from milp_plan.core import FormulationError, FormulationFailureError
+
+from .registry import shipped_folders
+
+LONGEST_MESSAGE = 300
+"""Characters of an exception's message that are told."""
+
+
+def sentence(name: str, file: str, step: str, words: str) -> str:
+    """Say what became of a step of a formulation."""
+    place = f" ({file})" if file else ""
+    return f"formulation {name!r}{place}: {step} {words}"
+
+
+def raised(error: BaseException, *sources: Path) -> str:
+    """Say what was raised, and where in the formulation's files or folders."""
+    message = " ".join(str(error).split())[:LONGEST_MESSAGE]
+    said = f"raised {type(error).__name__}" + (f": {message}" if message else "")
+    if isinstance(error, SyntaxError):
+        return said  # its message names the line
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if not {file, *file.parents}.isdisjoint(sources):
+            return f"{said} (line {frame.lineno} of {file.name})"
+    return said
+
+
+@contextmanager
+def step(name: str, called: str) -> Iterator[None]:
+    """Turn whatever a formulation raises in this process into a failure of a step.
+
+    Raises
+    ------
+    FormulationFailureError
+        Something was raised inside.
+    FormulationError
+        It refuses to decode a solution.
+    """
+    try:
+        yield
+    except FormulationFailureError:
+        raise
+    except MemoryError as error:
+        words = "ran out of memory"
+        raise FormulationFailureError(sentence(name, "", called, words), "memory_limit") from error
+    except Exception as error:  # whatever its code does wrong, the run goes on without it
+        if called == "decode" and isinstance(error, FormulationError):
+            raise
+        words = raised(error, *shipped_folders())
+        raise FormulationFailureError(sentence(name, "", called, words), "error") from error
