@@ -40,7 +40,9 @@ def weak(monkeypatch):
     ids=["late", "incomplete", "unreadable"],
 )
 def test_a_decode_that_lies_is_disputed(weak, tmp_path, damage, because, value):
-    outcome = quick(pair(), formulation=write_wrapper(tmp_path, damage), rounds=1)
+    outcome = quick(
+        pair(), formulation=write_wrapper(tmp_path, damage), rounds=1, time_limit_s=120.0
+    )
     assert outcome.disputed
     assert outcome.record["verdict"] == "DISPUTED"
     assert outcome.record["disputed_because"].startswith(because)
@@ -52,7 +54,7 @@ def test_a_decode_that_lies_is_disputed(weak, tmp_path, damage, because, value):
 
 def test_a_dispute_is_an_exit_code_of_its_own(weak, tmp_path):
     path = write_wrapper(tmp_path, LATE)
-    limits = ["--time-limit", "20", "--rounds", "0", "--record-folder", tmp_path / "runs"]
+    limits = ["--time-limit", "120", "--rounds", "0", "--record-folder", tmp_path / "runs"]
     result = call(
         "solve", instance_file(tmp_path, pair()), "--formulation", path, *limits, "--json"
     )
@@ -62,7 +64,7 @@ def test_a_dispute_is_an_exit_code_of_its_own(weak, tmp_path):
 
 
 def test_the_same_file_without_a_lie_is_believed(weak, tmp_path):
-    outcome = quick(pair(), formulation=write_wrapper(tmp_path))
+    outcome = quick(pair(), formulation=write_wrapper(tmp_path), time_limit_s=120.0)
     assert not outcome.disputed
     assert outcome.proved
     assert (outcome.value, outcome.bound_name, outcome.planner) == (10, "wrapper", "wrapper")
