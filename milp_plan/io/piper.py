@@ -6,10 +6,10 @@ Source: https://github.com/msr-fiddle/piper, MIT licence. See ``instances/format
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,6 +18,7 @@ from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 
 from .files import Document, read_document
 from .pipeline_file import exact
+from .text import lay_out
 from .wire import Count, Positive, decode
 
 TITLE = "hybrid parallelism of Piper, NeurIPS 2021 (JSON)"
@@ -125,6 +126,70 @@ def read(document: Document) -> HybridProblem:
         ),
         provenance={**_PROVENANCE, "file": document.path.name},
     )
+
+
+def to_json(problem: HybridProblem) -> bytes:
+    """Return a problem as a file of the benchmark, exact; what the format has no place for is lost.
+
+    Raises
+    ------
+    InputError
+        A number is no decimal that a file of the format can hold.
+    """
+    number = {layer.name: place for place, layer in enumerate(problem.layers)}
+
+    def extra(given: Mapping[str, Fraction]) -> dict[str, int | float]:
+        return {str(number[name]): _decimal(amount) for name, amount in given.items()}
+
+    def way(entry: Configuration) -> dict[str, Any]:
+        return {
+            "id": entry.name,
+            "timePerSample": _decimal(entry.seconds),
+            "parameterSize": _decimal(entry.parameter_bytes),
+            "memoryUsageA": _decimal(entry.flight_bytes),
+            "memoryUsageB": _decimal(entry.fixed_bytes),
+            "syncTimeFw": extra(entry.receive_bytes),
+            "syncTimeBw": extra(entry.send_bytes),
+        }
+
+    limits = problem.limits
+    return lay_out(
+        {
+            "maxDevices": limits.devices,
+            "maxMemoryPerDevice": _decimal(limits.memory_bytes),
+            "bandwidth": _decimal(limits.bandwidth_bytes_per_s),
+            "mbsInBatch": limits.micro_batches,
+            "nodes": [
+                {
+                    "id": number[layer.name],
+                    "name": layer.name,
+                    "TMPCs": {
+                        str(degree): [way(entry) for entry in ways]
+                        for degree, ways in layer.configurations.items()
+                    },
+                }
+                for layer in problem.layers
+            ],
+            "edges": [
+                {
+                    "sourceId": number[flow.source],
+                    "destId": number[flow.target],
+                    "communicationCost": _decimal(flow.bytes),
+                }
+                for flow in problem.flows
+            ],
+        }
+    )
+
+
+def _decimal(amount: Fraction) -> int | float:
+    """Return the number that is read as this amount."""
+    if amount.denominator == 1:
+        return amount.numerator
+    if exact(float(amount)) != amount:
+        expected = "a decimal of at most 17 digits"
+        raise InputError([Finding("amounts", str(amount), expected, "choose other limits")])
+    return float(amount)
 
 
 def _names(nodes: list[Node]) -> dict[int, str]:

@@ -5,6 +5,7 @@ import pytest
 from milp_plan import io, run
 from milp_plan.core import InputError
 from milp_plan.hybrid import Choice, HybridPlan, Limits, Stage
+from milp_plan.io import piper
 from tests.support.public import PUBLIC
 
 from .samples import store
@@ -143,3 +144,14 @@ def test_public_files():
         "gnmt": (78, 104, (1,)),
         "resnet": (177, 193, (1,)),
     }
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    problem = io.read_hybrid(store(tmp_path, sample(), "small.json"))
+    again = tmp_path / "again" / "small.json"
+    again.parent.mkdir()
+    again.write_bytes(piper.to_json(problem))
+    assert io.read_hybrid(again) == problem
+    thirds = problem.with_limits(Limits(3, Fraction(1, 3), Fraction(1), 12))
+    with pytest.raises(InputError, match="found 1/3, expected a decimal"):
+        piper.to_json(thirds)

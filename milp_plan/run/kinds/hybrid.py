@@ -51,7 +51,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         """The format of Piper's benchmark."""
         from milp_plan.io import piper
 
-        return (Format("piper", piper.TITLE, piper.can_read, _read),)
+        return (Format("piper", piper.TITLE, piper.can_read, _read, piper.to_json),)
 
     def read_plan(self, file: Path, problem: HybridProblem, instance_file: Path) -> HybridPlan:
         """Read a plan of hybrid parallelism."""
@@ -80,9 +80,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         """Under the limits that the plan was made for, if it says so."""
         from milp_plan.check.hybrid import verify_hybrid
 
-        if plan.limits is not None and not list(plan.limits.findings()):
-            problem = problem.with_limits(plan.limits)
-        return verify_hybrid(problem, plan)
+        return verify_hybrid(_as_planned(problem, plan), plan)
 
     def claimed(
         self, problem: HybridProblem, plan: HybridPlan, value: int, planner: str
@@ -144,6 +142,12 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
             )
         return rows
 
+    def draw(self, problem: HybridProblem, plan: HybridPlan) -> Any:
+        """Time and memory of every stage, under the limits that the plan was made for."""
+        from milp_plan.draw.stages import stages_figure
+
+        return stages_figure(_as_planned(problem, plan), plan)
+
     def obstacle(self, problem: HybridProblem, budget: Budget) -> str | None:
         """Only the whole search says so."""
         return None
@@ -161,6 +165,13 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         from ..ways.hybrid import HybridWay
 
         return (HybridWay,)
+
+
+def _as_planned(problem: HybridProblem, plan: HybridPlan) -> HybridProblem:
+    """The problem under the limits that a plan was made for, if it says so."""
+    if plan.limits is None or list(plan.limits.findings()):
+        return problem
+    return problem.with_limits(plan.limits)
 
 
 def _read(document: Document, changes: Mapping[str, Any]) -> HybridProblem:

@@ -113,6 +113,12 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
             ["memory limit", "none" if limit is None else f"{limit:,} bytes"],
         ]
 
+    def draw(self, problem: ShardingProblem, plan: ShardingPlan) -> Any:
+        """Memory in use at every instant."""
+        from milp_plan.draw.usage import usage_figure
+
+        return usage_figure(problem, plan)
+
     def obstacle(self, problem: ShardingProblem, budget: Budget) -> str | None:
         """Reductions may leave an operator without a strategy; every choice may break a row."""
         from milp_plan.bounds.sharding_choices import NO_CHOICE, best_choice

@@ -1,0 +1,53 @@
+"""Picture of a sharding plan: memory in use at every instant, against the limit."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from milp_plan.check.sharding import verify_sharding
+from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+
+from .canvas import axis_label, drawing_style, new_figure, size_scale
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
+    """Draw a plan, valid or not.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    InputError
+        It does not choose a strategy for every operator.
+    """
+    verdict = verify_sharding(problem, plan)
+    if any(violation.rule == "assignment" for violation in verdict.violations):
+        expected = f"a strategy for each of {len(problem.operators)} operators"
+        raise InputError([Finding("plan", "other choices", expected, "plan the instance again")])
+    changes: dict[int, int] = {}
+    rows = problem.strategies.offsets[:-1] + list(plan.chosen)
+    used = problem.strategies.usage[rows].tolist()
+    for (start, stop), usage in zip(problem.intervals.tolist(), used, strict=True):
+        if start < stop:
+            changes[start] = changes.get(start, 0) + usage
+            changes[stop] = changes.get(stop, 0) - usage
+    instants = sorted(changes)
+    held = list(accumulate(changes[instant] for instant in instants))
+    scale = size_scale(Units(), max([*held, problem.limit or 0], default=0))
+    figure = new_figure(9.0, 3.0)
+    with drawing_style():
+        axes = figure.subplots()
+        axes.step(instants, [scale(amount) for amount in held], where="post", color="#0072B2")
+        if problem.limit is not None:
+            axes.axhline(scale(problem.limit), color="black", linewidth=0.8, linestyle="--")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("instant")
+        axes.set_ylabel(axis_label("memory", scale))
+        cost = "" if verdict.value is None else f": total cost {verdict.value:,}"
+        axes.set_title(f"{problem.name}{cost}", loc="left")
+    return figure
