@@ -173,7 +173,12 @@ def _write(made: Any, output: Path | None) -> None:
     refuse([Output("--output", path, Content.INSTANCE)])
     kind = kind_of(made)
     write_document(path, _writers(kind)[0][1](made))
-    say(f"{path}: {made.name}, {kind.about(made)['operators']:,} operators")
+    _say_size(path, kind, made)
+
+
+def _say_size(path: Path, kind: Kind[Any, Any], problem: Any) -> None:
+    what, count = next(iter(kind.about(problem).items()))
+    say(f"{path}: {problem.name}, {count:,} {what}")
 
 
 def _writers(kind: Kind[Any, Any]) -> list[tuple[str, Callable[[Any], bytes]]]:
@@ -204,4 +209,4 @@ def convert(file: Path, output: Path, format_name: str | None, changes: dict[str
             param_hint="'--format'",
         )
     write_document(output, writers[name](read.problem))
-    say(f"{output}: {read.problem.name}, {read.kind.about(read.problem)['operators']:,} operators")
+    _say_size(output, read.kind, read.problem)
