@@ -130,12 +130,8 @@ def test_list_of_everything() -> None:
     symmetry = next(entry for entry in switches["operator_schedule"] if entry["name"] == "symmetry")
     assert symmetry["default"] is True
     assert symmetry["help"] in call("list", "formulations").stdout
-    assert {row["name"] for row in told["formats"]} == {
-        "native",
-        "dnn-partitioning",
-        "iopddl",
-        "piper",
-    }
+    formats = {row["name"] for row in told["formats"]}
+    assert formats >= {"native", "dnn-partitioning", "iopddl", "piper"}
     text = call("list").stdout
     for kind in LISTS:
         assert f"\n{kind}\n" in f"\n{text}"
