@@ -42,9 +42,9 @@ MOST = 1_000
 """Buffers up to which packings are searched: tables grow with the square of their number."""
 
 _SEARCHED = ("load", "lifetime", "size", "load-area")
-_FIRST_NODES, _GROWTH, _NOISE, _SLICE = 20_000, 2, 0.03, 5_000
-"""Of searches: nodes of the first, factor for those that follow, how far ranks move (a part of
-their number), nodes between two looks at the clock."""
+_FIRST_NODES, _FAVOUR, _GROWTH, _NOISE, _SLICE = 20_000, 8, 2, 0.03, 5_000
+"""Of searches: nodes of the first, how many times as many the first order gets, factor for those
+that follow, how far ranks move (a part of their number), nodes between two looks at the clock."""
 
 _STEPS, _PATIENCE = 200, 4
 """Of orders that improve: changes at a time, and how many times without a gain end it."""
@@ -475,9 +475,9 @@ class Packer:
         for turn in count():
             nodes = _FIRST_NODES * _GROWTH**turn
             for number, rank in enumerate(ranks):
-                yield number, rank, nodes
-            for rank in ranks:
-                yield -1, _ranks(np.argsort(rank + rng.normal(0, spread, len(rank)))), nodes
+                yield number, rank, nodes * (1 if number else _FAVOUR)
+            rank = ranks[turn % len(ranks)]
+            yield -1, _ranks(np.argsort(rank + rng.normal(0, spread, len(rank)))), nodes
 
     def _highest(self, known: int | None) -> int:
         """Height to aim at first: below what is known, within the capacity."""

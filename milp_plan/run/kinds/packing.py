@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from milp_plan.core.packing import PackingPlan, PackingProblem
     from milp_plan.planners.packing import Packer
 
-ORDERS_SHARE = 0.1
+ORDERS_SHARE = 0.05
 """Part of the time limit for orders that improve: quick gains, seldom the best packing."""
 
 
