@@ -327,8 +327,8 @@ class Trial:
         parts: list[Any] = [np.zeros((size + 2, size), kind) for kind in kinds]
         parts.append(np.zeros(int(field.upper.max()) + 1, np.int64))
         parts += [np.zeros(size, kind) for kind in (np.int32, np.int32, np.int64, np.bool_)]
-        parts += [np.zeros(size + 2, np.int64) for _ in range(6)]
-        self.field, self.desk = field, Desk(*parts, rank, np.array([0, 1, top]))
+        parts += [*(np.zeros(size + 2, np.int64) for _ in range(6)), rank, np.array([0, 1, top])]
+        self.field, self.desk = field, Desk(*parts)
         self.result = RUNNING if self._begin() else FAILED
 
     @property
