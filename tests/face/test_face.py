@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import milp_plan
 from milp_plan.models.planted_sharding import planted_sharding
-from tests.run.cases import trap
+from tests.run.cases import REPOSITORY, trap
 from tests.support.hybrid import chain
 
 mp: Any = milp_plan
@@ -63,3 +64,13 @@ def test_every_name_is_there_and_nothing_heavy_is_loaded_for_it() -> None:
     code = "import sys, milp_plan; print(*sorted({'pyomo', 'highspy', 'numba'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_the_script_of_the_readme_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    (script,) = re.findall(r"```python\n(import milp_plan as mp.*?)```", readme, re.S)
+    monkeypatch.chdir(REPOSITORY)
+    exec(script, {})
+    assert capsys.readouterr().out.startswith("110 110 True proved\nTrue ")

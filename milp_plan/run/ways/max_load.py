@@ -170,7 +170,7 @@ class MaxLoadWay(SerialWay):
         part = ledger.budget.part("model", share, of_limit=False)
         end = part.end
         ledger.say("model", f"{len(self.graph)} classes, {len(self.graph.nets)} nets")
-        while not ledger.settled and ledger.infeasible_because is None:
+        while not ledger.done and not part.over:
             cutoff = None
             if ledger.value is not None:
                 cutoff = min(

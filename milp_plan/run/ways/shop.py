@@ -298,7 +298,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
         ledger, settings = self.ledger, self.ledger.settings
         part = ledger.budget.part("model", share, of_limit=False)
         ledger.say("model", f"{self.shop.num_tasks} tasks")
-        while not ledger.settled and ledger.infeasible_because is None:
+        while not ledger.done and not part.over:
             cutoff = None if ledger.value is None else ledger.value - 1
             limits = Limits(
                 time_s=max(1.0, part.left_s),
