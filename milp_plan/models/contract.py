@@ -40,6 +40,10 @@ WITNESSES = ("operator_schedule", "resource_load")
 """Formulations whose plans, once the checker has accepted them, the bounds of others must admit."""
 
 
+FAILED = 4
+"""Status of scipy's solver that says nothing about the model."""
+
+
 class Solved(NamedTuple):
     """What a reference solve gave; ``objective`` and ``vector`` are ``None`` without a solution."""
 
@@ -104,13 +108,20 @@ class FormulationContract:
         if model.num_columns == 0:
             fits = model.violation(np.zeros(0))[0] <= TOLERANCE
             return Solved(model.offset, np.zeros(0), False) if fits else Solved(None, None, True)
-        answer = milp(
-            model.cost,
-            integrality=model.integrality,
-            bounds=Bounds(model.column_lower, model.column_upper),
-            constraints=LinearConstraint(model.matrix, model.row_lower, model.row_upper),
-            options={"mip_rel_gap": 1e-9, "node_limit": node_limit or 1_000_000_000},
-        )
+        for presolve in (True, False):  # scipy's presolve ends now and then with an error
+            answer = milp(
+                model.cost,
+                integrality=model.integrality,
+                bounds=Bounds(model.column_lower, model.column_upper),
+                constraints=LinearConstraint(model.matrix, model.row_lower, model.row_upper),
+                options={
+                    "mip_rel_gap": 1e-9,
+                    "node_limit": node_limit or 1_000_000_000,
+                    "presolve": presolve,
+                },
+            )
+            if answer.status != FAILED:
+                break
         if answer.x is None:
             return Solved(None, None, infeasible=answer.status == 2)
         return Solved(float(answer.fun) + model.offset, np.asarray(answer.x), infeasible=False)

@@ -21,6 +21,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
+from milp_plan.core.budget import Budget
 from milp_plan.planners import (
     PLANNERS,
     Rule,
@@ -292,7 +293,10 @@ def test_portfolio_reports_what_it_ran():
     plan, values = best_plan(problem, {"heft": PLANNERS["heft"]})
     assert values == {"heft": 3}
     assert (plan.planner, plan.value, plan.objective) == ("heft", 3, "makespan")
-    assert best_plan(problem, deadline=0.0) == (None, {})
+    both = {"heft": PLANNERS["heft"], "critical_path": PLANNERS["critical_path"]}
+    hasty, asked = best_plan(problem, both, budget=Budget(0.0))
+    assert hasty is not None, "the first one is always asked"
+    assert asked == {"heft": 3}
 
 
 def test_portfolio_refuses_an_invalid_plan():
@@ -320,8 +324,7 @@ def test_every_planner_is_described_in_one_line():
         assert "\n" not in line
 
 
-def test_views_are_kept_for_the_last_problems_only():
+def test_views_are_made_once_per_problem():
     problems = [chain([1, n], 1, cluster(1)) for n in range(10)]
     views = [indexed(problem) for problem in problems]
-    assert indexed(problems[-1]) is views[-1]
-    assert indexed(problems[0]) is not views[0]
+    assert all(indexed(p) is known for p, known in zip(problems, views, strict=True))

@@ -48,7 +48,7 @@ def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) 
 def test_each_problem_gets_a_formulation_that_supports_it(
     problem: PlanningProblem, name: str
 ) -> None:
-    way, solver, left = chosen(problem)
+    way, solver, left, _ = chosen(problem)
     assert not left or name == GENERAL
     assert solver is not None
     assert solver.found.name == name
@@ -62,7 +62,7 @@ def test_a_graph_of_which_nothing_may_leave_is_no_pipeline_with_hosts() -> None:
     operators = tuple(replace(op, micro_batch=None) for op in problem.graph.operators)
     cluster = replace(problem.cluster, communication=CommunicationModel.CHANNEL)
     plain = replace(problem, graph=replace(problem.graph, operators=operators), cluster=cluster)
-    way, solver, left = chosen(plain)
+    way, solver, left, _ = chosen(plain)
     assert way.name == "schedule"
     assert not left
     assert solver is not None
@@ -79,7 +79,7 @@ def test_a_form_that_its_formulation_does_not_support_falls_back_and_says_so() -
     instant = replace(first.options[0], duration_ns=dict.fromkeys(first.options[0].duration_ns, 0))
     graph = replace(problem.graph, operators=(replace(first, options=(instant,)), *others))
     problem = replace(problem, graph=graph)
-    way, solver, left = chosen(problem)
+    way, solver, left, _ = chosen(problem)
     assert way.name == "schedule"
     assert solver is not None
     assert solver.found.name == GENERAL

@@ -14,7 +14,10 @@ from milp_plan.core.budget import Budget
 from milp_plan.run import Settings, solve
 from milp_plan.run.confirmation import Confirmation
 from milp_plan.run.model import ModelAnswer, Solver
+from milp_plan.run.ways import schedule
 from tests.models.test_windows import gang_and_plain
+
+from .cases import weaken
 
 Asked = list[tuple[int | None, bool]]
 
@@ -119,8 +122,10 @@ def test_what_claims_no_proof_of_its_own_is_not_asked_again(
 
 
 def test_a_solver_that_lost_a_plan_does_not_prove(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first solve is told that nothing is better than the heuristics' plan: 2945, not 2365."""
+    """The first solve is told that nothing is better than the heuristic's plan."""
     problem, _ = gang_and_plain()
+    weaken(monkeypatch)
+    monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
     ask: Callable[..., ModelAnswer] = Solver._ask
     first = True
 
@@ -137,7 +142,7 @@ def test_a_solver_that_lost_a_plan_does_not_prove(monkeypatch: pytest.MonkeyPatc
     outcome = solve(problem, Settings(time_limit_s=60.0, rounds=0))
     assert not first
     assert outcome.value == 2365
-    assert outcome.bound == 2365  # the critical path
+    assert 0 < outcome.bound <= 2365, "the claim of the first solve is no bound"
 
 
 @pytest.mark.parametrize("symmetry", [True, False])
