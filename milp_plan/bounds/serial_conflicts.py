@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from milp_plan.core.budget import Budget
 from milp_plan.core.view import kept, view
@@ -139,11 +138,3 @@ def conflicts(graph: SerialGraph, cutoff: int, budget: Budget | None = None) -> 
 def conflicts_below(graph: SerialGraph, cutoff: int) -> Conflicts:
     """Return :func:`conflicts`; remembered."""
     return kept(graph, ("conflicts", cutoff), lambda: conflicts(graph, cutoff))
-
-
-def conflict_matrix(graph: SerialGraph, known: Conflicts) -> NDArray[np.bool_]:
-    """Pairs as a symmetric matrix."""
-    matrix = np.zeros((len(graph), len(graph)), dtype=np.bool_)
-    for one, two in known.apart:
-        matrix[one, two] = matrix[two, one] = True
-    return matrix

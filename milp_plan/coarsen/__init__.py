@@ -7,7 +7,7 @@ from .folding import BlockFolding, repeated_blocks
 from .options import UselessOptions
 from .reduction import Coarsening, Reduction, Row, Step
 from .stage import DEFAULT_TARGET, coarsen, exact_steps, heuristic_steps
-from .symmetry import interchangeable_devices, interchangeable_operators
+from .symmetry import interchangeable_devices
 from .zero_length import ZeroLengthAbsorption
 
 __all__ = [
@@ -28,6 +28,5 @@ __all__ = [
     "exact_steps",
     "heuristic_steps",
     "interchangeable_devices",
-    "interchangeable_operators",
     "repeated_blocks",
 ]

@@ -92,16 +92,6 @@ class Coarsening:
         return all(reduction.exact for reduction in self.reductions)
 
     @property
-    def exact_problem(self) -> PlanningProblem:
-        """The problem after the leading exact steps: same optimum as ``original``."""
-        problem = self.original
-        for reduction in self.reductions:
-            if not reduction.exact:
-                break
-            problem = reduction.after
-        return problem
-
-    @property
     def members(self) -> dict[str, tuple[str, ...]]:
         """Operator of ``problem`` -> the original operators it stands for, in running order."""
         names = [operator.name for operator in self.problem.graph.operators]

@@ -41,9 +41,6 @@ COLUMNS = (
 )
 """What a table can show of a run and of its best rival."""
 
-PREFIXES = ("value", "seconds", "planner")
-"""Columns with an argument: a method's published value or seconds; another planner's value."""
-
 
 class Published(Strict):
     """What others report for an instance in a variation, in the unit of the instance's file.

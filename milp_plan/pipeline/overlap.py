@@ -16,9 +16,7 @@ from itertools import pairwise
 from milp_plan.core import (
     ComputationGraph,
     Operator,
-    OperatorRun,
     Option,
-    Plan,
     PlanningProblem,
     Value,
 )
@@ -157,40 +155,6 @@ def _places(problem: PlanningProblem, operator: Operator) -> list[str]:
     if len(operator.options) != 1 or operator.options[0].gang != 1:
         raise ValueError(f"operator {operator.name!r} may run in several ways, expected one")
     return [place.devices[0] for place in problem.placements(operator.name)]
-
-
-def unfuse(problem: PlanningProblem, names: Mapping[Pair, str], plan: Plan) -> Plan:
-    """Run the operators of each pair one after the other, in the time that the pair has.
-
-    Parameters
-    ----------
-    problem, names
-        What was fused, and what :func:`fuse` named its pairs.
-    plan
-        A plan of the fused problem, on the same ticks.
-
-    Raises
-    ------
-    ValueError
-        A pair is shorter than its operators: the plan makes use of their overlap.
-    """
-    pair_of = {name: pair for pair, name in names.items()}
-    runs: list[OperatorRun] = []
-    for run in plan.runs:
-        if run.operator not in pair_of:
-            runs.append(run)
-            continue
-        assert run.start_ns is not None
-        assert run.stop_ns is not None
-        start = run.start_ns
-        for member in pair_of[run.operator]:
-            place = problem.placements(member)[0]
-            stop = start + problem.duration_ns(member, place)
-            runs.append(OperatorRun(member, place.option, place.devices, start, stop))
-            start = stop
-        if start > run.stop_ns:
-            raise ValueError(f"{run.operator!r} is {start - run.stop_ns} ticks too short to undo")
-    return Plan(problem.name, tuple(runs), plan.transfers, planner=plan.planner)
 
 
 def finer(problem: PlanningProblem, factor: int) -> PlanningProblem:

@@ -2,7 +2,7 @@
 
 from .annealing import Annealing
 from .balance import balance_load, unscheduled
-from .baselines import PLANNERS, describe
+from .baselines import PLANNERS
 from .dispatch import Rule, dispatch, dispatch_order
 from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
@@ -28,7 +28,6 @@ __all__ = [
     "bottom_levels",
     "depth_first_order",
     "descendants",
-    "describe",
     "dispatch",
     "dispatch_earliest",
     "dispatch_order",

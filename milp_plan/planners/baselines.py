@@ -41,8 +41,3 @@ PLANNERS: dict[str, Planner] = {
     "low_peak": low_peak,
     "iterated_greedy": iterated_greedy,
 }
-
-
-def describe(name: str) -> str:
-    """One line on a planner, with its source where it has one; ``KeyError`` for none."""
-    return (PLANNERS[name].__doc__ or "").strip().splitlines()[0]

@@ -102,9 +102,9 @@ def file_digest(source: str) -> str | None:
         return None
     folder = Path(source).absolute().parent
     beside = {
-        Path(entry.__file__)
+        Path(file)
         for entry in vars(load(source)).values()
-        if isinstance(entry, ModuleType) and entry.__file__ is not None
+        if isinstance(entry, ModuleType) and (file := getattr(entry, "__file__", None)) is not None
     }
     files = [Path(source), *sorted(path for path in beside if path.parent == folder)]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()

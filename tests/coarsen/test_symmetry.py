@@ -7,18 +7,15 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.coarsen import interchangeable_devices, interchangeable_operators
+from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import (
-    FULL,
     Channel,
     Cluster,
     Device,
     DeviceClass,
     Operator,
-    Option,
     Plan,
     PlanningProblem,
-    Value,
 )
 from tests.support.problems import random_problem_with_plan
 
@@ -85,47 +82,3 @@ def _moved(problem: PlanningProblem, plan: Plan, swap: dict[str, str]) -> Plan:
     runs = tuple(replace(run, devices=site(run.devices)) for run in plan.runs)
     moved = tuple(replace(t, source=site(t.source), target=site(t.target)) for t in plan.transfers)
     return replace(plan, runs=runs, transfers=moved)
-
-
-def expert(name: str, ticks: int = 4) -> Operator:
-    return Operator(name, single(ticks))
-
-
-def graph_of_experts(*experts: Operator, sizes: dict[str, int] | None = None) -> PlanningProblem:
-    names = [operator.name for operator in experts]
-    operators = [Operator("gate", single(1)), *experts, Operator("mix", single(1))]
-    values = [Value("x", "gate", tuple(names), {FULL: 2})]
-    values += [Value(f"w{n}", None, (n,), {FULL: (sizes or {}).get(n, 3)}) for n in names]
-    values += [Value(f"y{n}", n, ("mix",), {FULL: 2}) for n in names]
-    return problem_of(operators, values)
-
-
-def test_experts_are_twins():
-    problem = graph_of_experts(expert("e0"), expert("e1"), expert("e2"))
-    assert interchangeable_operators(problem) == (("e0", "e1", "e2"),)
-
-
-def test_what_tells_operators_apart():
-    unlike = graph_of_experts(expert("e0"), expert("e1"), expert("e2", 5))
-    assert interchangeable_operators(unlike) == (("e0", "e1"),)
-    heavy = graph_of_experts(expert("e0"), expert("e1"), sizes={"e1": 9})
-    assert interchangeable_operators(heavy) == ()
-    grouped = graph_of_experts(replace(expert("e0"), group="g"), expert("e1"))
-    assert interchangeable_operators(grouped) == (("e0", "e1"),)
-    tied = replace(grouped.graph.operator("mix"), group="g")
-    operators = (*grouped.graph.operators[:-1], tied)
-    problem = replace(grouped, graph=replace(grouped.graph, operators=operators))
-    assert interchangeable_operators(problem) == ()
-
-
-def test_layout_of_the_reader_tells_operators_apart():
-    plain = graph_of_experts(expert("e0"), expert("e1"))
-    sizes = {FULL: 2, "packed": 1}
-    values = tuple(
-        replace(v, bytes=sizes, reshard_ns={(FULL, "packed"): 1}) if v.name[0] == "y" else v
-        for v in plain.graph.values
-    )
-    picky = Operator("mix", (Option("single", {"fast": 1}, reads={"ye0": "packed"}),))
-    operators = (*plain.graph.operators[:-1], picky)
-    graph = replace(plain.graph, operators=operators, values=values)
-    assert interchangeable_operators(replace(plain, graph=graph)) == ()

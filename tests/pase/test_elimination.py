@@ -13,6 +13,8 @@ from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.planners.sharding import buckets
 from milp_plan.planners.sharding.elimination import Caps, eliminate, plan_by_elimination
+from milp_plan.run import Settings, solve
+from milp_plan.run.ways import sharding
 from tests.support.shardings import optimum, random_sharding
 
 SEEDS = range(40)
@@ -114,3 +116,32 @@ def test_equal_tables_are_found_and_written_out_again() -> None:
     used = problem.transitions.allowed
     assert np.array_equal(again.transitions.cost[used], problem.transitions.cost[used])
     assert np.array_equal(again.transitions.ends, problem.transitions.ends)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_solve_proves_by_elimination_where_memory_plays_no_part(seed: int) -> None:
+    problem = random_sharding(seed, density=0.5, masks=0.1)
+    best = optimum(problem)
+    outcome = solve(problem, Settings(time_limit_s=30.0))
+    if best is None:
+        assert outcome.infeasible_because is not None
+        return
+    assert (outcome.value, outcome.bound, outcome.bound_name) == (best, best, "elimination")
+    assert outcome.planner == "elimination"
+    assert outcome.proved
+
+
+def test_what_is_too_wide_is_left_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding, "CAPS", Caps(largest=4))
+    problem = random_sharding(1, density=0.9, masks=0.0)
+    outcome = solve(problem, Settings(time_limit_s=30.0))
+    assert outcome.value == optimum(problem)
+    assert outcome.bound_name != "elimination"
+    assert any("would exceed the cap" in point["note"] for point in outcome.record["trace"])
+    nothing = eliminate(repeated(problem), Caps(largest=4), partly=False)
+    assert (nothing.chosen, nothing.bound, nothing.exact, nothing.computed) == (
+        None,
+        None,
+        False,
+        0,
+    )

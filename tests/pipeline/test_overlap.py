@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
@@ -12,8 +13,10 @@ from milp_plan.core import (
     CommunicationModel,
     InputError,
     Operator,
+    OperatorRun,
     Option,
     Placement,
+    Plan,
     PlanningProblem,
 )
 from milp_plan.pipeline import (
@@ -25,12 +28,43 @@ from milp_plan.pipeline import (
     shop_of,
     uniform,
 )
-from milp_plan.pipeline.overlap import OVERLAPPED, finer, fuse, sequence, unfuse
+from milp_plan.pipeline.overlap import OVERLAPPED, finer, fuse, sequence
 from milp_plan.planners import dispatch_order
 from milp_plan.planners.experts import overlapped_dualpipe
 from milp_plan.planners.experts.bidirectional import dualpipe_pairs
 
 PAIR = ("F0@1", "B0@0", "W0@0")
+
+
+def unfuse(problem: PlanningProblem, names: Mapping[tuple[str, ...], str], plan: Plan) -> Plan:
+    """Run the operators of each pair one after the other, in the time that the pair has.
+
+    Parameters
+    ----------
+    problem, names
+        What was fused, and what :func:`fuse` named its pairs.
+    plan
+        A plan of the fused problem, on the same ticks.
+
+    Raises ``ValueError`` where a pair is shorter than its operators: their overlap is used.
+    """
+    pair_of = {name: pair for pair, name in names.items()}
+    runs: list[OperatorRun] = []
+    for run in plan.runs:
+        if run.operator not in pair_of:
+            runs.append(run)
+            continue
+        assert run.start_ns is not None
+        assert run.stop_ns is not None
+        start = run.start_ns
+        for member in pair_of[run.operator]:
+            place = problem.placements(member)[0]
+            stop = start + problem.duration_ns(member, place)
+            runs.append(OperatorRun(member, place.option, place.devices, start, stop))
+            start = stop
+        if start > run.stop_ns:
+            raise ValueError(f"{run.operator!r} is {start - run.stop_ns} ticks too short to undo")
+    return Plan(problem.name, tuple(runs), plan.transfers, planner=plan.planner)
 
 
 def small(

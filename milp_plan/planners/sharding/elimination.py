@@ -62,7 +62,7 @@ class Eliminated:
     value
         Cost of ``chosen``.
     bound
-        No plan costs less; ``None`` if no plan is allowed at all.
+        No plan costs less; ``None`` if no plan is allowed at all, or nothing was done.
     exact
         Whether ``chosen`` is optimal without the limit, or proved not to exist.
     reason
@@ -85,13 +85,21 @@ class Eliminated:
     seconds: float
 
 
-def eliminate(problem: RepeatedProblem, caps: Caps | None = None) -> Eliminated:
-    """Minimise the total cost of a problem without a limit; see :class:`Eliminated`."""
+def eliminate(
+    problem: RepeatedProblem, caps: Caps | None = None, *, partly: bool = True
+) -> Eliminated:
+    """Minimise the total cost of a problem without a limit; see :class:`Eliminated`.
+
+    Beyond the caps buckets are cut; nothing is done there unless ``partly``.
+    """
     start = time.thread_time()
     graph = factor_graph(problem)
     ordering = weigh(graph)
     caps = caps or Caps()
     reason = caps.refuse(ordering)
+    if reason and not partly:
+        taken = time.thread_time() - start
+        return Eliminated(None, None, None, False, reason, ordering, 0, taken)
     buckets = Buckets(graph, _bag_cap(caps, len(graph.sizes)) if reason else None)
     buckets.eliminate(ordering.order)
     bound = buckets.constant()
@@ -147,9 +155,11 @@ class Answer:
     found: Eliminated
 
 
-def plan_by_elimination(problem: ShardingProblem, caps: Caps | None = None) -> Answer:
+def plan_by_elimination(
+    problem: ShardingProblem, caps: Caps | None = None, *, partly: bool = True
+) -> Answer:
     """Solve a sharding problem whose limit does not bind; hand over honestly where it does."""
-    found = eliminate(repeated(problem), caps)
+    found = eliminate(repeated(problem), caps, partly=partly)
     if found.chosen is None:
         proved = found.exact and found.bound is None
         return Answer(None, found.bound, proved, found.reason, found)

@@ -17,12 +17,16 @@ from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.planners.sharding.anytime import Board, Sighting, search
+from milp_plan.planners.sharding.elimination import NAME, Caps, plan_by_elimination
 
 from ..ledger import Ledger
 from ..way import Step, Way
 from .labelling import solve_labelling
 
 PLANNER = "tree moves"
+
+CAPS = Caps(largest=20_000_000, entries=500_000_000, stored=20_000_000)
+"""Tables up to which operators are eliminated: a few seconds, and less than a gigabyte."""
 
 REDUCE_SHARE = 0.3
 """Part of the time left for reductions."""
@@ -56,10 +60,28 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         modelled = ledger.formulation is not None
         searched = not (modelled and (ledger.repeatable or ledger.settings.only))
         return (
+            Step("elimination", self.eliminate, self.without_limit),
             Step("reductions", self.reduce),
             Step("search", self.search, lambda: searched or not self.size),
             Step("model", self.solve, lambda: modelled and self.size > 0),
         )
+
+    def without_limit(self) -> bool:
+        """Whether memory plays no part, and the model is not asked for alone."""
+        return self.ledger.problem.limit is None and not self.ledger.settings.only
+
+    def eliminate(self) -> None:
+        """The exact optimum, where the graph is narrow enough (PaSE's networks are)."""
+        ledger = self.ledger
+        with ledger.budget.phase("elimination"):
+            answer = plan_by_elimination(ledger.problem, CAPS, partly=False)
+        if answer.bound is not None:
+            self.ledger.prove(Bound(NAME, answer.bound, "operators eliminated one by one"))
+        elif answer.proved:
+            ledger.refute(answer.reason)
+        if answer.plan is None:
+            ledger.say("elimination", answer.reason)
+        ledger.offer(answer.plan, NAME, "elimination")
 
     @property
     def size(self) -> int:
