@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +17,41 @@ _START_TICKS = 19
 """Field of ``/proc/self/stat`` behind the name of the program; see proc(5), ``starttime``."""
 
 
+AGAIN_S = 0.25
+"""Seconds until an alarm rings again: what is raised in a destructor is lost."""
+
+
 class OutOfTime(Exception):
     """Something was given up before it was finished; nothing is known from it."""
+
+
+class TimeIsUp(BaseException):
+    """The alarm has rung: nothing but whoever set it may catch this."""
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise :class:`TimeIsUp` inside when so many seconds are over, wherever Python is then.
+
+    For code that does not look at its budget: a library that builds a model, a long sort. Code
+    that is not Python is not interrupted, and outside the main thread, or where the system has no
+    such signals, nothing is.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or not hasattr(signal, "setitimer") or seconds == float("inf"):
+        yield
+        return
+
+    def ring(_number: int, _frame: object) -> None:
+        raise TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(1e-3, seconds), AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def process_began(stat: Path = Path("/proc/self/stat")) -> float:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from milp_plan.backends import Stop
 from milp_plan.core import FormulationFailureError, UnsupportedProblemError
-from milp_plan.core.budget import Budget
+from milp_plan.core.budget import Budget, TimeIsUp, alarm
 from milp_plan.models.registry import find, get
 
 from .kind import Kind
@@ -21,6 +21,10 @@ from .way import Way
 LOADING_SHARE = 0.5
 """Part of the time limit that loading a formulation that is not ours, or its first look at the
 problem, may take."""
+
+
+LEEWAY_S = 1.0
+"""Seconds after the limit at which steps are ended that do not look at it themselves."""
 
 
 class Choice(NamedTuple):
@@ -90,9 +94,12 @@ def solve(
         ledger.fail(choice.failure)
     try:
         ledger.check_start()
-        choice.way(ledger).go()
+        with alarm(budget.left_s + LEEWAY_S):
+            choice.way(ledger).go()
     except KeyboardInterrupt:
         ledger.stop = Stop.INTERRUPTED
+    except TimeIsUp:
+        ledger.stop = Stop.TIME_LIMIT
     while True:
         try:
             return outcome_of(ledger)

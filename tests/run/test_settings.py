@@ -1,8 +1,15 @@
 """Budgets."""
 
+import signal
+
 import pytest
 
-from milp_plan.core.budget import Budget, OutOfTime
+from milp_plan.backends import Stop
+from milp_plan.core.budget import Budget, OutOfTime, TimeIsUp, alarm
+from milp_plan.run import Settings, solve, solving
+from milp_plan.run.ways import schedule
+
+from .cases import WEAK_BOUND, instance, weaken
 
 
 def test_phases_add_up():
@@ -46,3 +53,33 @@ def test_repeatable_parts_end_with_the_whole():
     budget = Budget(100.0, nodes=5)
     assert budget.repeatable
     assert budget.part("model", 0.01).limit_s > 99.0
+
+
+def test_an_alarm_rings_where_nobody_looks_at_the_time():
+    def wait():
+        while True:
+            pass
+
+    with pytest.raises(TimeIsUp), alarm(0.05):
+        wait()
+    with alarm(60.0):
+        pass
+    with alarm(float("inf")):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+def test_a_step_that_never_ends_is_ended_and_the_rest_is_kept(monkeypatch):
+    """Models were built, and heuristics asked, far beyond the limit."""
+
+    def forever(way):
+        while True:
+            pass
+
+    monkeypatch.setattr(schedule.ScheduleWay, "plan_on_levels", forever)
+    weaken(monkeypatch)
+    monkeypatch.setattr(solving, "LEEWAY_S", 0.05)
+    outcome = solve(instance("two-tower-tiny-inference-2xH100"), Settings(time_limit_s=1.0))
+    assert outcome.stop is Stop.TIME_LIMIT
+    assert outcome.plan is not None
+    assert outcome.bound == WEAK_BOUND.value
