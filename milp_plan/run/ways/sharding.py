@@ -74,14 +74,14 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         """The exact optimum, where the graph is narrow enough (PaSE's networks are)."""
         ledger = self.ledger
         with ledger.budget.phase("elimination"):
-            answer = plan_by_elimination(ledger.problem, CAPS, partly=False)
-        if answer.bound is not None:
-            self.ledger.prove(Bound(NAME, answer.bound, "operators eliminated one by one"))
-        elif answer.proved:
-            ledger.refute(answer.reason)
-        if answer.plan is None:
-            ledger.say("elimination", answer.reason)
-        ledger.offer(answer.plan, NAME, "elimination")
+            found = plan_by_elimination(ledger.problem, CAPS, partly=False)
+        if found.bound is not None:
+            self.ledger.prove(Bound(NAME, found.bound, "operators eliminated one by one"))
+        elif found.proved:
+            ledger.refute(found.reason)
+        if found.plan is None:
+            ledger.say("elimination", found.reason)
+        ledger.offer(found.plan, NAME, "elimination")
 
     @property
     def size(self) -> int:
