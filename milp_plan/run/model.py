@@ -201,11 +201,6 @@ class Solver:
     ) -> ModelAnswer:
         """Build, hand over, solve, decode, check; ask again about what it proves.
 
-        Parameters
-        ----------
-        confirm
-            ``False`` where nothing that it proves will count.
-
         Whatever the formulation's code does wrong is the answer's ``report.stop``, with a sentence
         in ``report.message``; such an answer has no plan and proves nothing.
 
@@ -213,6 +208,8 @@ class Solver:
         ----------
         on_progress
             Called with each point of the solver's trace, in ticks or bytes.
+        confirm
+            ``False`` where nothing that it proves will count.
 
         Raises
         ------

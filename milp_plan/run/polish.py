@@ -39,7 +39,7 @@ def polish(ledger: Ledger[PlanningProblem, Plan], budget: Budget | None = None) 
     """
     if ledger.plan is None or not ledger.solver.formulation.card.neighbourhoods:
         return
-    if ledger.settings.rounds == 0 or ledger.settings.only:
+    if ledger.settings.rounds == 0:
         return
     budget = budget or ledger.budget
     if budget.left_s >= LEAST_S:

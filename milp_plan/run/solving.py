@@ -76,8 +76,6 @@ def solve(
         The formulation is not for this problem, or a setting means nothing for it; says why.
     InputError
         ``settings.start`` is not a valid plan of this problem, or an option does not exist.
-    BackendUnavailableError
-        The solver is not installed.
     """
     settings = settings or Settings()
     kind = kind_of(problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -68,10 +68,28 @@ class Way(ABC, Generic[P, S]):
     def steps(self) -> Iterable[Step]:
         """Steps in order: a list that a person can read aloud."""
 
+    def alone(self) -> Iterable[Step]:
+        """Steps of a run that is to hear the formulation's model and nobody else."""
+        return (Step("model", self.ask_whole),)
+
+    def ask_whole(self) -> None:
+        """Ask the exact model of the whole problem; the user's start is its start."""
+        from milp_plan.models.protocol import Guide
+
+        ledger, cutoff = self.ledger, self.ledger.value
+        if ledger.formulation is None:
+            return
+        problem: Any = ledger.problem
+        start: Any = ledger.plan
+        limits = ledger.limits(ledger.budget.left_s)
+        guide = Guide(cutoff)
+        answer = ledger.solver.run(problem, guide, limits, ledger.budget, start=start)
+        ledger.believe(answer, cutoff)
+
     def go(self) -> None:
         """Take the steps, until there is nothing left to do or no time is left."""
         ledger = self.ledger
-        for step in self.steps():
+        for step in self.alone() if ledger.settings.only else self.steps():
             if ledger.settled or ledger.infeasible_because is not None:
                 return
             wanted = step.always and ledger.plan is None if ledger.budget.over else step.wanted()

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective, PlanningProblem
+from milp_plan.models.planted_serial import planted_serial
+from milp_plan.models.planted_sharding import planted_sharding
 from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, uniform
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds.schedule import KIND
@@ -100,3 +102,25 @@ def test_plans_without_a_schedule_have_a_formulation_of_their_own() -> None:
     outcome = solve(problem, Settings(time_limit_s=60.0))
     assert outcome.record["formulation"]["name"] == LOADS
     assert outcome.proved
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [trap("gang-beats-single").problem, pipeline(), planted_serial(5, contiguous=False)[0]],
+    ids=["schedule", "pipeline", "serial"],
+)
+def test_only_the_model_is_heard(problem: PlanningProblem) -> None:
+    """The option was there, and heuristics ran all the same."""
+    outcome = solve(problem, Settings(time_limit_s=60.0, only=True))
+    assert outcome.plan is not None
+    assert outcome.planner == outcome.bound_name == outcome.record["formulation"]["name"]
+    assert outcome.baselines == {}
+    assert outcome.record["polish"] is None
+    assert outcome.value == solve(problem, Settings(time_limit_s=60.0)).value
+
+
+def test_only_the_model_of_a_sharding_problem_is_heard() -> None:
+    problem, _ = planted_sharding(0)
+    outcome = solve(problem, Settings(time_limit_s=60.0, formulation="sharding", only=True))
+    assert outcome.value == solve(problem).value
+    assert outcome.bound_name != "elimination"

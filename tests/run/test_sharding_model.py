@@ -76,7 +76,7 @@ def test_the_model_alone_proves_the_optimum_of_the_whole_problem():
 
 def test_a_search_finds_a_start_that_the_solver_takes():
     problem = layered(1, 6, 3, 3)
-    outcome = solve(problem, Settings(time_limit_s=8.0, formulation="sharding"))
+    outcome = solve(problem, Settings(time_limit_s=60.0, formulation="sharding"))
     assert outcome.verdict.ok
     model = outcome.record["model"]
     assert outcome.proved

@@ -25,11 +25,6 @@ def kinds() -> tuple[AnyKind, ...]:
     return tuple(import_module(f".{name}", __name__).KIND for name in names)
 
 
-def kind_named(name: str) -> AnyKind:
-    """Return the kind of a name; ``KeyError`` for none."""
-    return {kind.name: kind for kind in kinds()}[name]
-
-
 def kind_of(problem: object) -> AnyKind:
     """Return the kind of a problem.
 

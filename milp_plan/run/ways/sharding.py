@@ -58,7 +58,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         """A search alone, or a model after a short one."""
         ledger = self.ledger
         modelled = ledger.formulation is not None
-        searched = not (modelled and (ledger.repeatable or ledger.settings.only))
+        searched = not (modelled and ledger.repeatable)
         return (
             Step("elimination", self.eliminate, self.without_limit),
             Step("reductions", self.reduce),
@@ -66,9 +66,17 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
             Step("model", self.solve, lambda: modelled and self.size > 0),
         )
 
+    def alone(self) -> Iterable[Step]:
+        """The model of what reductions leave; where they leave nothing, that is the plan."""
+        return (
+            Step("reductions", self.reduce),
+            Step("search", self.search, lambda: not self.size),
+            Step("model", self.solve, lambda: self.size > 0),
+        )
+
     def without_limit(self) -> bool:
-        """Whether memory plays no part, and the model is not asked for alone."""
-        return self.ledger.problem.limit is None and not self.ledger.settings.only
+        """Whether memory plays no part."""
+        return self.ledger.problem.limit is None
 
     def eliminate(self) -> None:
         """The exact optimum, where the graph is narrow enough (PaSE's networks are)."""
