@@ -24,7 +24,7 @@ from typing import Any
 from milp_plan.io.public_data import VARIABLE
 
 FILE = "asplos-2025-iopddl-{}.json.gz"
-PROGRAM = [sys.executable, "-c", "from milp_plan.cli.main import main; main()"]
+PROGRAM = [sys.executable, "-m", "milp_plan"]
 RIVALS = ("xla", "winner_two_cores", "contest_best", "later_best")
 
 Row = dict[str, Any]

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LEEWAY_S = 2.0
 """Seconds that a process may take beyond its limit."""
 
-MILP_PLAN = (sys.executable, "-c", "from milp_plan.cli.main import main; main()")
+MILP_PLAN = (sys.executable, "-m", "milp_plan")
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:

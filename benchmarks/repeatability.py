@@ -24,7 +24,7 @@ RECORDED = ROOT / "results" / "repeatability.json"
 SMALL = "benchmarks/repeatability"
 LIMITS = ("--time-limit", "900", "--gap", "0.0001", "--seed", "1")
 
-MILP_PLAN = (sys.executable, "-c", "from milp_plan.cli.main import main; main()")
+MILP_PLAN = (sys.executable, "-m", "milp_plan")
 
 Case = dict[str, Any]
 

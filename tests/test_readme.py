@@ -30,9 +30,8 @@ def commands() -> list[tuple[str, list[str]]]:
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(command)
     assert words[0] == "milp-plan"
-    start = "import sys; from milp_plan.cli.main import main; sys.exit(main())"
     return subprocess.run(
-        [sys.executable, "-c", start, *words[1:]],
+        [sys.executable, "-m", "milp_plan", *words[1:]],
         cwd=folder,
         capture_output=True,
         text=True,

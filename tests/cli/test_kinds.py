@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import schemas
 from milp_plan.io.iopddl import write_iopddl
 from milp_plan.run.kinds import kinds
+from milp_plan.study.rows import COLUMNS
 from tests.io.samples import store
 from tests.io.test_piper import way
 from tests.report.plans import MEMORY, two_devices
@@ -34,14 +36,15 @@ VERBS = ("solve", "check", "explain", "bound", "info")
 class Sample:
     """A kind of problem: how to write an instance of it, and what is known about it.
 
-    ``never`` are the words that make it infeasible, ``wrong`` is the text of a plan that breaks a
-    law.
+    ``never`` are the words that make it infeasible, ``variation`` says the same in a suite where it
+    takes more than another file, ``wrong`` is the text of a plan that breaks a law.
     """
 
     write: Callable[[Path], Path]
     value: int
     never: Callable[[Path], tuple[str | Path, ...]]
     wrong: Callable[[Path], str]
+    variation: str = ""
 
 
 def _schedule(folder: Path) -> Path:
@@ -103,6 +106,7 @@ SAMPLES = {
         9_000,
         lambda folder: (_schedule(folder), "--memory-scale", "1/4"),
         _late,
+        'memory_scale = "1/4"',
     ),
     "sharding": Sample(_sharding, 13, lambda folder: (_sharding(folder, 11),), lambda _: "[1, 1]"),
     "hybrid": Sample(
@@ -110,6 +114,7 @@ SAMPLES = {
         6,
         lambda folder: (_hybrid(folder), "--memory", "1B"),
         _twice,
+        "changes = { memory = 1 }",
     ),
 }
 
@@ -281,6 +286,48 @@ def test_files_are_written(name: str, here: Path) -> None:
         Exit.DONE,
         Exit.BAD_INPUT,
     )
+
+
+def _suite(folder: Path, sample: Sample) -> Path:
+    """An instance as it is, one that is infeasible, no time at all, and two bad files."""
+    instance, never = sample.write(folder), sample.never(folder)[0]
+    bad = [_bad_files(folder)[name] for name in ("missing", "broken")]
+    files = [str(path) for path in dict.fromkeys((instance, never, *bad))]
+    never_in = f'name = "never"\n{sample.variation}\nonly = {json.dumps([f"*{Path(never).name}"])}'
+    at_once = f'name = "at once"\ntime = 1e-9\nonly = {json.dumps([f"*{instance.name}"])}'
+    as_it_is = f'name = "as it is"\nonly = {json.dumps([f"*{instance.name}", "*broken.json"])}'
+    variations = [f"[[variations]]\n{text}\n" for text in (as_it_is, never_in, at_once)]
+    head = f'title = "All"\nfiles = {json.dumps(files)}\n[limits]\ntime = 100\n'
+    path = folder / "all.toml"
+    path.write_text(head + "".join(variations))
+    return path
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_bench_runs_them_all(name: str, here: Path) -> None:
+    sample = SAMPLES[name]
+    suite = _suite(here, sample)
+    ran = call("bench", "run", suite, "--jobs", "2", "--quiet")
+    assert ran.exit_code == Exit.BAD_INPUT, ran.stderr
+    assert "none.json: absent" in ran.stderr
+    assert "broken.json, as it is: line 1" in ran.stderr
+    assert "3 runs: 3 done now, 0 before, 0 failed, 0 left" in ran.stderr
+    told = json.loads(call("bench", "status", suite, "--json").stdout)
+    assert (told["runs"], told["done"], told["absent"], told["bad"]) == (3, 3, 1, 1)
+    collected = call("bench", "collect", suite, "-o", here / "all.csv")
+    assert collected.exit_code == Exit.BAD_INPUT
+    rows = list(csv.DictReader((here / "all.csv").read_text().splitlines()))
+    assert set(COLUMNS) <= set(rows[0])
+    found = {row["variation"]: row for row in rows if row["status"] == "done"}
+    best, never, at_once = (found[name] for name in ("as it is", "never", "at once"))
+    assert {row["kind"] for row in found.values()} == {name}
+    assert (best["value"], best["bound"], best["verdict"]) == (str(sample.value),) * 2 + ("ok",)
+    assert (best["proved"], best["stop"]) == ("True", "proved")
+    assert float(best["value_float"]) * int(best["time_scale"]) == sample.value
+    assert never["infeasible_because"]
+    assert never["value"] == at_once["infeasible_because"] == ""
+    there = at_once["value"] != ""
+    assert at_once["verdict"] == ("ok" if there else "no plan")
 
 
 def test_the_limit_of_the_sample_is_its_memory() -> None:

@@ -15,7 +15,7 @@ from milp_plan.cli.exits import Exit
 
 from .cases import INSTANCES, REPOSITORY, call, instance_file
 
-COMMAND = [sys.executable, "-c", "from milp_plan.cli.main import main; main()"]
+COMMAND = [sys.executable, "-m", "milp_plan"]
 PATIENCE_S = 120
 """Only against a test that hangs."""
 

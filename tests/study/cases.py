@@ -80,8 +80,8 @@ def bench(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             sys.executable,
-            "-c",
-            "from milp_plan.cli.main import main; main()",
+            "-m",
+            "milp_plan",
             "bench",
             *(str(argument) for argument in arguments),
         ],
