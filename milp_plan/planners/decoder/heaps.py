@@ -1,0 +1,81 @@
+"""Priority queues in compiled loops: one of events, and many of waiting tasks over one pool."""
+
+from __future__ import annotations
+
+from milp_plan.core.compiled import compiled
+
+from .layout import COUNT, EVENT_TASK, EVENT_TIME, LEFT, RANK, RIGHT, Ints
+
+
+@compiled
+def push_event(a: Ints, t: Ints, time: int, task: int) -> None:
+    """Add an event to the binary heap."""
+    times, tasks = t[EVENT_TIME], t[EVENT_TASK]
+    at = a[t[COUNT]]
+    a[t[COUNT]] += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if a[times + above] <= time:
+            break
+        a[times + at] = a[times + above]
+        a[tasks + at] = a[tasks + above]
+        at = above
+    a[times + at] = time
+    a[tasks + at] = task
+
+
+@compiled
+def drop_event(a: Ints, t: Ints) -> None:
+    """Remove the earliest event, which stands first."""
+    times, tasks = t[EVENT_TIME], t[EVENT_TASK]
+    count = a[t[COUNT]] - 1
+    a[t[COUNT]] = count
+    time, task = a[times + count], a[tasks + count]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= count:
+            break
+        if below + 1 < count and a[times + below + 1] < a[times + below]:
+            below += 1
+        if a[times + below] >= time:
+            break
+        a[times + at] = a[times + below]
+        a[tasks + at] = a[tasks + below]
+        at = below
+    a[times + at] = time
+    a[tasks + at] = task
+
+
+@compiled
+def meld(a: Ints, t: Ints, one: int, two: int) -> int:
+    """Join two skew heaps, -1 is an empty one; return the root: the task of smallest rank.
+
+    Source: D. D. Sleator, R. E. Tarjan, "Self-adjusting heaps", SIAM J. Comput. 15 (1986), top-down
+    meld without recursion.
+    """
+    if one < 0:
+        return two
+    if two < 0:
+        return one
+    rank, left, right = t[RANK], t[LEFT], t[RIGHT]
+    if _before(a, rank, two, one):
+        one, two = two, one
+    root = one
+    while True:
+        # What is melded with the second goes left; what was left goes right.
+        down = a[right + one]
+        a[right + one] = a[left + one]
+        if down < 0:
+            a[left + one] = two
+            return root
+        if _before(a, rank, two, down):
+            down, two = two, down
+        a[left + one] = down
+        one = down
+
+
+@compiled
+def _before(a: Ints, rank: int, task: int, other: int) -> bool:
+    mine, its = a[rank + task], a[rank + other]
+    return mine < its or (mine == its and task < other)
