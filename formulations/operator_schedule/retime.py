@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
@@ -74,18 +74,21 @@ def retime(
             network[name].append((reader, route.duration_ns))
     decided = [arc for arc in arcs if arc.before in length and arc.after in length]
     rank = _ranks(network, decided, hint)
+    level: list[tuple[str, str]] = []
     for arc in decided:
+        lag = arc.lag_ns + (length[arc.before] if arc.from_stop else 0)
         if rank[arc.before] < rank[arc.after]:
-            lag = arc.lag_ns + (length[arc.before] if arc.from_stop else 0)
             network[arc.before].append((arc.after, lag))
+        elif not lag:
+            level.append((arc.before, arc.after))
     if sets.problem.objective is Objective.SPAN:
         sites: dict[str, list[str]] = {}
         for name, placement in placements.items():
             for device in placement.devices:
                 sites.setdefault(device, []).append(name)
-        start = _narrowest(network, rank, list(sites.values()), length)
+        start = _narrowest(network, rank, level, list(sites.values()), length)
     else:
-        start = _longest_paths(network, rank, {})
+        start = _longest_paths(network, rank, level, {})
     return _plan(sets.problem, placements, transfers, start, length)
 
 
@@ -123,9 +126,33 @@ def _ranks(network: Network, decided: list[Arc], hint: Mapping[Any, float]) -> d
 
 
 def _longest_paths(
+    network: Network,
+    rank: Mapping[str, int],
+    level: Sequence[tuple[str, str]],
+    release: Mapping[str, int],
+) -> dict[str, int]:
+    """Earliest starts, none before its release; every arc of the network goes up in rank.
+
+    Pairs in ``level`` go down: the second starts no earlier than the first, to which a path of
+    tasks without length leads from it. All of them start at one instant then; what shares it holds
+    no memory. A path visits no task twice, so as many rounds as there are pairs raise all starts;
+    after them only a circle that takes time goes on, and the pairs are dropped.
+    """
+    raised = dict(release)
+    for _ in range(len(level) + 1):
+        start = _sweep(network, rank, raised)
+        late = [(before, after) for before, after in level if start[after] < start[before]]
+        if not late:
+            return start
+        for before, after in late:
+            raised[after] = max(raised.get(after, 0), start[before])
+    return _sweep(network, rank, release)
+
+
+def _sweep(
     network: Network, rank: Mapping[str, int], release: Mapping[str, int]
 ) -> dict[str, int]:
-    """Earliest starts, none before its release; every arc goes up in rank."""
+    """Earliest starts by the arcs that go up in rank."""
     start = {name: release.get(name, 0) for name in network}
     for name in sorted(rank, key=rank.__getitem__):
         for after, lag in network[name]:
@@ -134,7 +161,11 @@ def _longest_paths(
 
 
 def _narrowest(
-    network: Network, rank: Mapping[str, int], sites: list[list[str]], length: Mapping[str, int]
+    network: Network,
+    rank: Mapping[str, int],
+    level: Sequence[tuple[str, str]],
+    sites: list[list[str]],
+    length: Mapping[str, int],
 ) -> dict[str, int]:
     """Earliest starts with the least span of any device, by bisection.
 
@@ -145,7 +176,7 @@ def _narrowest(
     def within(span: int) -> dict[str, int] | None:
         release: dict[str, int] = {}
         for _ in range(len(sites) + 1):
-            start = _longest_paths(network, rank, release)
+            start = _longest_paths(network, rank, level, release)
             known = len(release), sum(release.values())
             for names in sites:
                 earliest = max(start[name] + length[name] for name in names) - span
@@ -154,7 +185,7 @@ def _narrowest(
                 return start
         return None
 
-    first = _longest_paths(network, rank, {})
+    first = _longest_paths(network, rank, level, {})
     low = max(sum(length[name] for name in names) for names in sites)
     high = max(
         max(first[name] + length[name] for name in names) - min(first[name] for name in names)

@@ -8,6 +8,7 @@ twice as large: neither a hundred million times, nor a byte too large, which wou
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import pyomo.environ as pyo
@@ -20,9 +21,9 @@ Held = tuple[int, Any]
 """Bytes, and the column (or number) that says whether they are there."""
 
 
-NEAR, MOST_ITEMS = 1e-4, 12
-"""Sets of at most so many items that exceed a room by at most this part of it have rows of their
-own."""
+NEAR, MOST_ITEMS, MOST_SETS = 1e-4, 40, 4000
+"""Sets that exceed a room by at most this part of it have rows of their own, where there are at most
+so many items; so many sets are looked at, those of large items first."""
 
 
 class Rooms:
@@ -82,8 +83,16 @@ class Rooms:
         if room is None or len(items) > MOST_ITEMS:
             return
         most = room + max(1, int(room * NEAR))
-        for mask in range(1, 1 << len(items)):
-            chosen = [item for number, item in enumerate(items) if mask >> number & 1]
-            total = sum(size for size, _ in chosen)
-            if room < total <= most and total - chosen[-1][0] <= room:
-                yield [column for _, column in chosen]
+        left = list(accumulate((size for size, _ in reversed(items)), initial=0))[::-1]
+        open_sets: list[tuple[int, int, list[Any]]] = [(0, 0, [])]
+        for _ in range(MOST_SETS):
+            if not open_sets:
+                return
+            total, place, chosen = open_sets.pop()
+            if total > room:  # the last item is the smallest, and without it the set fits
+                if total <= most:
+                    yield chosen
+            elif total + left[place] > room:
+                size, column = items[place]
+                open_sets.append((total, place + 1, chosen))
+                open_sets.append((total + size, place + 1, [*chosen, column]))

@@ -128,6 +128,23 @@ def test_orders_that_contradict_each_other_yield_to_the_hint() -> None:
         assert plan.run(other).start_ns == plan.run(first).stop_ns
 
 
+def test_orders_within_one_instant_hold_where_precedence_says_the_contrary() -> None:
+    chain = ScheduleSets(
+        problem(
+            [op("w", 7), op("x", 0), op("y", 0), op("z", 0)],
+            [value("v", "x", "y", size=0), value("u", "y", "z", size=0)],
+        )
+    )
+    placed = {name: place("a") for name in "wxyz"}
+    start = {"x": 0.0, "y": 0.0, "z": 0.0}
+    held = [Arc("w", "y"), Arc("z", "x"), Arc("y", "x")]
+    plan = retime(chain, placed, held, start)
+    assert {name: plan.run(name).start_ns for name in "wxyz"} == {"w": 0, "x": 7, "y": 7, "z": 7}
+    never = [Arc("x", "w"), Arc("w", "x")]
+    first = retime(chain, placed, never, {"x": 0.0, "w": 1.0})
+    assert {name: first.run(name).start_ns for name in "wxyz"} == dict.fromkeys("wxyz", 0)
+
+
 def test_layouts_make_transfers_of_their_own() -> None:
     halves = Option("half", {"G": 2}, gang=2, reads={"v": "split"})
     split = Value("v", "x", ("y",), {FULL: 2, "split": 1}, reshard_ns={(FULL, "split"): 4})
