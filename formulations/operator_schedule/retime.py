@@ -149,9 +149,7 @@ def _longest_paths(
     return _sweep(network, rank, release)
 
 
-def _sweep(
-    network: Network, rank: Mapping[str, int], release: Mapping[str, int]
-) -> dict[str, int]:
+def _sweep(network: Network, rank: Mapping[str, int], release: Mapping[str, int]) -> dict[str, int]:
     """Earliest starts by the arcs that go up in rank."""
     start = {name: release.get(name, 0) for name in network}
     for name in sorted(rank, key=rank.__getitem__):

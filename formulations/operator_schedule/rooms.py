@@ -22,8 +22,8 @@ Held = tuple[int, Any]
 
 
 NEAR, MOST_ITEMS, MOST_SETS = 1e-4, 40, 4000
-"""Sets that exceed a room by at most this part of it have rows of their own, where there are at most
-so many items; so many sets are looked at, those of large items first."""
+"""Sets that exceed a room by at most this part of it have rows of their own, where there are at
+most so many items; so many sets are looked at, those of large items first."""
 
 
 class Rooms:
