@@ -12,7 +12,7 @@ from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.view import view
 
 from .frame import Frame
-from .heads import Windows, simple_windows, tight_windows
+from .heads import Windows, simple_windows
 from .load import largest_bound, load_bound, packing_bound, unrelated_bound
 from .memory import (
     instant_obstacle,
@@ -26,11 +26,15 @@ from .milestones import with_milestones
 from .serial_memory import serial_obstacle
 from .serial_relaxed import read_relaxed
 from .stagger import stagger_bound
+from .tight import tight_windows
 
 logger = logging.getLogger(__name__)
 
 LARGEST_PAIRS = 5000
 """Operators beyond which arrays over all pairs are not built."""
+
+SMALLEST_SPINE = 40
+"""Operators below which compiled code is not loaded: exact models prove more there."""
 
 
 @view
@@ -72,7 +76,7 @@ def all_bounds(
     if problem.objective is Objective.PEAK_MEMORY:
         yield from catalogue.peak_memory()
     elif problem.objective is Objective.MAKESPAN:
-        yield from catalogue.makespan()
+        yield from catalogue.makespan(incumbent)
     else:  # a device is busy for no longer than its span, so bounds on device work hold for both
         yield from catalogue.bottleneck()
 
@@ -148,7 +152,7 @@ class _Catalogue:
         if len(self.frame.names) <= LARGEST_PAIRS:
             yield from self.within("bytes alive", lambda: [instant_peak(self.frame, self.budget)])
 
-    def makespan(self) -> Iterator[Bound]:
+    def makespan(self, incumbent: int | None) -> Iterator[Bound]:
         yield critical_path(simple_windows(self.frame))
         yield from self.bottleneck()
         if len(self.frame.names) > LARGEST_PAIRS:
@@ -156,13 +160,21 @@ class _Catalogue:
             return
         residence = partial(residence_bound, self.frame, self.budget)
         yield from self.within("bytes times time", lambda: [residence()])
-        yield from self.within("windows", self._windows)
+        yield from self.within("windows", partial(self._windows, incumbent))
 
-    def _windows(self) -> Iterator[Bound | None]:
+    def _windows(self, incumbent: int | None) -> Iterator[Bound | None]:
         windows = tight_windows(with_milestones(self.frame), self.budget)
-        if windows.dead is None:
-            yield window_bound(windows)
-            yield stagger_bound(windows, self.budget)
+        if windows.dead is not None:
+            return
+        bounds = [window_bound(windows)]
+        yield bounds[0]
+        bounds.append(stagger_bound(windows, self.budget))
+        yield bounds[1]
+        best = max(bound.value for bound in bounds)
+        if len(self.frame.names) >= SMALLEST_SPINE and (incumbent is None or best < incumbent):
+            from .runs import run_bounds  # loads compiled code
+
+            yield from run_bounds(self.frame, windows, self.budget, (best, incumbent))
 
 
 def critical_path(windows: Windows) -> Bound:

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from milp_plan.core.budget import Budget
 
 from .frame import Frame, State
-from .segments import LARGEST, segment_times
-from .view import FAR, Array, Separations, View, scale_for, tick_of
+from .view import FAR, Array, Separations, View, scale_for
 
 
 @dataclass(frozen=True)
@@ -109,40 +108,6 @@ def simple_windows(frame: Frame) -> Windows:
             heads.append(edge_heads(view, v, heads))
         sides.append(heads[::-1] if backward else heads)
     return Windows(frame, sides[0], sides[1], 1)
-
-
-def tight_windows(frame: Frame, budget: Budget) -> Windows:
-    """Windows by both arguments.
-
-    Raises
-    ------
-    OutOfTime
-        The budget passed.
-    """
-    sides = []
-    for separations in both_separations(frame, budget):
-        heads = HeadPass(separations.view, separations, budget).run()
-        sides.append(heads[::-1] if separations.view.backward else heads)
-    return Windows(frame, sides[0], sides[1], tick_of(frame))
-
-
-def both_separations(frame: Frame, budget: Budget) -> list[Separations]:
-    """Separations forward and backward, raised by the work of segments.
-
-    Raises
-    ------
-    OutOfTime
-        The budget passed.
-    """
-    views = [View(frame, False), View(frame, True)]
-    plain = [Separations(view, budget) for view in views]
-    if len(frame.names) > LARGEST:
-        return plain
-    times = segment_times(plain[0], plain[1], budget)
-    return [
-        Separations(views[0], budget, segments=times),
-        Separations(views[1], budget, segments=np.ascontiguousarray(times[::-1, ::-1].T)),
-    ]
 
 
 class HeadPass:

@@ -36,7 +36,7 @@ Family = dict[int, int]
 
 def with_milestones(frame: Frame) -> Frame:
     """Return the frame with first starts and last stops added; itself without micro-batches."""
-    families = _families(frame)
+    families = families_of(frame)
     if not families:
         return frame
     size = len(frame.names)
@@ -60,7 +60,7 @@ def with_milestones(frame: Frame) -> Frame:
     return frame.derive(names, states, units, _sorted(len(names), edges), edges)
 
 
-def _families(frame: Frame) -> dict[tuple[int, str], Family]:
+def families_of(frame: Frame) -> dict[tuple[int, str], Family]:
     """Copies of one operator over micro-batches, where they share a group."""
     found: dict[tuple[int, str], Family] = {}
     for number, name in enumerate(frame.names):
