@@ -1,0 +1,248 @@
+"""All constructions scheduled, the best few kept: where searches start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core import PlanningProblem
+from milp_plan.core.budget import Budget
+
+from ..decoder import NEVER, Decoder
+from .assignment import assignment
+from .layouts import Layout, choices, families
+from .loads import loads
+from .urgency import urgencies
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_SCHEDULES = 1500
+"""Schedules in all, unless the budget ends first."""
+
+FIRST_URGENCIES = 2
+"""Priorities with which every placement is scheduled; the best placements get all of them."""
+
+REFINED = 12
+"""Placements that are scheduled with all priorities."""
+
+APART = 0.02
+"""Part of the units that must stand elsewhere for a placement to count as another one."""
+
+
+class Start(NamedTuple):
+    """Placement and priority of every operator, numbered as in ``planners.indexed``.
+
+    Parameters
+    ----------
+    name
+        What construction it is.
+    value
+        Stop of the last operator of its list schedule, in units of the decoder.
+    sites
+        Site of each unit.
+    spots
+        Index of each operator's spot.
+    priority
+        Of each operator, the largest first.
+    """
+
+    name: str
+    value: int
+    sites: tuple[int, ...]
+    spots: list[int]
+    priority: list[float]
+
+
+class _Trial(NamedTuple):
+    """A scheduled placement."""
+
+    value: int
+    number: int
+    layout: Layout
+    urgency: str
+    priority: Floats
+
+
+class _Choice(NamedTuple):
+    """A member of a family, as good as its best schedule."""
+
+    value: int
+    number: int
+    family: int
+    choice: tuple[int, ...]
+
+
+def best_starts(
+    problem: PlanningProblem,
+    decoder: Decoder,
+    budget: Budget | None = None,
+    *,
+    count: int = 4,
+    most: int = MOST_SCHEDULES,
+) -> list[Start]:
+    """Schedule constructions, and return the best that differ from each other.
+
+    Parameters
+    ----------
+    problem
+        What to plan.
+    decoder
+        Of this problem.
+    budget
+        Nothing further is scheduled when it is over.
+    count
+        How many starts are wanted.
+    most
+        Schedules in all.
+
+    Returns
+    -------
+    list of Start
+        Best first; empty if nothing fits.
+    """
+    return _Portfolio(problem, decoder, budget or Budget(), most).best(count)
+
+
+class _Portfolio:
+    """The trials of one problem."""
+
+    def __init__(
+        self, problem: PlanningProblem, decoder: Decoder, budget: Budget, most: int
+    ) -> None:
+        self.problem, self.decoder, self.budget, self.left = problem, decoder, budget, most
+        self.loads = loads(problem)
+        self.structure, self.view = self.loads.structure, self.loads.view
+        self.order = np.array(self.view.topological, dtype=np.int64)
+        self.unit = np.array(self.view.unit, dtype=np.int64)[self.order]
+        self.kind = np.array(self.loads.kind, dtype=np.int64)
+        self.option = self._options()
+        self.trials: list[_Trial] = []
+        self.families = families(problem)
+        self.values: dict[tuple[int, ...], int] = {}
+        self.chosen: set[tuple[int, tuple[int, ...]]] = set()
+        self.open: list[_Choice] = []
+
+    def _options(self) -> Ints:
+        """(kind of site, position) -> number of the quickest option there."""
+        kinds, best = self.loads.kind, self.structure.best
+        table = np.zeros((max(kinds) + 1, len(self.order)), dtype=np.int64)
+        numbers = self.decoder.compiled.options
+        for kind in range(len(table)):
+            site = kinds.index(kind)
+            for position, operator in enumerate(self.order.tolist()):
+                if site in best[operator]:
+                    option = best[operator][site].placement.option
+                    table[kind, position] = numbers[position, option]
+        return table
+
+    def best(self, count: int) -> list[Start]:
+        """Try the most promising choices, then what is like the best; return the best."""
+        self._try_promising(self.left * 2 // 5)
+        self._try_neighbours(self.left // 4)
+        general = urgencies(self.structure)
+        for layout in self._best_layouts(REFINED):
+            exact = self._urgencies(layout)
+            for name, priority in self._not_tried(layout, general, exact):
+                if self._over:
+                    break
+                self._try(layout, name, priority)
+        return [self._start(trial) for trial in self._different(count)]
+
+    def _try_promising(self, most: int) -> None:
+        """Choices that are promising in every parameter, families in turn."""
+        until = self.left - most
+        turns = [(n, iter(choices(family.sizes))) for n, family in enumerate(self.families)]
+        while turns and self.left > until and not self._over:
+            for turn in list(turns):
+                choice = next(turn[1], None)
+                if choice is None:
+                    turns.remove(turn)
+                elif not self._over:
+                    self._choose(turn[0], choice)
+
+    def _try_neighbours(self, keep: int) -> None:
+        """Choices that differ in one parameter from the best ones."""
+        while self.open and self.left > keep and not self._over:
+            best = heappop(self.open)
+            for axis, size in enumerate(self.families[best.family].sizes):
+                for other in range(size):
+                    choice = (*best.choice[:axis], other, *best.choice[axis + 1 :])
+                    if self.left > keep and not self._over:
+                        self._choose(best.family, choice)
+
+    def _choose(self, family: int, choice: tuple[int, ...]) -> None:
+        """Schedule a member of a family, if neither it nor one like it was scheduled before."""
+        if (family, choice) in self.chosen:
+            return
+        self.chosen.add((family, choice))
+        layout = self.families[family].make(choice)
+        if layout is None:
+            return
+        if layout.sites not in self.values:
+            exact = self._urgencies(layout)
+            for name in list(exact)[:FIRST_URGENCIES]:
+                self._try(layout, f"{name} of the placement", exact[name])
+        value = self.values.get(layout.sites, NEVER)
+        if value < NEVER:
+            heappush(self.open, _Choice(value, len(self.chosen), family, choice))
+
+    def _urgencies(self, layout: Layout) -> dict[str, Floats]:
+        """Priorities by what remains to be done on these sites."""
+        return urgencies(self.structure, assignment(self.problem).tails(layout.sites))
+
+    @property
+    def _over(self) -> bool:
+        return self.left <= 0 or (self.budget.over and bool(self.values))
+
+    def _not_tried(
+        self, layout: Layout, general: dict[str, Floats], exact: dict[str, Floats]
+    ) -> Iterator[tuple[str, Floats]]:
+        tried = {trial.urgency for trial in self.trials if trial.layout.sites == layout.sites}
+        for name, priority in exact.items():
+            if f"{name} of the placement" not in tried:
+                yield f"{name} of the placement", priority
+            yield name, general[name]
+
+    def _try(self, layout: Layout, name: str, priority: Floats) -> None:
+        sites = np.array(layout.sites, dtype=np.int64)[self.unit]
+        options = self.option[self.kind[sites], np.arange(len(sites))]
+        rank = np.unique(-priority[self.order], return_inverse=True)[1].astype(np.int64)
+        value = self.decoder.decode(sites, options, rank)
+        self.left -= 1
+        known = self.values.get(layout.sites, NEVER)
+        self.values[layout.sites] = known if value is None else min(known, value)
+        if value is not None:
+            self.trials.append(_Trial(value, len(self.trials), layout, name, priority))
+
+    def _ranked(self) -> list[_Trial]:
+        return sorted(self.trials, key=lambda trial: trial[:2])
+
+    def _best_layouts(self, count: int) -> list[Layout]:
+        found = {trial.layout.sites: trial.layout for trial in reversed(self._ranked())}
+        return list(reversed(found.values()))[:count]
+
+    def _different(self, count: int) -> list[_Trial]:
+        """Best trials; each has a part of the units elsewhere than every one before it."""
+        chosen: list[_Trial] = []
+        for trial in self._ranked():
+            sites = np.array(trial.layout.sites)
+            moved = [(sites != np.array(other.layout.sites)).mean() for other in chosen]
+            if not moved or min(moved) >= APART:
+                chosen.append(trial)
+                if len(chosen) == count:
+                    break
+        return chosen
+
+    def _start(self, trial: _Trial) -> Start:
+        return Start(
+            f"{trial.layout.name}; {trial.urgency}",
+            trial.value,
+            trial.layout.sites,
+            self.loads.spots(trial.layout.sites),
+            [float(each) for each in trial.priority],
+        )
