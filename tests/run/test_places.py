@@ -30,7 +30,7 @@ def test_scores_are_what_the_checker_says(first: int) -> None:
                 assert not verdict.ok or verdict.value == score.value, problem.name
                 assert tables.plan(places).runs == plan.runs
                 checked += 1
-    assert checked > 100
+    assert checked > 50
 
 
 def settled(problem) -> None:
