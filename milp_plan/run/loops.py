@@ -155,12 +155,26 @@ def _hybrid() -> None:
     plan_uniformly(_layers())
 
 
+def _packing() -> None:
+    from milp_plan.core.packing import Buffer, PackingProblem
+    from milp_plan.planners.packing import FITS, Packer
+
+    rng = Random(0)
+    lives = [(begin, begin + rng.randint(1, 9)) for begin in range(8)]
+    buffers = [Buffer(f"b{i}", *life, rng.randint(1, 9), 2) for i, life in enumerate(lives)]
+    packer = Packer(PackingProblem("loops", tuple(buffers)))
+    known = min(packer.fit(name).value for name in FITS)
+    tuple(packer.better_orders(Budget(SEARCH_S), 0, 0))
+    tuple(packer.search(Budget(SEARCH_S), 0, 0, known))
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "largest load": _largest_load,
     "contiguous parts": _contiguous,
     "latency": _latency,
     "sharding": _sharding,
     "hybrid parallelism": _hybrid,
+    "packing": _packing,
 }
 """What has loops, by name."""
 
