@@ -41,8 +41,8 @@ def limits(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--rounds",
             type=click.IntRange(min=0),
-            help="Rounds of neighbourhood search.  [default: until the time limit; 8 with "
-            "--node-limit]",
+            help="Rounds of neighbourhood search.  [default: until the time limit; with "
+            "--node-limit 40 near a schedule, else 8]",
         ),
         click.option(
             "--node-limit",

@@ -168,6 +168,21 @@ def _packing() -> None:
     tuple(packer.search(Budget(SEARCH_S), 0, 0, known))
 
 
+def _near() -> None:
+    from milp_plan.planners import dispatch, indexed
+    from milp_plan.zoo import TRAPS
+
+    from .near.model import Model
+    from .near.scope import Scope
+    from .near.tape import Tape
+
+    problem = TRAPS[0].problem
+    plan = dispatch(problem, priority=problem.graph.topological_order)
+    assert plan is not None
+    tape = Tape(indexed(problem), plan)
+    Model(Scope(tape, range(len(tape.spots)), tape.makespan))
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "largest load": _largest_load,
     "contiguous parts": _contiguous,
@@ -175,6 +190,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "sharding": _sharding,
     "hybrid parallelism": _hybrid,
     "packing": _packing,
+    "near a schedule": _near,
 }
 """What has loops, by name."""
 

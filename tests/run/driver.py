@@ -50,6 +50,20 @@ def press_in_model(patch: pytest.MonkeyPatch, number: int) -> None:
     patch.setattr(highs, "solve", pressed)
 
 
+def press_near(patch: pytest.MonkeyPatch) -> None:
+    """When the third small model is to be solved."""
+    solve = highs.Session.solve
+    models: list[Any] = []
+
+    def pressed(*given: Any, **named: Any) -> Any:
+        models.append(given)
+        if len(models) == 3:
+            press()
+        return solve(*given, **named)
+
+    patch.setattr(highs.Session, "solve", pressed)
+
+
 def run(phase: str, arguments: list[str]) -> None:
     """Run the command."""
     patch = pytest.MonkeyPatch()
@@ -57,8 +71,10 @@ def run(phase: str, arguments: list[str]) -> None:
         weaken(patch)
     if phase == "anneal":
         press_in_annealing(patch)
-    elif phase in {"model", "polish"}:
-        press_in_model(patch, {"model": 1, "polish": 2}[phase])
+    elif phase == "model":
+        press_in_model(patch, 1)
+    elif phase == "polish":
+        press_near(patch)
     main(arguments)
 
 

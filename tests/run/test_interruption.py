@@ -77,12 +77,21 @@ def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
 
 
 @pytest.mark.untraced
-def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch, kill):
+def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch):
     weaken(monkeypatch)
-    pids = kill(2, at_birth=True)
-    outcome = solve(instance(SLOW), Settings(time_limit_s=60, target=12, node_limit=5, rounds=3))
-    assert len(pids) == 4
-    assert outcome.record["polish"]["rounds"] == 3
+    take, taken = highs._spare.take, []
+
+    def dead_once():
+        process = take()
+        taken.append(process)
+        if len(taken) == 2:  # the first is for the model
+            process.kill()
+        return process
+
+    monkeypatch.setattr(highs._spare, "take", dead_once)
+    outcome = solve(instance(SLOW), Settings(time_limit_s=60, target=12, node_limit=5, rounds=9))
+    assert len(taken) == 3
+    assert outcome.record["polish"]["rounds"] == 9
     assert outcome.defects == ("the solver process was ended from outside or crashed",)
     assert outcome.stop is Stop.NODE_LIMIT
     assert verify(outcome.problem, outcome.plan).value == outcome.value

@@ -1,4 +1,4 @@
-"""Any schedule problem in two stages: heuristics, coarsening, the exact model, polish."""
+"""Any schedule problem in two stages: heuristics, coarsening, the exact model, a search nearby."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.planners import Annealing, best_plan
 
 from ..ledger import Ledger
+from ..near import search_near
 from ..polish import polish
 from ..way import Step, Way
 from .compaction import compact
@@ -35,6 +36,10 @@ MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
 
+OWN = "operator_schedule"
+"""The formulation of every problem whose plans have times."""
+
+
 class ScheduleWay(Way[PlanningProblem, Plan]):
     """The way for every schedule problem."""
 
@@ -49,7 +54,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
         """The general formulation; loads alone where plans have no schedule."""
-        return "operator_schedule" if problem.needs_schedule else "resource_load"
+        return OWN if problem.needs_schedule else "resource_load"
 
     @classmethod
     def unsuited(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
@@ -67,7 +72,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("levels", self.plan_on_levels),
             Step("annealing", self.anneal),
             Step("model", self.exact_stage, lambda: modelled),
-            Step("polish", lambda: polish(self.ledger), lambda: modelled),
+            Step("near", self.search_near),
         )
 
     def find_baselines(self) -> None:
@@ -207,6 +212,24 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             for plan in expanded:
                 self.offer_compact(plan, name)
 
+    @property
+    def polishes(self) -> bool:
+        """Whether the formulation itself searches near the plan.
+
+        A foreign one that can, and any where our own small models do not say what counts.
+        """
+        found = self.ledger.formulation
+        if found is None or not found.formulation.card.neighbourhoods:
+            return False
+        return found.found.name != OWN or self.problem.objective is not Objective.MAKESPAN
+
+    def search_near(self) -> None:
+        """Small models around the best plan."""
+        if self.polishes:
+            polish(self.ledger)
+        elif self.problem.objective is Objective.MAKESPAN:
+            search_near(self.ledger)
+
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""
         if self.problem.needs_schedule:
@@ -230,7 +253,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def model_limits(self) -> Limits:
         """Part of the time left, or nodes, for the model."""
         share = EXACT_SHARE if self.coarsening.exact else COARSE_SHARE
-        if not self.ledger.solver.formulation.card.neighbourhoods:
+        if not self.polishes and self.problem.objective is not Objective.MAKESPAN:
             share = 1.0  # nothing follows
         part = self.budget.part("model", share, of_limit=False)
         settings = self.settings

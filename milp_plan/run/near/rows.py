@@ -1,0 +1,101 @@
+"""Columns and rows of a small model, gathered as plain lists and packed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from milp_plan.lp import CompiledModel
+
+Terms = Mapping[int, float]
+"""Column -> coefficient; :data:`ONE` stands for the constant 1."""
+
+ONE = -1
+
+SURE: Terms = {ONE: 1.0}
+"""What always holds."""
+
+
+class Clock(NamedTuple):
+    """The unit of time of a model, in ticks, and the tick that is its time 0."""
+
+    origin: int
+    unit: float
+
+    def at(self, ticks: int) -> float:
+        """Return a moment in units."""
+        return (ticks - self.origin) / self.unit
+
+
+class Rows:
+    """A model under construction."""
+
+    def __init__(self) -> None:
+        self.low: list[float] = []
+        self.high: list[float] = []
+        self.integer: list[int] = []
+        self.names: list[tuple[str, int]] = []
+        self._entries: list[float] = []
+        self._columns: list[int] = []
+        self._first = [0]
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+        self.families: list[str] = []
+
+    def column(self, family: str, low: float, high: float, *, integer: bool = False) -> int:
+        """Add a column; return its number."""
+        self.low.append(low)
+        self.high.append(high)
+        self.integer.append(int(integer))
+        self.names.append((family, len(self.names)))
+        return len(self.low) - 1
+
+    def bit(self, family: str) -> int:
+        """Add a column that is 0 or 1."""
+        return self.column(family, 0.0, 1.0, integer=True)
+
+    def row(self, family: str, terms: Terms, lower: float = -inf, upper: float = inf) -> None:
+        """Add ``lower <= terms <= upper``."""
+        constant = terms.get(ONE, 0.0)
+        for column, entry in terms.items():
+            if column != ONE and entry:
+                self._columns.append(column)
+                self._entries.append(entry)
+        self._first.append(len(self._columns))
+        self._lower.append(lower - constant)
+        self._upper.append(upper - constant)
+        self.families.append(family)
+
+    def model(self, objective: int) -> CompiledModel:
+        """Pack it: minimise one column."""
+        cost = np.zeros(len(self.low))
+        cost[objective] = 1.0
+        shape = (len(self._lower), len(self.low))
+        columns = np.array(self._columns, dtype=np.int32)
+        first = np.array(self._first, dtype=np.int32)
+        matrix = csr_array((np.array(self._entries), columns, first), shape=shape)
+        return CompiledModel(
+            cost,
+            0.0,
+            matrix,
+            np.array(self._lower),
+            np.array(self._upper),
+            np.array(self.low),
+            np.array(self.high),
+            np.array(self.integer, dtype=np.uint8),
+            self.names,
+            self.families,
+        )
+
+
+def total(*parts: tuple[float, Terms]) -> dict[int, float]:
+    """Sum of multiples of terms."""
+    found: dict[int, float] = {}
+    for factor, terms in parts:
+        for column, entry in terms.items():
+            found[column] = found.get(column, 0.0) + factor * entry
+    return found

@@ -1,0 +1,228 @@
+"""Search near a plan by small models from arrays."""
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+
+from milp_plan.backends import SolverReport, Stop
+from milp_plan.check import verify
+from milp_plan.core import Objective
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.planners import indexed
+from milp_plan.run import Settings
+from milp_plan.run.kinds.schedule import KIND
+from milp_plan.run.ledger import Ledger
+from milp_plan.run.near import search as near
+from milp_plan.run.near import search_near
+from milp_plan.run.near.arms import FIRST, LARGEST, SMALLEST, Arms
+from milp_plan.run.near.choosers import CHOOSERS
+from milp_plan.run.near.tape import Tape, timed
+from tests.check.cases import op, plan, problem, run
+from tests.run.cases import trap
+from tests.support.brute import brute_force
+from tests.support.problems import random_problem_with_plan
+
+pytestmark = pytest.mark.untraced
+
+REPEATABLE = Settings(node_limit=200, rounds=16)
+
+
+def lazy():
+    """Six operators one after the other on one of two devices: 60 ticks, where 30 are enough."""
+    names = "abcdef"
+    runs = [run(name, "d0", 10 * n) for n, name in enumerate(names)]
+    return problem([op(name) for name in names]), plan(*runs)
+
+
+def searched(a_problem, a_plan, settings=REPEATABLE, bound=None, seconds=60.0):
+    """Books with a plan, after a search near it."""
+    books = Ledger(KIND, a_problem, settings, Budget(seconds, settings.node_limit))
+    books.offer(a_plan, "given", "start")
+    if bound is not None:
+        books.prove(Bound("given", bound, ""))
+    search_near(books)
+    return books
+
+
+def drawn(seed):
+    """A random problem with a plan of it, memory and all."""
+    return random_problem_with_plan(seed, objective=Objective.MAKESPAN)
+
+
+def test_a_bad_plan_gets_better():
+    books = searched(*lazy())
+    assert books.value == 30
+    assert verify(books.problem, books.plan).value == 30
+    told = books.details["polish"]
+    heard = [p.phase for p in books.trace if p.phase.startswith("near: ")]
+    assert told["improvements"] == {n: heard.count(f"near: {n}") for n in told["improvements"]}
+    assert sum(told["improvements"].values()) == len(heard) > 0
+    assert 0 < sum(told["models"].values()) <= told["rounds"] == 16
+    assert (books.disputed, books.defects) == ("", [])
+
+
+def test_random_plans_get_better_and_stay_valid():
+    improved = 0
+    for seed in range(60, 68):
+        a_problem, a_plan = drawn(seed)
+        value, best = verify(a_problem, a_plan).value, brute_force(a_problem)[0]
+        books = searched(a_problem, a_plan, bound=best)
+        verdict = verify(a_problem, books.plan)
+        assert verdict.ok
+        assert best <= verdict.value == books.value <= value
+        assert (books.disputed, books.defects) == ("", [])
+        improved += books.value < value
+    assert improved >= 4
+
+
+def test_runs_repeat_under_a_node_limit():
+    a_problem, a_plan = drawn(61)
+    one, other = (searched(a_problem, a_plan) for _ in range(2))
+    assert one.plan == other.plan
+    assert one.details["polish"] == other.details["polish"]
+
+
+def test_what_memory_does_not_admit_is_not_taken():
+    entry = trap("memory-forces-delay")
+    _, best = brute_force(entry.problem)
+    books = searched(entry.problem, best)
+    assert books.plan is best
+    assert (books.disputed, books.defects) == ("", [])
+
+
+def test_threads_share_the_best_plan():
+    settings = Settings(threads=2, rounds=40)
+    books = searched(*lazy(), settings, bound=30)
+    assert books.value == 30
+    assert books.defects == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "bound", "seconds"),
+    [
+        (Settings(rounds=0), None, 60.0),
+        (REPEATABLE, 60, 60.0),
+        (Settings(), None, 0.1),
+    ],
+    ids=["no rounds", "at the bound", "no time"],
+)
+def test_there_may_be_nothing_to_do(settings, bound, seconds):
+    books = searched(*lazy(), settings, bound, seconds)
+    assert books.value == 60
+    assert (books.details.get("polish") or {"rounds": 0})["rounds"] == 0
+
+
+class Scripted:
+    """A session that answers what it is told to."""
+
+    def __init__(self, answers):
+        self.answers, self.models = answers, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def solve(self, model, limits, *, options):
+        self.models.append(model)
+        return next(self.answers)
+
+    def interrupt(self):
+        pass
+
+
+def scripted(monkeypatch, *answers, settings=REPEATABLE):
+    """Books after a search whose solver answers so."""
+    monkeypatch.setattr(near, "Session", lambda: Scripted(iter(answers)))
+    return searched(*lazy(), settings)
+
+
+def test_failures_are_told_and_not_repeated_for_ever(monkeypatch):
+    dead = [SolverReport(Stop.KILLED)] * 25
+    books = scripted(monkeypatch, *dead)
+    assert books.details["polish"]["rounds"] == near.MOST_FAILURES
+    assert books.defects == ["the solver process was ended from outside or crashed"]
+    assert books.value == 60
+
+
+def test_an_interruption_ends_the_run_and_keeps_the_plan(monkeypatch):
+    a_problem, a_plan = lazy()
+    monkeypatch.setattr(near, "Session", lambda: Scripted(iter([SolverReport(Stop.INTERRUPTED)])))
+    books = Ledger(KIND, a_problem, REPEATABLE, Budget(60.0, 200))
+    books.offer(a_plan, "given", "start")
+    with pytest.raises(KeyboardInterrupt):
+        search_near(books)
+    assert books.plan is a_plan
+
+
+def test_a_solution_that_promises_too_much_is_disputed(monkeypatch):
+    """All columns zero: the makespan is said to be less than any plan's."""
+
+    class Liar(Scripted):
+        def solve(self, model, limits, *, options):
+            return SolverReport(Stop.PROVED, solution=np.zeros(model.num_columns))
+
+    monkeypatch.setattr(near, "Session", lambda: Liar(iter(())))
+    books = searched(*lazy())
+    assert "was said to take" in books.disputed
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def test_sizes_stay_within_limits_and_credit_goes_to_what_helps():
+    arms = Arms("ab")
+    a, b = arms.arms.values()
+    for _ in range(100):
+        a.grow()
+        b.shrink()
+    assert (a.size, b.size) == (LARGEST, SMALLEST)
+    assert FIRST < LARGEST
+    assert not arms.all_largest
+    arms.settle(a, 0.0, 1.0)
+    assert arms.choose(Random(0)) is b, "what was never tried comes first"
+    arms.settle(b, 0.01, 1.0)
+    rng = Random(1)
+    chosen = [arms.choose(rng) for _ in range(300)]
+    assert chosen.count(b) > 2 * chosen.count(a) > 0
+
+
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_choosers_free_operators_once_and_start_at_a_critical_task(name):
+    hit = 0
+    for seed in range(30):
+        a_problem, a_plan = drawn(seed)
+        tape = Tape(indexed(a_problem), a_plan)
+        for size in (1, 3, 100):
+            choice = CHOOSERS[name](tape, Random(seed), size)
+            again = CHOOSERS[name](tape, Random(seed), size)
+            assert choice == again
+            assert len(set(choice.free)) == len(choice.free) > 0
+            assert set(choice.free) <= set(range(len(tape.spots)))
+            hit += bool(set(choice.free) & set(np.flatnonzero(tape.slack == 0).tolist()))
+    assert hit > 60
+
+
+def test_a_plan_timed_by_its_own_order_is_no_later():
+    for seed in range(40):
+        a_problem, a_plan = drawn(seed)
+        tape = Tape(indexed(a_problem), a_plan)
+        n = tape.view.num_operators
+        names = [*range(n), *(journey.key for journey in tape.journeys)]
+        after = [(names[a], names[b]) for row in tape.chains for a, b in pairwise(row)]
+        known = {journey.key: journey for journey in tape.journeys}
+        again = timed(tape.view, tape.spots, known, after, {})
+        free = replace(a_plan, value=None)
+        assert again.stop_ns == tape.makespan <= free.stop_ns
+        for device in tape.view.problem.cluster.device_names:
+            order = [
+                [r.operator for r in sorted(p.runs, key=lambda r: (r.start_ns, r.stop_ns))
+                 if device in r.devices and r.start_ns < r.stop_ns]
+                for p in (again, a_plan)
+            ]  # fmt: skip
+            assert order[0] == order[1]
