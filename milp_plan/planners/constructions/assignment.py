@@ -1,8 +1,8 @@
 """Earliest finish plus load: one micro-batch placed unit by unit; all others do as it does.
 
-Operators are taken by longest remaining path. A unit goes where its first operator finishes
-earliest, the load of the devices there counted with a weight: at weight 0 a single micro-batch
-is fast, with more of it many micro-batches are.
+Operators are taken by longest remaining path, or in another order. A unit goes where its first
+operator finishes earliest, the load of the devices there counted with a weight: at weight 0 a
+single micro-batch is fast, with more of it many micro-batches are.
 """
 
 from __future__ import annotations
@@ -17,44 +17,18 @@ from milp_plan.core import PlanningProblem
 from milp_plan.core.compiled import compiled
 from milp_plan.core.view import view
 
-from .loads import Loads, loads
+from .costs import Costs, costs, row_starts
+from .structure import structure
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class _Costs(NamedTuple):
-    """Arrays of a problem.
+class Assigned(NamedTuple):
+    """Site of every unit; number of the option of every operator, in the operator's order."""
 
-    Parameters
-    ----------
-    edge_start, producer, value
-        Operator -> where its inputs begin; who makes each, and the class of its size.
-    ticks, unit_ticks, unit_bytes
-        (operator or unit, kind of site) -> ticks, negative where it cannot run; persistent bytes.
-    kept, working
-        Bytes per unit that all micro-batches keep, and that its widest operator needs.
-    travel
-        (class of size, device, device) -> ticks of a transfer.
-    site_start, site_device, kind
-        Devices and kind of each site.
-    room
-        Device -> bytes.
-    """
-
-    edge_start: Ints
-    producer: Ints
-    value: Ints
-    ticks: Floats
-    unit_ticks: Floats
-    unit_bytes: Floats
-    kept: Floats
-    working: Floats
-    travel: Floats
-    site_start: Ints
-    site_device: Ints
-    kind: Ints
-    room: Floats
+    sites: tuple[int, ...]
+    options: Ints
 
 
 class Regions(NamedTuple):
@@ -79,77 +53,50 @@ class Care(NamedTuple):
     widest: bool
 
 
+NUM_ORDERS = 3
+"""Orders in which :meth:`Assignment.place` can take operators."""
+
+
 class Assignment:
-    """Places units; the arrays it needs are made once per problem."""
+    """Places units and chooses options; the arrays it needs are made once per problem."""
 
     def __init__(self, problem: PlanningProblem) -> None:
-        self.loads: Loads = loads(problem)
-        self.structure, self.view = self.loads.structure, self.loads.view
+        self.structure = structure(problem)
+        self.view = self.structure.view
         s, view = self.structure, self.view
-        self._order = np.array(
-            sorted(s.template, key=lambda op: (-s.tail[op], view.position[op])), dtype=np.int64
-        )
+        self._orders = self._ordered()
         self._topological = np.array(view.topological, dtype=np.int64)
         self._unit = np.array(view.unit, dtype=np.int64)
         self._layer = np.array(s.layer_of, dtype=np.int64)
-        self._costs = self._compile()
+        self._original = np.array(s.original, dtype=np.int64)
+        self._costs = costs(problem)
         least = np.where(self._costs.unit_ticks < 0, np.inf, self._costs.unit_ticks).min(axis=1)
         self._mean_load = float(least.sum()) / view.num_devices
 
-    def _compile(self) -> _Costs:
-        view, made, best = self.view, self.loads, self.structure.best
-        example = [made.kind.index(kind) for kind in range(max(made.kind) + 1)]
-        ticks = np.full((view.num_operators, len(example)), -1.0)
-        unit_ticks = np.full((len(view.units), len(example)), -1.0)
-        unit_bytes = np.zeros((len(view.units), len(example)))
-        for kind, site in enumerate(example):
-            for unit, members in enumerate(view.units):
-                if site in view.unit_sites[unit]:
-                    ticks[members, kind] = [best[op][site].duration for op in members]
-                    unit_ticks[unit, kind] = ticks[members, kind].sum()
-                    seen = {entry for op in members for entry in best[op][site].persists}
-                    unit_bytes[unit, kind] = sum(amount for _, _, amount in seen)
-        size_of, travel = self._travel()
-        reads = [[value for value, _ in spots[0].reads] for spots in view.spots]
-        values = [value for read in reads for value in read]
-        return _Costs(
-            _starts(reads),
-            np.array([view.producer[value] for value in values], dtype=np.int64),
-            size_of[values] if values else np.zeros(0, dtype=np.int64),
-            ticks,
-            unit_ticks,
-            unit_bytes,
-            np.array(self.structure.kept, dtype=float) * self.structure.repeats,
-            np.array([float(made.widest[unit]) for unit in range(len(view.units))]),
-            travel,
-            _starts(view.sites),
-            np.array([device for devices in view.sites for device in devices]),
-            np.array(made.kind),
-            np.array([made.room(device) for device in range(view.num_devices)]),
+    def _ordered(self) -> list[Ints]:
+        """Orders of the template: by longest path, by the same with transfers, by head."""
+        s, view = self.structure, self.view
+        rank = [0.0] * view.num_operators
+        for operator in reversed(view.topological):
+            rank[operator] += s.quickest[operator]
+            for value, _ in view.spots[operator][0].reads:
+                producer = view.producer[value]
+                rank[producer] = max(rank[producer], rank[operator] + s.travel[value])
+        keys = (
+            [-float(ticks) for ticks in s.tail],
+            [-ticks for ticks in rank],
+            [float(ticks) for ticks in s.head],
         )
+        return [
+            np.array(
+                sorted(s.template, key=lambda op: (key[op], view.position[op])),
+                dtype=np.int64,
+            )
+            for key in keys
+        ]
 
-    def _travel(self) -> tuple[Ints, Floats]:
-        """Value -> class of its size; (class, device, device) -> ticks of a transfer."""
-        view, cluster = self.view, self.view.problem.cluster
-        sizes: dict[tuple[int, int], int] = {}
-        size_of = np.zeros(len(view.values), dtype=np.int64)
-        for number, value in enumerate(view.values):
-            if not value.persistent:
-                key = (min(value.payload(layout) for layout in value.bytes), value.messages)
-                size_of[number] = sizes.setdefault(key, len(sizes))
-        count = view.num_devices
-        amounts = np.array([amount for amount, _ in sizes] or [0], dtype=float)
-        messages = np.array([number for _, number in sizes] or [1], dtype=float)
-        table = np.full((len(amounts), count, count), np.inf)
-        table[:, range(count), range(count)] = 0.0
-        for channel in cluster.channels:
-            ends = view.device_index[channel.source], view.device_index[channel.target]
-            wire = amounts * (1e9 / channel.bandwidth_bytes_per_s)
-            table[(slice(None), *ends)] = wire + messages * channel.latency_ns
-        return size_of, table
-
-    def place(self, regions: Regions, weight: float, care: Care) -> list[int] | None:
-        """Return the site of each unit.
+    def place(self, regions: Regions, weight: float, care: Care, order: int = 0) -> Assigned | None:
+        """Place every unit.
 
         Parameters
         ----------
@@ -159,65 +106,113 @@ class Assignment:
             How much a tick of load counts against a tick of finish.
         care
             How memory counts.
+        order
+            Of operators: 0 by longest remaining path, 1 by the same with transfers, 2 by earliest
+            start.
 
         Returns
         -------
-        list or None
+        Assigned or None
             ``None`` if a unit can run nowhere in its region.
         """
-        found = _earliest(
+        region = np.array(regions.of_layer, dtype=np.int64)[self._layer]
+        return self._run(regions.sites, region, weight, care, order)
+
+    def equip(self, sites: Sequence[int]) -> Assigned:
+        """Choose the options of operators whose units are on these sites."""
+        used = sorted(set(sites))
+        number = {site: n for n, site in enumerate(used)}
+        region = np.array([number[site] for site in sites], dtype=np.int64)
+        found = self._run([[site] for site in used], region, 0.0, Care(0.0, False))
+        assert found is not None, "a unit on a site where it cannot run"
+        return found
+
+    def _run(
+        self,
+        sites: Sequence[Sequence[int]],
+        region: Ints,
+        weight: float,
+        care: Care,
+        order: int = 0,
+    ) -> Assigned | None:
+        chosen, options = _earliest(
             self._costs,
-            self._order,
+            self._orders[order],
             self._unit,
-            _starts(regions.sites),
-            np.array([site for sites in regions.sites for site in sites], dtype=np.int64),
-            np.array(regions.of_layer, dtype=np.int64)[self._layer],
+            row_starts(sites),
+            np.array([site for row in sites for site in row], dtype=np.int64),
+            region,
             weight,
             care.pressure * self._mean_load,
             float(care.widest),
         )
-        return None if (found < 0).any() else [int(site) for site in found]
+        if (chosen < 0).any():
+            return None
+        options = options[self._original]
+        _complete(self._costs, chosen[self._unit], options)
+        return Assigned(tuple(int(site) for site in chosen), options)
 
-    def tails(self, sites: Sequence[int]) -> Floats:
-        """Longest path from each operator's start to the end, units being on these sites."""
-        chosen = np.array(sites, dtype=np.int64)[self._unit]
-        return _tails(self._costs, self._topological, chosen)
-
-
-def _starts(rows: Sequence[Sequence[object]]) -> Ints:
-    return np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
-
-
-@compiled
-def _way(costs: _Costs, size: int, origin: int, site: int) -> float:
-    """Ticks of a transfer between sites: the quickest to the first device."""
-    target = costs.site_device[costs.site_start[site]]
-    quickest = np.inf
-    for number in range(costs.site_start[origin], costs.site_start[origin + 1]):
-        quickest = min(quickest, costs.travel[size, costs.site_device[number], target])
-    return quickest
+    def tails(self, assigned: Assigned) -> Floats:
+        """Longest path from each operator's start to the end."""
+        chosen = np.array(assigned.sites, dtype=np.int64)[self._unit]
+        return _tails(self._costs, self._topological, chosen, assigned.options)
 
 
 @compiled
-def _tails(costs: _Costs, topological: Ints, chosen: Ints) -> Floats:
+def _way(  # noqa: PLR0917 (compiled)
+    tables: Costs, edge: int, origin: int, made: int, site: int, taken: int
+) -> float:
+    """Ticks until a value is where and as an option reads it, as the law of supply says."""
+    value = tables.value[edge]
+    written, read = tables.written[edge, made], tables.read[edge, taken]
+    if origin == site and written == read:
+        return 0.0
+    size = tables.size[value, read]
+    first, last = tables.site_start[origin], tables.site_start[origin + 1]
+    longest = 0.0
+    for number in range(tables.site_start[site], tables.site_start[site + 1]):
+        target = tables.site_device[number]
+        quickest = np.inf
+        for other in range(first, last):
+            shard = written == read and written > 0
+            if not shard or other - first == number - tables.site_start[site]:
+                source = tables.site_device[other]
+                quickest = min(quickest, tables.travel[size, source, target])
+        longest = max(longest, quickest)
+    return float(longest + tables.change[value, written, read])
+
+
+@compiled
+def _complete(tables: Costs, chosen: Ints, options: Ints) -> None:
+    """The quickest option where the one of another micro-batch cannot be taken."""
+    for operator in range(len(options)):
+        kind = tables.kind[chosen[operator]]
+        if options[operator] < 0 or tables.ticks[operator, kind, options[operator]] < 0:
+            best = np.inf
+            for option in range(tables.ticks.shape[2]):
+                ticks = tables.ticks[operator, kind, option]
+                if 0 <= ticks < best:
+                    best, options[operator] = ticks, option
+
+
+@compiled
+def _tails(tables: Costs, topological: Ints, chosen: Ints, options: Ints) -> Floats:
     tail = np.zeros(len(topological))
     for position in range(len(topological) - 1, -1, -1):
         operator = topological[position]
-        site = chosen[operator]
-        tail[operator] += costs.ticks[operator, costs.kind[site]]
-        for edge in range(costs.edge_start[operator], costs.edge_start[operator + 1]):
-            producer = costs.producer[edge]
-            below = tail[operator]
-            if chosen[producer] != site:
-                way = _way(costs, costs.value[edge], chosen[producer], site)
-                below += way if way < np.inf else 0.0  # no schedule leads there anyway
-            tail[producer] = max(tail[producer], below)
+        site, option = chosen[operator], options[operator]
+        tail[operator] += tables.ticks[operator, tables.kind[site], option]
+        for edge in range(tables.edge_start[operator], tables.edge_start[operator + 1]):
+            producer = tables.producer[edge]
+            way = _way(tables, edge, chosen[producer], options[producer], site, option)
+            way = way if way < np.inf else 0.0  # no schedule leads there anyway
+            tail[producer] = max(tail[producer], tail[operator] + way)
     return tail
 
 
 @compiled
-def _earliest(  # noqa: PLR0917 (compiled)
-    costs: _Costs,
+def _earliest(  # noqa: C901, PLR0912, PLR0917 (one loop nest)
+    tables: Costs,
     order: Ints,
     unit_of: Ints,
     region_start: Ints,
@@ -226,13 +221,14 @@ def _earliest(  # noqa: PLR0917 (compiled)
     weight: float,
     pressure: float,
     aside: float,
-) -> Ints:
-    free = np.zeros(len(costs.room))
-    load = np.zeros(len(costs.room))
-    held = np.zeros(len(costs.room))
-    widest = np.zeros(len(costs.room))
+) -> tuple[Ints, Ints]:
+    free = np.zeros(len(tables.room))
+    load = np.zeros(len(tables.room))
+    held = np.zeros(len(tables.room))
+    widest = np.zeros(len(tables.room))
     stop = np.zeros(len(unit_of))
     chosen = np.full(len(region), -1, dtype=np.int64)
+    options = np.full(len(unit_of), -1, dtype=np.int64)
     for operator in order:
         unit = unit_of[operator]
         first, last = region_start[region[unit]], region_start[region[unit] + 1]
@@ -240,44 +236,48 @@ def _earliest(  # noqa: PLR0917 (compiled)
         best, best_over, best_site, best_stop = np.inf, np.inf, -1, 0.0
         for at in range(first, last if fresh else first + 1):
             site = region_site[at] if fresh else chosen[unit]
-            kind = costs.kind[site]
-            if costs.unit_ticks[unit, kind] < 0:
+            kind = tables.kind[site]
+            if tables.unit_ticks[unit, kind] < 0:
                 continue
-            begin, most, over = 0.0, 0.0, 0.0
-            for number in range(costs.site_start[site], costs.site_start[site + 1]):
-                device = costs.site_device[number]
-                begin = max(begin, free[device])
-                needed = held[device] + costs.unit_bytes[unit, kind] + costs.kept[unit]
-                full = needed / max(1.0, costs.room[device])
-                needed += aside * max(widest[device], costs.working[unit])
-                over = max(over, needed - costs.room[device])
+            idle, most, over = 0.0, 0.0, 0.0
+            for number in range(tables.site_start[site], tables.site_start[site + 1]):
+                device = tables.site_device[number]
+                idle = max(idle, free[device])
+                needed = held[device] + tables.unit_bytes[unit, kind] + tables.kept[unit]
+                full = needed / max(1.0, tables.room[device])
+                needed += aside * max(widest[device], tables.working[unit])
+                over = max(over, needed - tables.room[device])
                 most = max(most, load[device], full * pressure)
-            for edge in range(costs.edge_start[operator], costs.edge_start[operator + 1]):
-                producer = costs.producer[edge]
-                origin = chosen[unit_of[producer]]
-                ready = stop[producer]
-                if origin >= 0 and origin != site:
-                    ready += _way(costs, costs.value[edge], origin, site)
-                begin = max(begin, ready)
-            end = begin + costs.ticks[operator, kind]
             if not fresh:
                 over = 0.0
-            cost = end + weight * (most + costs.unit_ticks[unit, kind])
-            if over < best_over or (over == best_over and cost < best):
-                best, best_over, best_site, best_stop = cost, over, site, end
+            for option in range(tables.ticks.shape[2]):
+                if tables.ticks[operator, kind, option] < 0:
+                    continue
+                begin = idle
+                for edge in range(tables.edge_start[operator], tables.edge_start[operator + 1]):
+                    producer = tables.producer[edge]
+                    if options[producer] >= 0:
+                        origin = chosen[unit_of[producer]]
+                        way = _way(tables, edge, origin, options[producer], site, option)
+                        begin = max(begin, stop[producer] + way)
+                end = begin + tables.ticks[operator, kind, option]
+                cost = end + weight * (most + tables.unit_ticks[unit, kind])
+                if over < best_over or (over == best_over and cost < best):
+                    best, best_over, best_site, best_stop = cost, over, site, end
+                    options[operator] = option
         if best_site < 0:
-            return chosen
+            return chosen, options
         stop[operator] = best_stop
-        for number in range(costs.site_start[best_site], costs.site_start[best_site + 1]):
-            device = costs.site_device[number]
+        for number in range(tables.site_start[best_site], tables.site_start[best_site + 1]):
+            device = tables.site_device[number]
             free[device] = best_stop
             if fresh:
-                kind = costs.kind[best_site]
-                load[device] += costs.unit_ticks[unit, kind]
-                held[device] += costs.unit_bytes[unit, kind] + costs.kept[unit]
-                widest[device] = max(widest[device], costs.working[unit])
+                kind = tables.kind[best_site]
+                load[device] += tables.unit_ticks[unit, kind]
+                held[device] += tables.unit_bytes[unit, kind] + tables.kept[unit]
+                widest[device] = max(widest[device], tables.working[unit])
         chosen[unit] = best_site
-    return chosen
+    return chosen, options
 
 
 @view

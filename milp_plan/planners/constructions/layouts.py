@@ -20,7 +20,7 @@ import numpy as np
 
 from milp_plan.core import PlanningProblem
 
-from .assignment import Care, Regions, assignment
+from .assignment import NUM_ORDERS, Assigned, Care, Regions, assignment
 from .cuts import Balance, Memory, cut
 from .loads import Loads, loads
 from .shapes import Shape, folded, lines, regions
@@ -50,10 +50,15 @@ _MEMORIES = (("1F1B", True), ("1F1B", False), ("all", True), ("one", False))
 
 
 class Layout(NamedTuple):
-    """Site of every unit, by name; all of a unit can run on its site."""
+    """A placement: site of every unit, option of every operator; its name."""
 
     name: str
-    sites: tuple[int, ...]
+    assigned: Assigned
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], bytes]:
+        """Equal for equal placements."""
+        return self.assigned.sites, self.assigned.options.tobytes()
 
 
 class Family(Protocol):
@@ -82,7 +87,7 @@ def choices(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 def layouts(problem: PlanningProblem) -> Iterator[Layout]:
     """Yield all placements, each once, families in turn."""
-    seen: set[tuple[int, ...]] = set()
+    seen = set()
     turns = [(family, iter(choices(family.sizes))) for family in families(problem)]
     while turns:
         for turn in list(turns):
@@ -92,8 +97,8 @@ def layouts(problem: PlanningProblem) -> Iterator[Layout]:
                 turns.remove(turn)
                 continue
             layout = family.make(choice)
-            if layout is not None and layout.sites not in seen:
-                seen.add(layout.sites)
+            if layout is not None and layout.key not in seen:
+                seen.add(layout.key)
                 yield layout
 
 
@@ -141,14 +146,16 @@ class _Base:
             for units in self.structure.layers[bounds[stage] : bounds[stage + 1]]:
                 for unit in units:
                     found[unit] = self.loads.home(unit, site)
-        return Layout(name, tuple(found)) if min(found) >= 0 else None
+        return Layout(name, self.assignment.equip(found)) if min(found) >= 0 else None
 
-    def placed(self, name: str, where: Regions, weight: int, care: int) -> Layout | None:
+    def placed(
+        self, name: str, where: Regions, weight: int, care: int, order: int
+    ) -> Layout | None:
         """Earliest finish plus load."""
-        sites = self.assignment.place(where, WEIGHTS[weight], CARES[care])
-        if sites is None:
+        assigned = self.assignment.place(where, WEIGHTS[weight], CARES[care], order)
+        if assigned is None:
             return None
-        return Layout(f"{name}, weight {WEIGHTS[weight]}, care {care}", tuple(sites))
+        return Layout(f"{name}, weight {WEIGHTS[weight]}, care {care}, order {order}", assigned)
 
     @property
     def num_cares(self) -> int:
@@ -213,7 +220,7 @@ class StagesApart:
 
 
 class Spread:
-    """Earliest finish plus load everywhere: devices, weight, care, groups or not."""
+    """Earliest finish plus load everywhere: devices, weight, care, groups, order."""
 
     def __init__(self, base: _Base) -> None:
         self._base = base
@@ -223,18 +230,18 @@ class Spread:
     def sizes(self) -> tuple[int, ...]:
         """How many choices each parameter has."""
         wide = any(len(self._base.loads.view.sites[site]) > 1 for site in self._base.used)
-        return len(self._rows), len(WEIGHTS), self._base.num_cares, 1 + wide
+        return len(self._rows), len(WEIGHTS), self._base.num_cares, 1 + wide, NUM_ORDERS
 
     def make(self, choice: tuple[int, ...]) -> Layout | None:
         """Return the placement of a choice."""
-        row, weight, care, whole = choice
+        row, weight, care, whole, order = choice
         sites = self._base.inside(self._rows[row]) if whole else list(self._rows[row])
         where = Regions([sites], [0] * self._base.num_layers)
-        return self._base.placed(f"spread over {len(sites)} sites", where, weight, care)
+        return self._base.placed(f"spread over {len(sites)} sites", where, weight, care, order)
 
 
 class Branches:
-    """Stages of several devices, branches inside: devices, weight, rounds, care, memory."""
+    """Stages of several devices, branches inside: devices, weight, rounds, care, memory, order."""
 
     def __init__(self, base: _Base) -> None:
         self._base = base
@@ -250,11 +257,12 @@ class Branches:
     def sizes(self) -> tuple[int, ...]:
         """How many choices each parameter has."""
         base = self._base
-        return len(self._parts), len(WEIGHTS), len(ROUNDS), base.num_cares, base.num_memories
+        ways = (base.num_cares, base.num_memories, NUM_ORDERS)
+        return len(self._parts), len(WEIGHTS), len(ROUNDS), *ways
 
     def make(self, choice: tuple[int, ...]) -> Layout | None:
         """Return the placement of a choice."""
-        part, weight, rounds, care, way = choice
+        part, weight, rounds, care, way, order = choice
         name, found = self._parts[part]
         key = (part, rounds, way)
         if key not in self._stages:
@@ -264,7 +272,7 @@ class Branches:
             return None
         where = Regions([self._base.inside(region) for region in found], of_layer)
         name = f"branches on {name}, {ROUNDS[rounds]} rounds, memory {way}"
-        return self._base.placed(name, where, weight, care)
+        return self._base.placed(name, where, weight, care, order)
 
     def _stage_of(self, found: Sequence[Sequence[int]], rounds: int, way: int) -> list[int] | None:
         """Layer -> region, by a cut over the sites of all regions in turn."""

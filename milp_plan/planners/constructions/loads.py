@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -164,11 +163,6 @@ class Loads:
                     change[min(here, *there) + 1] += s.travel[value] * s.repeats
                     change[max(here, *there) + 1] -= s.travel[value] * s.repeats
         return np.cumsum(change)
-
-    def spots(self, sites: Sequence[int]) -> list[int]:
-        """Order of the spot of each operator, units being on these sites."""
-        best, unit = self.structure.best, self.view.unit
-        return [best[op][sites[unit[op]]].order for op in range(self.view.num_operators)]
 
 
 @view

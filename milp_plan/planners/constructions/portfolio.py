@@ -13,9 +13,9 @@ from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
 
 from ..decoder import NEVER, Decoder
-from .assignment import assignment
+from .assignment import Assigned, assignment
 from .layouts import Layout, choices, families
-from .loads import loads
+from .structure import structure
 from .urgency import urgencies
 
 Ints = NDArray[np.int64]
@@ -31,7 +31,7 @@ REFINED = 12
 """Placements that are scheduled with all priorities."""
 
 APART = 0.02
-"""Part of the units that must stand elsewhere for a placement to count as another one."""
+"""Part of the operators that must be placed otherwise for a start to count as another one."""
 
 
 class Start(NamedTuple):
@@ -115,30 +115,18 @@ class _Portfolio:
         self, problem: PlanningProblem, decoder: Decoder, budget: Budget, most: int
     ) -> None:
         self.problem, self.decoder, self.budget, self.left = problem, decoder, budget, most
-        self.loads = loads(problem)
-        self.structure, self.view = self.loads.structure, self.loads.view
+        self.structure = structure(problem)
+        self.view = self.structure.view
         self.order = np.array(self.view.topological, dtype=np.int64)
         self.unit = np.array(self.view.unit, dtype=np.int64)[self.order]
-        self.kind = np.array(self.loads.kind, dtype=np.int64)
-        self.option = self._options()
+        operators = problem.graph.operators
+        counts = [len(operators[operator].options) for operator in self.view.topological]
+        self.first_option = np.cumsum([0, *counts[:-1]])
         self.trials: list[_Trial] = []
         self.families = families(problem)
-        self.values: dict[tuple[int, ...], int] = {}
+        self.values: dict[object, int] = {}
         self.chosen: set[tuple[int, tuple[int, ...]]] = set()
         self.open: list[_Choice] = []
-
-    def _options(self) -> Ints:
-        """(kind of site, position) -> number of the quickest option there."""
-        kinds, best = self.loads.kind, self.structure.best
-        table = np.zeros((max(kinds) + 1, len(self.order)), dtype=np.int64)
-        numbers = self.decoder.compiled.options
-        for kind in range(len(table)):
-            site = kinds.index(kind)
-            for position, operator in enumerate(self.order.tolist()):
-                if site in best[operator]:
-                    option = best[operator][site].placement.option
-                    table[kind, position] = numbers[position, option]
-        return table
 
     def best(self, count: int) -> list[Start]:
         """Try the most promising choices, then what is like the best; return the best."""
@@ -183,17 +171,17 @@ class _Portfolio:
         layout = self.families[family].make(choice)
         if layout is None:
             return
-        if layout.sites not in self.values:
+        if layout.key not in self.values:
             exact = self._urgencies(layout)
             for name in list(exact)[:FIRST_URGENCIES]:
                 self._try(layout, f"{name} of the placement", exact[name])
-        value = self.values.get(layout.sites, NEVER)
+        value = self.values.get(layout.key, NEVER)
         if value < NEVER:
             heappush(self.open, _Choice(value, len(self.chosen), family, choice))
 
     def _urgencies(self, layout: Layout) -> dict[str, Floats]:
         """Priorities by what remains to be done on these sites."""
-        return urgencies(self.structure, assignment(self.problem).tails(layout.sites))
+        return urgencies(self.structure, assignment(self.problem).tails(layout.assigned))
 
     @property
     def _over(self) -> bool:
@@ -202,20 +190,20 @@ class _Portfolio:
     def _not_tried(
         self, layout: Layout, general: dict[str, Floats], exact: dict[str, Floats]
     ) -> Iterator[tuple[str, Floats]]:
-        tried = {trial.urgency for trial in self.trials if trial.layout.sites == layout.sites}
+        tried = {trial.urgency for trial in self.trials if trial.layout.key == layout.key}
         for name, priority in exact.items():
             if f"{name} of the placement" not in tried:
                 yield f"{name} of the placement", priority
             yield name, general[name]
 
     def _try(self, layout: Layout, name: str, priority: Floats) -> None:
-        sites = np.array(layout.sites, dtype=np.int64)[self.unit]
-        options = self.option[self.kind[sites], np.arange(len(sites))]
+        sites = np.array(layout.assigned.sites, dtype=np.int64)[self.unit]
+        options = self.first_option + layout.assigned.options[self.order]
         rank = np.unique(-priority[self.order], return_inverse=True)[1].astype(np.int64)
         value = self.decoder.decode(sites, options, rank)
         self.left -= 1
-        known = self.values.get(layout.sites, NEVER)
-        self.values[layout.sites] = known if value is None else min(known, value)
+        known = self.values.get(layout.key, NEVER)
+        self.values[layout.key] = known if value is None else min(known, value)
         if value is not None:
             self.trials.append(_Trial(value, len(self.trials), layout, name, priority))
 
@@ -223,26 +211,45 @@ class _Portfolio:
         return sorted(self.trials, key=lambda trial: trial[:2])
 
     def _best_layouts(self, count: int) -> list[Layout]:
-        found = {trial.layout.sites: trial.layout for trial in reversed(self._ranked())}
+        found = {trial.layout.key: trial.layout for trial in reversed(self._ranked())}
         return list(reversed(found.values()))[:count]
 
     def _different(self, count: int) -> list[_Trial]:
-        """Best trials; each has a part of the units elsewhere than every one before it."""
+        """Best trials; each places a part of the operators otherwise than every one before it."""
         chosen: list[_Trial] = []
         for trial in self._ranked():
-            sites = np.array(trial.layout.sites)
-            moved = [(sites != np.array(other.layout.sites)).mean() for other in chosen]
-            if not moved or min(moved) >= APART:
+            here = trial.layout.assigned
+            if all(self._apart(here, other.layout.assigned) >= APART for other in chosen):
                 chosen.append(trial)
                 if len(chosen) == count:
                     break
         return chosen
 
+    def _apart(self, one: Assigned, other: Assigned) -> float:
+        """Part of the operators with another site or option."""
+        sites = np.array(one.sites)[self.unit] != np.array(other.sites)[self.unit]
+        return float((sites | (one.options != other.options)[self.order]).mean())
+
+    def _spots(self, assigned: Assigned) -> list[int]:
+        """Index of each operator's spot."""
+        view, found = self.view, []
+        for number, operator in enumerate(self.problem.graph.operators):
+            site = assigned.sites[view.unit[number]]
+            option = operator.options[assigned.options[number]].name
+            found.append(
+                next(
+                    spot.order
+                    for spot in view.spots[number]
+                    if spot.site == site and spot.placement.option == option
+                )
+            )
+        return found
+
     def _start(self, trial: _Trial) -> Start:
         return Start(
             f"{trial.layout.name}; {trial.urgency}",
             trial.value,
-            trial.layout.sites,
-            self.loads.spots(trial.layout.sites),
+            trial.layout.assigned.sites,
+            self._spots(trial.layout.assigned),
             [float(each) for each in trial.priority],
         )

@@ -105,6 +105,24 @@ class Structure:
         return 1 if len(self.template) == self.view.num_operators else self.num_batches
 
     @cached_property
+    def original(self) -> list[int]:
+        """Operator of the template that each operator is a copy of; itself where there is none."""
+        view, found = self.view, list(range(self.view.num_operators))
+        if self.repeats == 1:
+            return found
+        for members in view.units:
+            rows: dict[int, list[int]] = {}
+            for operator in members:
+                rows.setdefault(self.batch[operator], []).append(operator)
+            first = rows.get(0, [])
+            for row in rows.values():
+                if len(row) == len(first):
+                    for operator, model in zip(row, first, strict=True):
+                        if len(view.spots[operator]) == len(view.spots[model]):
+                            found[operator] = model
+        return found
+
+    @cached_property
     def tail(self) -> list[int]:
         """Longest path of shortest durations from each operator to the end, itself included."""
         view, tail = self.view, [0] * self.view.num_operators

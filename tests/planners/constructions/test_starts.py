@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.core import Objective, PlanningProblem
+from milp_plan.core import Objective, Placement, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.io import read
 from milp_plan.planners.constructions import Pass, best_starts, layouts, structure, urgencies
@@ -63,9 +63,14 @@ def test_every_placement_is_admissible_and_keeps_units_together(seed: int) -> No
     view = indexed(problem)
     names = set()
     for layout in islice(layouts(problem), 60):
-        assert len(layout.sites) == len(view.units)
-        for unit, site in enumerate(layout.sites):
-            assert site in view.unit_sites[unit]
+        sites, options = layout.assigned
+        assert len(sites) == len(view.units)
+        for operator, option in enumerate(options):
+            site = sites[view.unit[operator]]
+            assert site in view.unit_sites[view.unit[operator]]
+            placement = problem.graph.operators[operator].options[option].name
+            spots = view.spots[operator]
+            assert any(s.site == site and s.placement.option == placement for s in spots)
         names.add(layout.name)
     joined = set.intersection(*(set(sites) for sites in view.unit_sites))
     assert names or not joined
@@ -139,17 +144,21 @@ def test_priorities_go_by_pass_then_by_micro_batch() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_tails_follow_the_longest_way_to_the_end(seed: int) -> None:
     problem = generated(seed)
-    view, found = indexed(problem), structure(problem)
+    view = indexed(problem)
     for layout in islice(layouts(problem), 5):
-        tails = assignment(problem).tails(layout.sites)
+        sites, options = layout.assigned
+        tails = assignment(problem).tails(layout.assigned)
         for operator in range(view.num_operators):
-            own = found.best[operator][layout.sites[view.unit[operator]]].duration
+            option = problem.graph.operators[operator].options[options[operator]].name
+            placement = Placement(option, view.site_names[sites[view.unit[operator]]])
+            own = view.spot(operator, placement).duration
             below = max((tails[r] for r in view.successors[operator]), default=0.0)
             assert tails[operator] >= own + below - 1e-6 * tails[operator]
             same = [
                 tails[r]
                 for r in view.successors[operator]
-                if layout.sites[view.unit[r]] == layout.sites[view.unit[operator]]
+                if sites[view.unit[r]] == sites[view.unit[operator]]
             ]
-            if len(same) == len(view.successors[operator]):
+            changes = any(len(o.options) > 1 for o in problem.graph.operators)
+            if len(same) == len(view.successors[operator]) and not changes:
                 assert tails[operator] == pytest.approx(own + max(same, default=0.0))
