@@ -23,16 +23,22 @@ at least (heads are sums from the left, tails to the right)
    of the run still has to go through everything after it;
 6. h + ret + cut' + home + y.
 
+All this holds for each colour of the device with the durations there, and the persistent bytes of
+the run's units fit beside what any of its operators needs while it runs. One way, the end of the
+plan stands for every ``back``: y is 0, and e the time from out_j+1 to the end.
+
 A side unit within the run is either on its device, then its work counts and the operators of one
 micro-batch between two positions take turns, or it is not, then each micro-batch that goes through
 it crosses twice. All these choices are kept, or fewer whose numbers are at most theirs.
 
-If a cut follows the run, the run behind it has at least the h and y that follow, and e is at least
-what the runs behind it allow. By induction the h, y and e of the plan are at least the least ones
-over all runs that pass the tests, so some chain of runs that pass leads from u_1 to u_n. Where
-there is none, every plan is longer than T. (Larger e make fewer runs pass, so this is repeated
-until nothing moves.) Runs may share devices, transfers need not wait for each other: only
-necessary conditions are used. h + y is followed as a sum too: both grow with the same cuts.
+Operators a of the run and c of the next one share no device, so c starts at least their separation
+later: values that skip over the cut must cross as well. If a cut follows the run, the run behind it
+has at least the h and y that follow, and e is at least what the runs behind it allow. By induction
+the h, y and e of the plan are at least the least ones over all runs that pass the tests, so some
+chain of runs that pass leads from u_1 to u_n. Where there is none, every plan is longer than T.
+(Larger e make fewer runs pass, so this is repeated until nothing moves.) Runs may share devices,
+transfers need not wait for each other: only necessary conditions are used. h + y is followed as a
+sum too: both grow with the same cuts.
 """
 
 # ruff: noqa: C901, PLR0912, PLR0915 (compiled loops over arrays)
@@ -50,9 +56,9 @@ from milp_plan.core.compiled import compiled
 
 from .frame import Frame
 from .heads import Windows
-from .spine import ENDLESS, Pairs, Side, Spine, Times, sides
+from .spine import ENDLESS, Numbers, Pairs, Side, Spine, Times, sides
 from .tight import both_separations
-from .view import Array
+from .view import Array, scale_for
 
 WIDEST = 12
 """Positions between which side units are looked at."""
@@ -62,7 +68,7 @@ _KEPT = 8
 """Choices kept for one run, however many side units it has."""
 _SHARES = (0.02, 0.1, 0.3, 1.0)
 """How much the work of units counts when a spine is chosen."""
-OUT_DELAY, BACK_DELAY, OUT = range(3)
+OUT_DELAY, BACK_DELAY, OUT, _BACK, LATE = range(5)
 
 
 class Tables(NamedTuple):
@@ -70,8 +76,10 @@ class Tables(NamedTuple):
 
     ``out[i, j]`` and ``back[i, j]`` are least times from out_i to out_j and from back_j to back_i,
     ``out_cut`` and ``back_cut`` the same when the two positions share no device, ``turn`` from out
-    to back. ``work`` holds running sums of the work of units: out, back, late, all. ``first`` is
-    the work of a unit that depends on its own out, ``all`` what depends on the out before it.
+    to back. For each colour of devices, ``work`` holds running sums of units: out, back, late, all,
+    how much longer their outs and their backs last than at least, bytes. ``first`` is the work of
+    a unit that depends on its own out, ``all`` what depends on the out before it. ``beside`` are
+    bytes that a unit needs beside lasting ones while it runs, ``room`` is what a device has.
     ``choices`` are those of side units between ``choice_from[j]`` and j, from ``choice_at[j]`` on.
     """
 
@@ -82,6 +90,8 @@ class Tables(NamedTuple):
     turn: Array
     work: Array
     first: Array
+    beside: Array
+    room: Array
     longest: Array
     entry: Array
     heads: Array
@@ -110,15 +120,8 @@ def run_bounds(
     if not frame.single:
         return
     times = Times(both_separations(frame, budget)[0], windows)
-    pairs = Pairs(times)
     best, top = known
-    seen: set[tuple[int, ...]] = set()
-    for share in _SHARES:
-        budget.check()
-        spine = pairs.spine(share)
-        if spine is None or spine.units in seen:
-            continue
-        seen.add(spine.units)
+    for spine in _spines(times, budget):
         value = _refuted(tables_of(times, spine), best // times.tick, top, times.tick, budget)
         if value * times.tick > best:
             best = value * times.tick
@@ -126,14 +129,28 @@ def run_bounds(
             yield Bound(
                 "runs along a spine",
                 best,
-                f"{len(spine)} groups on the way from {names[0]!r} to {names[1]!r} and back",
+                f"{len(spine)} groups on the way from {names[0]!r} to {names[1]!r}"
+                + (" and back" if not spine.one_way else ""),
             )
+
+
+def _spines(times: Times, budget: Budget) -> Iterator[Spine]:
+    """Different spines, there and back first."""
+    for one_way in (False, True):
+        pairs = Pairs(times, one_way)
+        seen: set[tuple[int, ...]] = set()
+        for share in _SHARES:
+            budget.check()
+            spine = pairs.spine(share)
+            if spine is not None and spine.units not in seen:
+                seen.add(spine.units)
+                yield spine
 
 
 def _refuted(tables: Tables, known: int, top: int | None, tick: int, budget: Budget) -> int:
     """Least makespan, in ticks of the tables, that :func:`possible` does not refute."""
     low, step = known - 1, max(1, known >> 6)
-    most = 8 * known if top is None else top // tick
+    most = ENDLESS // 8 if top is None else top // tick
     while low < most:
         budget.check()
         high = min(low + step, most)
@@ -155,60 +172,115 @@ def _refuted(tables: Tables, known: int, top: int | None, tick: int, budget: Bud
 def tables_of(times: Times, spine: Spine) -> Tables:
     """Return the arrays of one spine."""
     size = len(spine)
-    out = times.least(times.through, spine.out, spine.out)
-    back = times.least(times.through, spine.back, spine.back).T.copy()
-    np.fill_diagonal(out, 0)
-    np.fill_diagonal(back, 0)
     ticks = times.durations
-    late, entry = _late(times, spine)
-    first, everything = _after(times, spine)
-    loads = [ticks[spine.out].sum(axis=1), ticks[spine.back].sum(axis=1), late, everything]
-    work = np.zeros((4, size + 1), dtype=np.int64)
-    work[:, 1:] = np.cumsum(np.array(loads), axis=1)
+    out = times.least(times.through, spine.out, spine.out)
+    np.fill_diagonal(out, 0)
+    out_cut = times.least(times.apart, spine.out, spine.out)
+    if spine.one_way:
+        back = back_cut = np.zeros_like(out)
+        turn = (times.tails[spine.out] + ticks[spine.out]).min(axis=1)
+        tails = longest_back = np.zeros(size, dtype=np.int64)
+    else:
+        back = times.least(times.through, spine.back, spine.back).T.copy()
+        np.fill_diagonal(back, 0)
+        back_cut = np.ascontiguousarray(times.least(times.apart, spine.back, spine.back).T)
+        turn = times.through[spine.out, spine.back].min(axis=1)
+        tails = (times.tails[spine.back] + ticks[spine.back]).min(axis=1)
+        longest_back = ticks[spine.back].max(axis=1)
+    work, first, entry = _loads(times, spine)
     return Tables(
         out,
         back,
-        np.ascontiguousarray(times.least(times.apart, spine.out, spine.out)),
-        np.ascontiguousarray(times.least(times.apart, spine.back, spine.back).T),
-        times.through[spine.out, spine.back].min(axis=1),
+        np.ascontiguousarray(out_cut),
+        back_cut,
+        turn,
         work,
-        np.array(first, dtype=np.int64),
-        np.array([ticks[spine.out].max(axis=1), ticks[spine.back].max(axis=1)]),
+        first,
+        *_memory(times, spine),
+        np.array([ticks[spine.out].max(axis=1), longest_back]),
         entry,
         times.heads[spine.out].min(axis=1),
-        (times.tails[spine.back] + ticks[spine.back]).min(axis=1),
+        tails,
         *_choices(times, spine, out, back),
     )
 
 
-def _after(times: Times, spine: Spine) -> tuple[list[int], list[int]]:
-    """Work of each unit that depends on its own ``out``, and on the one before it."""
-    sums: list[list[int]] = [[], []]
+def _loads(times: Times, spine: Spine) -> tuple[Array, Array, Array]:
+    """Running sums of work by colour, work of first units, entries."""
+    size = len(spine)
+    behind, entry = _late(times, spine)
+    roots = _after(times, spine)
+    work = np.zeros((len(times.keys), 7, size + 1), dtype=np.int64)
+    first = np.zeros((len(times.keys), size), dtype=np.int64)
+    for kind, durations in enumerate(times.slower):
+        ticks = np.minimum(durations, ENDLESS // max(1, len(durations)))
+        least = np.minimum(ticks, times.durations)
+        loads = np.zeros((7, size), dtype=np.int64)
+        loads[0] = ticks[spine.out].sum(axis=1)
+        loads[4] = (ticks - least)[spine.out].min(axis=1)
+        if not spine.one_way:
+            loads[1] = ticks[spine.back].sum(axis=1)
+            loads[2] = [ticks[members].sum() for members in behind]
+            loads[5] = (ticks - least)[spine.back].min(axis=1)
+        loads[3] = [ticks[members].sum() for members in roots[1]]
+        loads[6] = [_bytes(times, unit) for unit in spine.units]
+        work[kind, :, 1:] = np.cumsum(loads, axis=1)
+        first[kind] = [ticks[members].sum() for members in roots[0]]
+    return work, first, entry
+
+
+def _memory(times: Times, spine: Spine) -> tuple[Array, Array]:
+    """Bytes beside lasting ones by unit, bytes of a device by colour."""
+    frame = times.frame
+    beside = [max(map(frame.beside, frame.units[unit])) for unit in spine.units]
+    limits = [frame.terrain.memory_bytes[key] for key in times.keys]
+    scale = _byte_unit(times)
+    room = [ENDLESS if limit is None else limit // scale for limit in limits]
+    return (
+        np.array([number // scale for number in beside], dtype=np.int64),
+        np.array(room, dtype=np.int64),
+    )
+
+
+def _bytes(times: Times, unit: int) -> int:
+    return times.frame.holdings.packed[unit] // _byte_unit(times)
+
+
+def _byte_unit(times: Times) -> int:
+    """Bytes that count as one, so that no sum overflows."""
+    frame = times.frame
+    limits = [m for m in frame.terrain.memory_bytes if m is not None]
+    return scale_for(2 * (sum(frame.holdings.packed) + max(limits, default=0)) + 1)
+
+
+def _after(times: Times, spine: Spine) -> tuple[list[Numbers], list[Numbers]]:
+    """Members of each unit that depend on its own ``out``, and on the one before it."""
+    found: tuple[list[Numbers], list[Numbers]] = ([], [])
     for position, unit in enumerate(spine.units):
         members = np.array(times.frame.units[unit], dtype=np.intp)
-        for found, root in zip(sums, (position, max(0, position - 1)), strict=True):
+        for listed, root in zip(found, (position, max(0, position - 1)), strict=True):
             after = times.through[np.ix_(spine.out[root], members)] >= 0
-            found.append(int(times.durations[members[after.any(axis=0)]].sum()))
-    return sums[0], sums[1]
+            listed.append(members[after.any(axis=0)])
+    return found
 
 
-def _late(times: Times, spine: Spine) -> tuple[list[int], Array]:
-    """Work of each unit that depends on the way back, and entries."""
+def _late(times: Times, spine: Spine) -> tuple[list[Numbers], Array]:
+    """Members of each unit that depend on the way back, and entries."""
     through, size = times.through, len(spine)
-    late: list[int] = []
-    behind: list[np.ndarray] = []
-    entry = np.full(size, ENDLESS, dtype=np.int64)
+    behind: list[Numbers] = []
+    entry = np.zeros(size, dtype=np.int64)
+    if spine.one_way:
+        return behind, entry
     for position, unit in enumerate(spine.units):
         members = np.array(times.frame.units[unit], dtype=np.intp)
         before = spine.back[min(position + 1, size - 1)]
         behind.append(members[(through[np.ix_(before, members)] >= 0).any(axis=0)])
-        late.append(int(times.durations[behind[-1]].sum()))
         if position + 1 < size:
             found = np.concatenate(behind)
             known = through[np.ix_(before, found)] >= 0
             ways = np.where(known, times.apart[np.ix_(before, found)], ENDLESS)
             entry[position] = ways.min(initial=ENDLESS)
-    return late, entry
+    return behind, entry
 
 
 def _choices(times: Times, spine: Spine, out: Array, back: Array) -> tuple[Array, Array, Array]:
@@ -225,7 +297,7 @@ def _choices(times: Times, spine: Spine, out: Array, back: Array) -> tuple[Array
             start[position], found = ends[position]
             rows.append(found)
         at[position + 1] = sum(map(len, rows))
-    empty = np.zeros((0, 6), dtype=np.int64)
+    empty = np.zeros((0, 7), dtype=np.int64)
     return start, at, np.concatenate([empty, *rows])
 
 
@@ -253,8 +325,8 @@ def _combined(
         int(times.durations[spine.out[first:last]].sum(axis=0).min()),
         int(times.durations[spine.back[first + 1 : last + 1]].sum(axis=0).min()),
     ]
-    # Columns: longest way by a unit that is away, own work of a micro-batch, out and back; work.
-    rows = np.zeros((1, 8), dtype=np.int64)
+    # Longest way by a unit that is away, own work of a micro-batch, out and back; work; bytes.
+    rows = np.zeros((1, 9), dtype=np.int64)
     rows[0, 1], rows[0, 3] = own
     for side in sorted(group, key=lambda entry: -entry.all):
         there, home = rows.copy(), rows.copy()
@@ -264,13 +336,17 @@ def _combined(
                 there[:, column] = np.maximum(there[:, column], min(through, ENDLESS))
         home[:, 1] += side.out_one
         home[:, 3] += side.back_one
-        home[:, 4:] += np.array([side.out, side.back, side.late, side.all])
+        home[:, 4:] += np.array(
+            [side.out, side.back, side.late, side.all, _bytes(times, side.unit)]
+        )
         both = np.concatenate([there, home])
         rows = both[: thin(both, len(both), 4 * _CHOICES)]
-    found = np.zeros((len(rows), 6), dtype=np.int64)
+    found = np.zeros((len(rows), 7), dtype=np.int64)
     found[:, OUT_DELAY] = np.maximum(0, rows[:, :2].max(axis=1) - plain[0])
     found[:, BACK_DELAY] = np.maximum(0, rows[:, 2:4].max(axis=1) - plain[1])
     found[:, OUT:] = rows[:, 4:]
+    if spine.one_way:
+        found[:, [BACK_DELAY, _BACK, LATE]] = 0
     return found[: thin(found, len(found), _CHOICES)]
 
 
@@ -350,81 +426,124 @@ def possible(t: Tables, limit: int, most: int) -> bool:
     widest = 1
     for j in range(size):
         widest = max(widest, t.choice_at[j + 1] - t.choice_at[j])
-    rows = np.zeros((most + 1, 6), dtype=np.int64)
-    wider = np.zeros((most * widest + 1, 6), dtype=np.int64)
+    rows = np.zeros((most + 1, 7), dtype=np.int64)
+    wider = np.zeros((most * widest + 1, 7), dtype=np.int64)
     through = np.empty((size, size), dtype=np.int64)
+    reach = 16
+    later = np.empty((2, size, reach), dtype=np.int64)
+    at = np.empty((2, size), dtype=np.int64)
     for _ in range(12):
         h = np.full(size, endless)
         y = np.full(size, endless)
         both = np.full(size, endless)
         h[0], y[0], both[0] = t.heads[0], t.tails[0], t.heads[0] + t.tails[0]
         through[:, :] = endless
+        later[:, :, :] = endless
+        later[:, 0, :] = 0
         for i in range(size):
             if h[i] >= endless:
                 continue
             hy = max(both[i], h[i] + y[i])
             rest = hy - t.longest[1, i]
-            count = 1
-            rows[0, :] = 0
-            for j in range(i, size):
-                if t.choice_from[j] >= i:
-                    wide = 0
+            for kind in range(len(t.room)):
+                count, beside = 1, 0
+                at_out, at_back = h[i], y[i]
+                rows[0, :] = 0
+                for j in range(i, size):
+                    if t.choice_from[j] >= i:
+                        wide = 0
+                        for a in range(count):
+                            for b in range(t.choice_at[j], t.choice_at[j + 1]):
+                                for c in range(7):
+                                    wider[wide, c] = rows[a, c] + t.choices[b, c]
+                                if h[i] + wider[wide, 5] <= limit and hy + wider[wide, 0] <= limit:
+                                    wide += 1
+                        count = thin(wider, wide, most)
+                        rows[:count] = wider[:count]
+                    w_out = t.work[kind, 0, j + 1] - t.work[kind, 0, i]
+                    w_back = t.work[kind, 1, j + 1] - t.work[kind, 1, i]
+                    w_late = t.work[kind, 2, j + 1] - t.work[kind, 2, i]
+                    slow_out = t.work[kind, 4, j] - t.work[kind, 4, i]
+                    slow_out += steps[0, j] - steps[0, i]
+                    slow_back = t.work[kind, 5, j + 1] - t.work[kind, 5, i + 1]
+                    slow_back += steps[1, j] - steps[1, i]
+                    if j > i:
+                        at_out += t.out[j - 1, j] + t.work[kind, 4, j] - t.work[kind, 4, j - 1]
+                        at_back += t.back[j - 1, j] + t.work[kind, 5, j + 1] - t.work[kind, 5, j]
+                    if j - i < reach:
+                        at_out = max(at_out, later[0, i, j - i])
+                        at_back = max(at_back, later[1, i, j - i])
+                    beside = max(beside, t.beside[j])
+                    room = t.room[kind] - beside + t.work[kind, 6, i] - t.work[kind, 6, j + 1]
+                    w_all = t.first[kind, i] + t.work[kind, 3, j + 1] - t.work[kind, 3, i + 1]
+                    left = 0
+                    best_out, best_back, best = endless, endless, endless
+                    kept_out, kept_back = endless, endless
                     for a in range(count):
-                        for b in range(t.choice_at[j], t.choice_at[j + 1]):
-                            for c in range(6):
-                                wider[wide, c] = rows[a, c] + t.choices[b, c]
-                            if h[i] + wider[wide, 5] <= limit and hy + wider[wide, 0] <= limit:
-                                wide += 1
-                    count = thin(wider, wide, most)
-                    rows[:count] = wider[:count]
-                w_out = t.work[0, j + 1] - t.work[0, i]
-                w_back = t.work[1, j + 1] - t.work[1, i]
-                w_late = t.work[2, j + 1] - t.work[2, i]
-                w_all = t.first[i] + t.work[3, j + 1] - t.work[3, i + 1]
-                left = 0
-                best_out, best_back, best = endless, endless, endless
-                for a in range(count):
-                    here_out, here_back = w_out + rows[a, 2], w_back + rows[a, 3]
-                    if h[i] + w_all + rows[a, 5] > limit or rest + here_out + here_back > limit:
-                        continue
-                    out = max(t.out[i, j], steps[0, j] - steps[0, i] + rows[a, 0])
-                    home = max(t.back[i, j], steps[1, j] - steps[1, i] + rows[a, 1])
-                    if hy + out + t.turn[j] + home > limit:
-                        continue
-                    for c in range(6):
-                        rows[left, c] = rows[a, c]
-                    left += 1
-                    late = w_late + rows[a, 4]
-                    if j == size - 1:
-                        if h[i] + out + t.turn[j] + late > limit:
+                        here_out, here_back = w_out + rows[a, 2], w_back + rows[a, 3]
+                        if h[i] + w_all + rows[a, 5] > limit or rest + here_out + here_back > limit:
                             continue
-                        if rest + out + t.turn[j] + here_back > limit:
+                        if rows[a, 6] > room:
                             continue
-                    else:
-                        ret = max(out + t.out_cut[j, j + 1], t.out_cut[i, j + 1]) + inner[j + 1]
-                        back = max(home + t.back_cut[j, j + 1], t.back_cut[i, j + 1])
-                        gap = t.back_cut[j, j + 1]
-                        if hy + ret + back > limit or h[i] + ret + t.entry[j] + late > limit:
+                        out = max(t.out[i, j], steps[0, j] - steps[0, i] + rows[a, 0])
+                        home = max(t.back[i, j], steps[1, j] - steps[1, i] + rows[a, 1])
+                        out, home = max(out, slow_out), max(home, slow_back)
+                        start, stop = max(h[i] + out, at_out), max(y[i] + home, at_back)
+                        if max(hy + out + home, start + stop) + t.turn[j] > limit:
                             continue
-                        if rest + ret + gap + here_back > limit:
-                            continue
-                        tail = t.out_cut[j, j + 1] - t.longest[0, j] + inner[j + 1] + back
-                        if hy + here_out + tail > limit:
-                            continue
-                    best_out, best_back = min(best_out, out), min(best_back, home)
-                    best = min(best, out + home)
-                count = left
-                if count == 0:
-                    break
-                through[i, j] = best
-                if best < endless and j < size - 1:
-                    nh = max(h[i] + best_out + t.out_cut[j, j + 1], h[i] + t.out_cut[i, j + 1])
-                    ny = max(y[i] + best_back + t.back_cut[j, j + 1], y[i] + t.back_cut[i, j + 1])
-                    nh, ny = max(nh, t.heads[j + 1]), max(ny, t.tails[j + 1])
-                    sums = hy + best + t.out_cut[j, j + 1] + t.back_cut[j, j + 1]
-                    sums = max(sums, hy + t.out_cut[i, j + 1] + t.back_cut[i, j + 1])
-                    h[j + 1], y[j + 1] = min(h[j + 1], nh), min(y[j + 1], ny)
-                    both[j + 1] = min(both[j + 1], max(sums, nh + ny))
+                        kept_out, kept_back = min(kept_out, start), min(kept_back, stop)
+                        for c in range(7):
+                            rows[left, c] = rows[a, c]
+                        left += 1
+                        late = w_late + rows[a, 4]
+                        if j == size - 1:
+                            if start + t.turn[j] + late > limit:
+                                continue
+                            if rest + out + t.turn[j] + here_back > limit:
+                                continue
+                            if start + t.turn[j] + here_back + y[i] - t.longest[1, i] > limit:
+                                continue
+                        else:
+                            ret = max(out + t.out_cut[j, j + 1], t.out_cut[i, j + 1]) + inner[j + 1]
+                            back = max(home + t.back_cut[j, j + 1], t.back_cut[i, j + 1])
+                            gap = t.back_cut[j, j + 1]
+                            # When the first comes back, and what is left of the plan then.
+                            first = max(start + t.out_cut[j, j + 1] + inner[j + 1], h[i] + ret)
+                            end = max(stop + gap, y[i] + back)
+                            if max(hy + ret + back, first + end) > limit:
+                                continue
+                            if first + t.entry[j] + late > limit:
+                                continue
+                            if rest + ret + gap + here_back > limit:
+                                continue
+                            if first + gap + here_back + y[i] - t.longest[1, i] > limit:
+                                continue
+                            tail = t.out_cut[j, j + 1] - t.longest[0, j] + inner[j + 1]
+                            if max(hy + back, h[i] + end) + here_out + tail > limit:
+                                continue
+                        best_out, best_back = min(best_out, start), min(best_back, stop)
+                        best = min(best, out + home)
+                    count = left
+                    if count == 0:
+                        break
+                    at[0, j], at[1, j] = kept_out, kept_back
+                    through[i, j] = min(through[i, j], best)
+                    if best < endless and j < size - 1:
+                        nh = max(best_out + t.out_cut[j, j + 1], h[i] + t.out_cut[i, j + 1])
+                        ny = max(best_back + t.back_cut[j, j + 1], y[i] + t.back_cut[i, j + 1])
+                        nh, ny = max(nh, t.heads[j + 1]), max(ny, t.tails[j + 1])
+                        for b in range(j + 1, min(size, j + 1 + reach)):
+                            far_out, far_back = nh, ny
+                            for a in range(max(i, j - reach), j + 1):
+                                far_out = max(far_out, at[0, a] + t.out_cut[a, b])
+                                far_back = max(far_back, at[1, a] + t.back_cut[a, b])
+                            c = b - j - 1
+                            later[0, j + 1, c] = min(later[0, j + 1, c], far_out)
+                            later[1, j + 1, c] = min(later[1, j + 1, c], far_back)
+                        sums = hy + best + t.out_cut[j, j + 1] + t.back_cut[j, j + 1]
+                        sums = max(sums, hy + t.out_cut[i, j + 1] + t.back_cut[i, j + 1])
+                        h[j + 1], y[j + 1] = min(h[j + 1], nh), min(y[j + 1], ny)
+                        both[j + 1] = min(both[j + 1], max(sums, nh + ny))
         moved = False
         for i in range(size - 1, -1, -1):
             least = endless

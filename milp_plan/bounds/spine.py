@@ -8,6 +8,8 @@ A spine is a chain of colocation groups ("units") u_1 .. u_n. Every micro-batch 
 is a chain of dependences: forward and backward passes through layers whose weights stay where they
 are. Where a spine changes devices between u_j and u_j+1, micro-batches pay for it twice.
 
+A *one-way* spine has the way out only; the end of the plan takes the part of all ``back``.
+
 *Side units* hang between two positions a < c of a spine: on the way out between out_a and out_c, on
 the way back between back_c and back_a, or both: pools, sums, other branches of a block.
 """
@@ -34,11 +36,15 @@ Numbers = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Spine:
-    """Operators of a spine; entry [i, m] belongs to position i and micro-batch m."""
+    """Operators of a spine; entry [i, m] belongs to position i and micro-batch m.
+
+    In a one-way spine ``back`` is ``out``, and nothing may be read from it.
+    """
 
     units: tuple[int, ...]
     out: Numbers
     back: Numbers
+    one_way: bool = False
 
     def __len__(self) -> int:
         return len(self.units)
@@ -61,10 +67,26 @@ class Times:
         self.through = separations.through
         self.apart = np.minimum(separations.around(-1), ENDLESS)
         self.durations = separations.view.durations
+        self.keys = separations.view.keys
+        self.slower = [self._on(separations, key) for key in self.keys]
         place = [windows.frame.index[name] for name in self.frame.names]
         heads, tails = windows.least_heads, windows.least_tails
         self.heads: Array = np.array([min(heads[v], ENDLESS) for v in place], dtype=np.int64)
         self.tails: Array = np.array([min(tails[v], ENDLESS) for v in place], dtype=np.int64)
+
+    def _on(self, separations: Separations, key: int) -> Array:
+        """Fewest ticks of each operator on a device of one colour."""
+        view = separations.view
+        return np.array(
+            [
+                min(
+                    (state.duration // self.tick for state in states if view.key(state) == key),
+                    default=ENDLESS,
+                )
+                for states in self.frame.states
+            ],
+            dtype=np.int64,
+        )
 
     def least(self, matrix: Array, early: Numbers, late: Numbers) -> Array:
         """Least entry over micro-batches, for all pairs of rows of ``early`` and ``late``."""
@@ -76,10 +98,13 @@ class Times:
 
 
 class Pairs:
-    """All pairs (out, back) of operators of one unit, over as many micro-batches as there are."""
+    """All pairs (out, back) of operators of one unit, over as many micro-batches as there are.
 
-    def __init__(self, times: Times) -> None:
-        self.times = times
+    One way, each operator is a pair with itself.
+    """
+
+    def __init__(self, times: Times, one_way: bool = False) -> None:
+        self.times, self.one_way = times, one_way
         frame = times.frame
         by_unit: dict[int, list[list[int]]] = {}
         copies = [[family[m] for m in sorted(family)] for family in families_of(frame).values()]
@@ -94,7 +119,8 @@ class Pairs:
             for unit, members in by_unit.items()
             for a in members
             for b in members
-            if a is not b and all(times.through[x, y] >= 0 for x, y in zip(a, b, strict=True))
+            if (a is b) == one_way
+            and all(times.through[x, y] >= 0 for x, y in zip(a, b, strict=True))
         ]
         self.units = [unit for unit, _, _ in found]
         self.out: Numbers = np.array([a for _, a, _ in found], dtype=np.intp)
@@ -102,16 +128,21 @@ class Pairs:
 
     @cached_property
     def turn(self) -> Array:
-        """Least time from out to back."""
-        return np.asarray(self.times.through[self.out, self.back].min(axis=1))
+        """Least time from out to back; one way, from out to the end of the plan."""
+        times = self.times
+        if self.one_way:
+            return np.asarray((times.durations + times.tails)[self.out].min(axis=1))
+        return np.asarray(times.through[self.out, self.back].min(axis=1))
 
     @cached_property
     def steps(self) -> Array:
         """Least time out and back from one pair to the next; far below 0 where none leads."""
         times = self.times
         away = times.least(times.through, self.out, self.out)
-        home = times.least(times.through, self.back, self.back).T
         units = np.array(self.units)
+        if self.one_way:
+            return np.where((away > 0) & (units[:, None] != units[None, :]), away, -ENDLESS)
+        home = times.least(times.through, self.back, self.back).T
         fits = (away > 0) & (home > 0) & (units[:, None] != units[None, :])
         return np.where(fits, away + home, -ENDLESS)
 
@@ -124,10 +155,15 @@ class Pairs:
             return None
         times = self.times
         work = np.array([times.durations[times.frame.units[u]].sum() for u in self.units])
-        ends = times.heads[self.out].min(axis=1) + times.tails[self.back].min(axis=1)
+        ends = times.heads[self.out].min(axis=1)
+        if not self.one_way:
+            ends = ends + times.tails[self.back].min(axis=1)
         best = ends + share * work
         before = np.full(len(best), -1)
-        for x in np.argsort(-self.turn, kind="stable"):
+        order = (
+            np.argsort(self.out[:, 0]) if self.one_way else np.argsort(-self.turn, kind="stable")
+        )
+        for x in order:
             longer = best + self.steps[:, x] + share * work[x]
             y = int(np.argmax(longer))
             if longer[y] > best[x]:
@@ -143,7 +179,9 @@ class Pairs:
         kept = [x for x in chain if not (self.units[x] in seen or seen.add(self.units[x]))]  # type: ignore[func-returns-value]
         if len(kept) < 2:
             return None
-        return Spine(tuple(self.units[x] for x in kept), self.out[kept], self.back[kept])
+        return Spine(
+            tuple(self.units[x] for x in kept), self.out[kept], self.back[kept], self.one_way
+        )
 
 
 @dataclass(frozen=True)
