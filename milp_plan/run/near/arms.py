@@ -14,8 +14,8 @@ GROWTH, SHRINKAGE = 1.1, 0.85
 FADING = 0.97
 """What credit and cost of a kind are worth after a round of any kind."""
 
-LEAST_CHANCE = 0.25
-"""Chance of a kind without credit, as a part of the mean one's."""
+LEAST_CHANCE = 1.0
+"""Chance that every kind has besides its rate, as a part of the mean rate: first luck is no rule."""
 
 
 @dataclass(slots=True)

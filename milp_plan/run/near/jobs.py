@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .rows import Terms
+from .rows import Part, Terms
 from .scope import Edge
 from .tape import Key
 
@@ -51,6 +51,10 @@ class Job:
     begun: int
     done: int
     column: int = -1
+
+    def stop(self, factor: float = 1.0) -> tuple[Part, Part]:
+        """Multiple of its stop."""
+        return (factor, {self.column: 1.0}), (factor, self.length)
 
     @property
     def latest(self) -> int:

@@ -25,6 +25,8 @@ order as in Pesant and Gendreau (1996).
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from milp_plan.lp import CompiledModel
@@ -33,7 +35,7 @@ from milp_plan.planners.indexed import Spot
 from .jobs import Carried, Decided, Gap, Job, Meeting, apart
 from .loops import contract
 from .placing import Placing
-from .rows import ONE, SURE, Clock, Rows, Terms, total
+from .rows import ONE, SURE, Clock, Part, Rows, Terms
 from .scope import Edge, Scope
 from .work import Work
 
@@ -102,11 +104,7 @@ class Model:
         rows = self.rows
         job.column = rows.column("start", self.clock.at(job.head), self.clock.at(job.latest))
         if job.length.keys() - {ONE}:
-            rows.row("end", self.stop(job), upper=self.clock.at(job.last))
-
-    def stop(self, job: Job) -> dict[int, float]:
-        """Terms of a job's stop."""
-        return total((1.0, {job.column: 1.0}), (1.0, job.length))
+            rows.row("end", -inf, self.clock.at(job.last), *job.stop())
 
     def kept(self, task: int) -> int:
         """Column of a kept task's start."""
@@ -117,17 +115,17 @@ class Model:
             column = self.kept_columns[task] = self.rows.column("kept", low, high)
         return column
 
-    def _begun(self, task: int) -> dict[int, float]:
-        """Terms of the start of an operator."""
+    def _begun(self, task: int) -> Part:
+        """Return the start of an operator."""
         job = self.of.get(task)
-        return {self.kept(task) if job is None else job.column: 1.0}
+        return 1.0, {self.kept(task) if job is None else job.column: 1.0}
 
-    def _stopped(self, task: int) -> dict[int, float]:
-        """Terms of the stop of a free operator or of any kept task."""
+    def _stopped(self, task: int) -> tuple[Part, ...]:
+        """Return minus the stop of a free operator or of any kept task."""
         job = self.of.get(task)
         if job is not None:
-            return self.stop(job)
-        return {self.kept(task): 1.0, ONE: self.ticks[task] / self.clock.unit}
+            return job.stop(-1.0)
+        return ((-1.0, {self.kept(task): 1.0, ONE: self.ticks[task] / self.clock.unit}),)
 
     def _supply(self) -> None:
         """Readers after makers, with the longest journey between their placements."""
@@ -136,7 +134,7 @@ class Model:
         for edge in self.scope.edges:
             ends = edge.maker, edge.reader
             edges[ends] = edge
-            known = ways.get(ends) or dict.fromkeys(edge.legs, 0)
+            known = ways[ends] if ends in ways else dict.fromkeys(edge.legs, 0)
             ways[ends] = {
                 pair: max([known[pair], *(leg.duration for leg in legs)])
                 for pair, legs in edge.legs.items()
@@ -150,8 +148,8 @@ class Model:
                 if ticks:
                     column = self.placing.both(edges[maker, reader], made, read)
                     wait[column] = wait.get(column, 0.0) + ticks / self.clock.unit
-            terms = total((1.0, self._begun(reader)), (-1.0, self._stopped(maker)), (-1.0, wait))
-            self.rows.row("supply", terms, 0.0)
+            begun, stopped = self._begun(reader), self._stopped(maker)
+            self.rows.at_least("supply", begun, *stopped, (-1.0, wait))
 
     def _travel(self, carried: Carried) -> None:
         """A transfer after its maker, readers after the transfer."""
@@ -160,23 +158,22 @@ class Model:
             return
         self._start(job)
         if self.ends[carried.maker] > job.head:
-            stop = self._stopped(carried.maker)
-            rows.row("travel", total((1.0, {job.column: 1.0}), (-1.0, stop)), 0.0)
+            rows.at_least("travel", (1.0, {job.column: 1.0}), *self._stopped(carried.maker))
         for edge, need in carried.needs.items():
             head = self.heads[edge.reader]
             if job.last <= head:
                 continue
-            terms = total((1.0, self._begun(edge.reader)), (-1.0, self.stop(job)))
-            big = (job.last - head) / self.clock.unit
-            self._when(terms, "travel", big, [need])
+            ticks = job.last - head
+            self._when("travel", ticks, [(1.0, need)], self._begun(edge.reader), *job.stop(-1.0))
 
-    def _when(self, terms: Terms, family: str, big: float, needs: list[Terms]) -> None:
-        """Row ``terms >= 0`` where all of the needs hold; ``big`` is the most it can lack."""
-        if big <= 0:
-            return
-        doubts = [need for need in needs if need != SURE]
-        slack = total((big * len(doubts), SURE), *((-big, need) for need in doubts))
-        self.rows.row(family, total((1.0, terms), (1.0, slack)), 0.0)
+    def _when(self, family: str, ticks: int, need: list[Part], *parts: Part) -> None:
+        """Row ``sum of parts >= 0`` where a need holds; ``ticks`` is the most it can lack."""
+        if len(need) == 1 and need[0][1] == SURE:
+            self.rows.at_least(family, *parts)
+        else:
+            big = ticks / self.clock.unit
+            slack = ((-big * factor, terms) for factor, terms in need)
+            self.rows.at_least(family, *parts, (big, SURE), *slack)
 
     # -- order -------------------------------------------------------------------------------------
 
@@ -187,58 +184,56 @@ class Model:
         bits = [rows.bit("position") for _ in range(gap.low, gap.high)]
         self.gaps.append((gap, bits))
         if gap.low:
-            self._follows(job, lane.tasks[gap.low - 1], [hold])
+            self._follows(job, lane.tasks[gap.low - 1], [(1.0, hold)])
         if gap.high < len(lane.tasks):
-            self._precedes(job, lane.tasks[gap.high], [hold])
+            self._precedes(job, lane.tasks[gap.high], [(1.0, hold)])
         for k, bit in enumerate(bits):
             task = lane.tasks[gap.low + k]
-            self._precedes(job, task, [{bit: 1.0}])
-            self._follows(job, task, [total((1.0, hold), (-1.0, {bit: 1.0}))])
+            first = {bit: 1.0}
+            self._precedes(job, task, [(1.0, first)])
+            self._follows(job, task, [(1.0, hold), (-1.0, first)])
             above = {bits[k + 1]: 1.0} if k + 1 < len(bits) else hold
             if above != SURE:
-                rows.row("position", total((1.0, above), (-1.0, {bit: 1.0})), 0.0)
+                rows.at_least("position", (1.0, above), (-1.0, first))
         if bits:
             self._bounds(gap, bits)
 
-    def _follows(self, job: Job, task: int, needs: list[Terms]) -> None:
-        big = (self.ends[task] - job.head) / self.clock.unit
-        if big > 0:
+    def _follows(self, job: Job, task: int, need: list[Part]) -> None:
+        ticks = self.ends[task] - job.head
+        if ticks > 0:
             stop = {self.kept(task): 1.0, ONE: self.ticks[task] / self.clock.unit}
-            self._when(total((1.0, {job.column: 1.0}), (-1.0, stop)), "order", big, needs)
+            self._when("order", ticks, need, (1.0, {job.column: 1.0}), (-1.0, stop))
 
-    def _precedes(self, job: Job, task: int, needs: list[Terms]) -> None:
-        big = (job.last - self.heads[task]) / self.clock.unit
-        if big > 0:
-            terms = total((1.0, {self.kept(task): 1.0}), (-1.0, self.stop(job)))
-            self._when(terms, "order", big, needs)
+    def _precedes(self, job: Job, task: int, need: list[Part]) -> None:
+        ticks = job.last - self.heads[task]
+        if ticks > 0:
+            self._when("order", ticks, need, (1.0, {self.kept(task): 1.0}), *job.stop(-1.0))
 
     def _bounds(self, gap: Gap, bits: list[int]) -> None:
         """Heads of what is before a job, and latest starts of what is after it, by its position."""
         job, lane, hold = gap.job, self.work.lane(gap.resource), gap.job.holds[gap.resource]
+        unit = self.clock.unit
         low: dict[int, float] = {}
         reached = job.head
         for k, bit in enumerate(bits):
             step = lane.stops[gap.low + k] - reached
             if step > 0:
                 reached += step
-                low = total(
-                    (1.0, low),
-                    (step / self.clock.unit, hold),
-                    (-step / self.clock.unit, {bit: 1.0}),
-                )
+                low[bit] = step / unit
         if low:
-            terms = total((1.0, {job.column: 1.0}), (-1.0, low))
-            self.rows.row("position", terms, self.clock.at(job.head))
+            parts = (-(reached - job.head) / unit, hold), (1.0, low)
+            head = self.clock.at(job.head)
+            self.rows.row("position", head, inf, (1.0, {job.column: 1.0}), *parts)
         high: dict[int, float] = {}
         reached = job.last
         for k in range(len(bits) - 1, -1, -1):
             step = reached - lane.latest[gap.low + k]
             if step > 0:
                 reached -= step
-                high[bits[k]] = step / self.clock.unit
+                high[bits[k]] = step / unit
         if high:
-            terms = total((1.0, self.stop(job)), (1.0, high))
-            self.rows.row("position", terms, upper=self.clock.at(job.last))
+            last = self.clock.at(job.last)
+            self.rows.row("position", -inf, last, *job.stop(), (1.0, high))
 
     def _order(self, meeting: Meeting) -> None:
         """Bits of two jobs that may meet."""
@@ -282,11 +277,11 @@ class Model:
         for r in common:
             mine, theirs = one.holds[r], other.holds[r]
             if mine == theirs:
-                rows.row("order", total((1.0, either), (-1.0, mine)), 0.0)
+                rows.at_least("order", (1.0, either), (-1.0, mine))
             else:
-                rows.row("order", total((1.0, either), (-1.0, mine), (-1.0, theirs)), -1.0)
+                rows.at_least("order", (1.0, either), (-1.0, mine), (-1.0, theirs), (1.0, SURE))
         if len(either) == 2:
-            rows.row("order", either, upper=1.0)
+            rows.row("order", -inf, 1.0, (1.0, either))
         return first
 
     @staticmethod
@@ -295,9 +290,10 @@ class Model:
         return one.head + one.lasts[resource] <= other.last - other.lasts[resource]
 
     def _before(self, one: Job, other: Job, bit: Terms) -> None:
-        big = (one.last - other.head) / self.clock.unit
-        terms = total((1.0, {other.column: 1.0}), (-1.0, self.stop(one)))
-        self._when(terms, "order", big, [bit])
+        ticks = one.last - other.head
+        if ticks > 0:
+            parts = (1.0, {other.column: 1.0}), *one.stop(-1.0)
+            self._when("order", ticks, [(1.0, bit)], *parts)
 
     # -- what is kept ------------------------------------------------------------------------------
 
@@ -318,12 +314,12 @@ class Model:
         for a, b in np.argwhere(gap >= 0).tolist():
             one, other, ticks = marked[a], marked[b], int(gap[a, b])
             if self.ends[one] - self.ticks[one] + ticks > heads[other]:
-                terms = {self.kept(other): 1.0, self.kept(one): -1.0}
-                rows.row("chain", terms, ticks / self.clock.unit)
+                between = {self.kept(other): 1.0, self.kept(one): -1.0}
+                rows.row("chain", ticks / self.clock.unit, inf, (1.0, between))
         for task, rest in zip(marked, tail.tolist(), strict=True):
             if self.ends[task] + rest > scope.least:
-                terms = {self.makespan: 1.0, self.kept(task): -1.0}
-                rows.row("end", terms, (self.ticks[task] + rest) / self.clock.unit)
-        for job in self.work.jobs:
-            if not self.view.successors[int(job.name)] and job.last > scope.least:  # type: ignore
-                rows.row("end", total((1.0, {self.makespan: 1.0}), (-1.0, self.stop(job))), 0.0)
+                left = {self.makespan: 1.0, self.kept(task): -1.0}
+                rows.row("end", (self.ticks[task] + rest) / self.clock.unit, inf, (1.0, left))
+        for operator, job in zip(scope.free, self.work.jobs, strict=True):
+            if not self.view.successors[operator] and job.last > scope.least:
+                rows.at_least("end", (1.0, {self.makespan: 1.0}), *job.stop(-1.0))

@@ -42,7 +42,7 @@ class Placing:
             columns: dict[int, int] = {}
             if len(sites) > 1:
                 columns = {site: rows.bit("site") for site in sites}
-                rows.row("place", dict.fromkeys(columns.values(), 1.0), 1.0, 1.0)
+                rows.row("place", 1.0, 1.0, (1.0, dict.fromkeys(columns.values(), 1.0)))
             for operator in members:
                 self._options(operator, columns)
 
@@ -57,8 +57,8 @@ class Placing:
             self.places[operator] = own
             for site in {spot.site for spot in spots}:
                 here = {own[spot]: 1.0 for spot in spots if spot.site == site}
-                where = {sites[site]: -1.0} if sites else {ONE: -1.0}
-                rows.row("place", {**here, **where}, 0.0, 0.0)
+                where = {sites[site] if sites else ONE: 1.0}
+                rows.row("place", 0.0, 0.0, (1.0, here), (-1.0, where))
         self._deciders[operator] = tuple(dict.fromkeys(self.places[operator].values()))
 
     def column(self, operator: int, spot: Spot) -> int:
@@ -89,7 +89,7 @@ class Placing:
             for mine, theirs in ((ones, others), (others, ones)):
                 for one in mine:
                     row = {flows[one, other]: 1.0 for other in theirs}
-                    rows.row("flow", {**row, one: -1.0}, 0.0, 0.0)
+                    rows.row("flow", 0.0, 0.0, (1.0, row), (-1.0, {one: 1.0}))
         pairs = {
             (self.column(edge.maker, made), self.column(edge.reader, read))
             for made, read in edge.legs

@@ -20,6 +20,10 @@ SURE: Terms = {ONE: 1.0}
 """What always holds."""
 
 
+Part = tuple[float, Terms]
+"""A multiple of terms."""
+
+
 class Clock(NamedTuple):
     """The unit of time of a model, in ticks, and the tick that is its time 0."""
 
@@ -58,17 +62,24 @@ class Rows:
         """Add a column that is 0 or 1."""
         return self.column(family, 0.0, 1.0, integer=True)
 
-    def row(self, family: str, terms: Terms, lower: float = -inf, upper: float = inf) -> None:
-        """Add ``lower <= terms <= upper``."""
-        constant = terms.get(ONE, 0.0)
-        for column, entry in terms.items():
-            if column != ONE and entry:
-                self._columns.append(column)
-                self._entries.append(entry)
+    def row(self, family: str, lower: float, upper: float, *parts: Part) -> None:
+        """Add ``lower <= sum of parts <= upper``."""
+        constant = 0.0
+        for factor, terms in parts:
+            for column, entry in terms.items():
+                if column == ONE:
+                    constant += factor * entry
+                else:
+                    self._columns.append(column)
+                    self._entries.append(factor * entry)
         self._first.append(len(self._columns))
         self._lower.append(lower - constant)
         self._upper.append(upper - constant)
         self.families.append(family)
+
+    def at_least(self, family: str, *parts: Part) -> None:
+        """Add ``sum of parts >= 0``."""
+        self.row(family, 0.0, inf, *parts)
 
     def model(self, objective: int) -> CompiledModel:
         """Pack it: minimise one column."""
@@ -78,6 +89,8 @@ class Rows:
         columns = np.array(self._columns, dtype=np.int32)
         first = np.array(self._first, dtype=np.int32)
         matrix = csr_array((np.array(self._entries), columns, first), shape=shape)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
         return CompiledModel(
             cost,
             0.0,
@@ -92,7 +105,7 @@ class Rows:
         )
 
 
-def total(*parts: tuple[float, Terms]) -> dict[int, float]:
+def total(*parts: Part) -> dict[int, float]:
     """Sum of multiples of terms."""
     found: dict[int, float] = {}
     for factor, terms in parts:

@@ -36,6 +36,13 @@ class Edge:
     reader: int
     legs: dict[Pair, tuple[Leg, ...]]
 
+    def ticks(self, pair: Pair) -> int:
+        """Longest journey of a pair of placements."""
+        legs = self.legs[pair]
+        if not legs:
+            return 0
+        return legs[0].duration if len(legs) == 1 else max(leg.duration for leg in legs)
+
 
 class Scope:
     """A window of a plan; what is in it may be placed and ordered anew.
@@ -96,8 +103,11 @@ class Scope:
         self.state[self.free] = FREE
         for value in self.values:
             self.state[tape.touching[value]] = GONE
-        self.edges = [edge for value in self.values for edge in self._edges(value)]
+        self.edges: list[Edge] = []
         self._measure()
+        if self.open:  # else it is closed whatever journeys take
+            self.edges = [edge for value in self.values for edge in self._edges(value)]
+            self._measure()
         if self.open and self._prune():
             self._measure()
 
@@ -159,11 +169,17 @@ class Scope:
         self.open = self.least <= self.horizon and all(edge.legs for edge in self.edges)
 
     def _extra(self) -> Packed:
-        """Arcs from makers to readers of touched values, with the least time on the way."""
+        """Arcs from makers to readers of touched values, with the least time on the way.
+
+        No time while the edges are not known.
+        """
         into: dict[int, list[tuple[int, int]]] = {}
         for edge in self.edges:
-            ticks = (max((leg.duration for leg in legs), default=0) for legs in edge.legs.values())
-            into.setdefault(edge.reader, []).append((edge.maker, min(ticks, default=0)))
+            ticks = min((edge.ticks(pair) for pair in edge.legs), default=0)
+            into.setdefault(edge.reader, []).append((edge.maker, ticks))
+        for value in () if self.edges else self.values:
+            for reader in self.view.consumers[value]:
+                into.setdefault(reader, []).append((self.view.producer[value], 0))
         readers = sorted(into)
         counts = np.zeros(self.tape.num_tasks + 1, np.int64)
         counts[[reader + 1 for reader in readers]] = [len(into[reader]) for reader in readers]
@@ -180,8 +196,8 @@ class Scope:
             soon: dict[Spot, int] = {}
             rest: dict[Spot, int] = {}
             begun, stop = int(head[edge.maker]), int(length[edge.reader] + tail[edge.reader])
-            for (made, read), legs in edge.legs.items():
-                ticks = max((leg.duration for leg in legs), default=0)
+            for made, read in edge.legs:
+                ticks = edge.ticks((made, read))
                 ready, after = begun + made.duration + ticks, stop + ticks
                 soon[read] = min(ready, soon.get(read, ready))
                 rest[made] = min(after, rest.get(made, after))

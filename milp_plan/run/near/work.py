@@ -123,7 +123,7 @@ class Work:
             else:
                 use = self.rows.column("use", 0.0, 1.0)
                 for terms in wanted:
-                    self.rows.row("use", total((1.0, {use: 1.0}), (-1.0, terms)), 0.0)
+                    self.rows.at_least("use", (1.0, {use: 1.0}), (-1.0, terms))
                 uses.append(({use: 1.0}, leg))
         if not several:
             needs = dict.fromkeys(needs, SURE)
@@ -236,7 +236,7 @@ class Work:
                 low = k + 1
                 break
         if low > high:  # a task that the job can neither precede nor follow
-            self.rows.row("never", job.holds[resource], upper=0.0)
+            self.rows.at_least("never", (-1.0, job.holds[resource]))
             self.impossible = self.impossible or job.holds[resource] == SURE
             return None
         behind = low and self.ends[lane.tasks[low - 1]] > job.head
