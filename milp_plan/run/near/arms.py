@@ -15,7 +15,7 @@ FADING = 0.97
 """What credit and cost of a kind are worth after a round of any kind."""
 
 LEAST_CHANCE = 1.0
-"""Chance that every kind has besides its rate, as a part of the mean rate: first luck is no rule."""
+"""Chance of every kind beside its rate, as a part of the mean rate: first luck is no rule."""
 
 
 @dataclass(slots=True)
