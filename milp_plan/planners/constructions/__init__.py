@@ -1,17 +1,22 @@
 """Placements and priorities by construction, for graphs with passes and micro-batches."""
 
+from .gates import Gated, best_gated, gated, ungated
 from .layouts import Layout, layouts
 from .portfolio import Start, best_starts
 from .structure import Pass, Structure, structure
 from .urgency import urgencies
 
 __all__ = [
+    "Gated",
     "Layout",
     "Pass",
     "Start",
     "Structure",
+    "best_gated",
     "best_starts",
+    "gated",
     "layouts",
     "structure",
+    "ungated",
     "urgencies",
 ]

@@ -8,7 +8,7 @@ single micro-batch is fast, with more of it many micro-batches are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,13 @@ from milp_plan.core import PlanningProblem
 from milp_plan.core.compiled import compiled
 from milp_plan.core.view import view
 
-from .costs import Costs, costs, row_starts
+from .costs import costs, row_starts
 from .structure import structure
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+_Ways = tuple[Any, ...]
+_Holds = tuple[Any, ...]
 
 
 class Assigned(NamedTuple):
@@ -32,10 +34,11 @@ class Assigned(NamedTuple):
 
 
 class Regions(NamedTuple):
-    """Where layers may go: regions of sites, and the region of each layer."""
+    """Regions of sites, the region of each layer, and how many micro-batches run at once."""
 
     sites: Sequence[Sequence[int]]
     of_layer: Sequence[int]
+    flights: int = 1
 
 
 class Care(NamedTuple):
@@ -69,8 +72,12 @@ class Assignment:
         self._unit = np.array(view.unit, dtype=np.int64)
         self._layer = np.array(s.layer_of, dtype=np.int64)
         self._original = np.array(s.original, dtype=np.int64)
-        self._costs = costs(problem)
-        least = np.where(self._costs.unit_ticks < 0, np.inf, self._costs.unit_ticks).min(axis=1)
+        table = costs(problem)
+        # Plain tuples: what numba keeps on disk must not depend on a class of ours.
+        self._ways = tuple(table.ways)
+        self._holds = tuple(table.holds)
+        unit_ticks = table.holds.unit_ticks
+        least = np.where(unit_ticks < 0, np.inf, unit_ticks).min(axis=1)
         self._mean_load = float(least.sum()) / view.num_devices
 
     def _ordered(self) -> list[Ints]:
@@ -116,14 +123,16 @@ class Assignment:
             ``None`` if a unit can run nowhere in its region.
         """
         region = np.array(regions.of_layer, dtype=np.int64)[self._layer]
-        return self._run(regions.sites, region, weight, care, order)
+        flights = min(regions.flights, self.structure.repeats)
+        how = (weight, care.pressure * self._mean_load, float(care.widest), float(flights))
+        return self._run(regions.sites, region, how, order)
 
     def equip(self, sites: Sequence[int]) -> Assigned:
         """Choose the options of operators whose units are on these sites."""
         used = sorted(set(sites))
         number = {site: n for n, site in enumerate(used)}
         region = np.array([number[site] for site in sites], dtype=np.int64)
-        found = self._run([[site] for site in used], region, 0.0, Care(0.0, False))
+        found = self._run([[site] for site in used], region, (0.0, 0.0, 0.0, 1.0), 0)
         assert found is not None, "a unit on a site where it cannot run"
         return found
 
@@ -131,101 +140,95 @@ class Assignment:
         self,
         sites: Sequence[Sequence[int]],
         region: Ints,
-        weight: float,
-        care: Care,
-        order: int = 0,
+        how: tuple[float, float, float, float],
+        order: int,
     ) -> Assigned | None:
+        rows = np.array([site for row in sites for site in row], dtype=np.int64)
         chosen, options = _earliest(
-            self._costs,
-            self._orders[order],
-            self._unit,
-            row_starts(sites),
-            np.array([site for row in sites for site in row], dtype=np.int64),
-            region,
-            weight,
-            care.pressure * self._mean_load,
-            float(care.widest),
+            self._ways,
+            self._holds,
+            (self._orders[order], self._unit, region),
+            (row_starts(sites), rows),
+            how,
         )
         if (chosen < 0).any():
             return None
         options = options[self._original]
-        _complete(self._costs, chosen[self._unit], options)
+        _complete(self._ways, chosen[self._unit], options)
         return Assigned(tuple(int(site) for site in chosen), options)
 
     def tails(self, assigned: Assigned) -> Floats:
         """Longest path from each operator's start to the end."""
         chosen = np.array(assigned.sites, dtype=np.int64)[self._unit]
-        return _tails(self._costs, self._topological, chosen, assigned.options)
+        return _tails(self._ways, self._topological, chosen, assigned.options)
 
 
 @compiled
-def _way(  # noqa: PLR0917 (compiled)
-    tables: Costs, edge: int, origin: int, made: int, site: int, taken: int
-) -> float:
+def _way(ways: _Ways, edge: int, origin: int, made: int, site: int, taken: int) -> float:  # noqa: PLR0917 (compiled)
     """Ticks until a value is where and as an option reads it, as the law of supply says."""
-    value = tables.value[edge]
-    written, read = tables.written[edge, made], tables.read[edge, taken]
+    _, _, value_of, written_in, read_in, _, size_of, change, travel, starts, device, _ = ways
+    value = value_of[edge]
+    written, read = written_in[edge, made], read_in[edge, taken]
     if origin == site and written == read:
         return 0.0
-    size = tables.size[value, read]
-    first, last = tables.site_start[origin], tables.site_start[origin + 1]
+    size = size_of[value, read]
     longest = 0.0
-    for number in range(tables.site_start[site], tables.site_start[site + 1]):
-        target = tables.site_device[number]
+    for number in range(starts[site], starts[site + 1]):
         quickest = np.inf
-        for other in range(first, last):
+        for other in range(starts[origin], starts[origin + 1]):
             shard = written == read and written > 0
-            if not shard or other - first == number - tables.site_start[site]:
-                source = tables.site_device[other]
-                quickest = min(quickest, tables.travel[size, source, target])
+            if not shard or other - starts[origin] == number - starts[site]:
+                quickest = min(quickest, travel[size, device[other], device[number]])
         longest = max(longest, quickest)
-    return float(longest + tables.change[value, written, read])
+    return float(longest + change[value, written, read])
 
 
 @compiled
-def _complete(tables: Costs, chosen: Ints, options: Ints) -> None:
+def _complete(ways: _Ways, chosen: Ints, options: Ints) -> None:
     """The quickest option where the one of another micro-batch cannot be taken."""
+    _, _, _, _, _, ticks, _, _, _, _, _, kind_of = ways
     for operator in range(len(options)):
-        kind = tables.kind[chosen[operator]]
-        if options[operator] < 0 or tables.ticks[operator, kind, options[operator]] < 0:
+        kind = kind_of[chosen[operator]]
+        if options[operator] < 0 or ticks[operator, kind, options[operator]] < 0:
             best = np.inf
-            for option in range(tables.ticks.shape[2]):
-                ticks = tables.ticks[operator, kind, option]
-                if 0 <= ticks < best:
-                    best, options[operator] = ticks, option
+            for option in range(ticks.shape[2]):
+                if 0 <= ticks[operator, kind, option] < best:
+                    best, options[operator] = ticks[operator, kind, option], option
 
 
 @compiled
-def _tails(tables: Costs, topological: Ints, chosen: Ints, options: Ints) -> Floats:
+def _tails(ways: _Ways, topological: Ints, chosen: Ints, options: Ints) -> Floats:
+    first_edge, producer_of, _, _, _, ticks, _, _, _, _, _, kind_of = ways
     tail = np.zeros(len(topological))
     for position in range(len(topological) - 1, -1, -1):
         operator = topological[position]
         site, option = chosen[operator], options[operator]
-        tail[operator] += tables.ticks[operator, tables.kind[site], option]
-        for edge in range(tables.edge_start[operator], tables.edge_start[operator + 1]):
-            producer = tables.producer[edge]
-            way = _way(tables, edge, chosen[producer], options[producer], site, option)
+        tail[operator] += ticks[operator, kind_of[site], option]
+        for edge in range(first_edge[operator], first_edge[operator + 1]):
+            producer = producer_of[edge]
+            way = _way(ways, edge, chosen[producer], options[producer], site, option)
             way = way if way < np.inf else 0.0  # no schedule leads there anyway
             tail[producer] = max(tail[producer], tail[operator] + way)
     return tail
 
 
 @compiled
-def _earliest(  # noqa: C901, PLR0912, PLR0917 (one loop nest)
-    tables: Costs,
-    order: Ints,
-    unit_of: Ints,
-    region_start: Ints,
-    region_site: Ints,
-    region: Ints,
-    weight: float,
-    pressure: float,
-    aside: float,
+def _earliest(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
+    ways: _Ways,
+    holds: _Holds,
+    graph: tuple[Ints, Ints, Ints],
+    places: tuple[Ints, Ints],
+    how: tuple[float, float, float, float],
 ) -> tuple[Ints, Ints]:
-    free = np.zeros(len(tables.room))
-    load = np.zeros(len(tables.room))
-    held = np.zeros(len(tables.room))
-    widest = np.zeros(len(tables.room))
+    first_edge, producer_of, _, _, _, ticks, _, _, _, starts, devices, kind_of = ways
+    unit_ticks, unit_bytes, kept, working, room = holds
+    order, unit_of, region = graph
+    region_start, region_site = places
+    weight, pressure, aside, flights = how
+    free = np.zeros(len(room))
+    load = np.zeros(len(room))
+    held = np.zeros(len(room))
+    widest = np.zeros(len(room))
     stop = np.zeros(len(unit_of))
     chosen = np.full(len(region), -1, dtype=np.int64)
     options = np.full(len(unit_of), -1, dtype=np.int64)
@@ -236,46 +239,46 @@ def _earliest(  # noqa: C901, PLR0912, PLR0917 (one loop nest)
         best, best_over, best_site, best_stop = np.inf, np.inf, -1, 0.0
         for at in range(first, last if fresh else first + 1):
             site = region_site[at] if fresh else chosen[unit]
-            kind = tables.kind[site]
-            if tables.unit_ticks[unit, kind] < 0:
+            kind = kind_of[site]
+            if unit_ticks[unit, kind] < 0:
                 continue
             idle, most, over = 0.0, 0.0, 0.0
-            for number in range(tables.site_start[site], tables.site_start[site + 1]):
-                device = tables.site_device[number]
+            for number in range(starts[site], starts[site + 1]):
+                device = devices[number]
                 idle = max(idle, free[device])
-                needed = held[device] + tables.unit_bytes[unit, kind] + tables.kept[unit]
-                full = needed / max(1.0, tables.room[device])
-                needed += aside * max(widest[device], tables.working[unit])
-                over = max(over, needed - tables.room[device])
+                needed = held[device] + unit_bytes[unit, kind] + flights * kept[unit]
+                full = needed / max(1.0, room[device])
+                needed += aside * max(widest[device], working[unit])
+                over = max(over, needed - room[device])
                 most = max(most, load[device], full * pressure)
             if not fresh:
                 over = 0.0
-            for option in range(tables.ticks.shape[2]):
-                if tables.ticks[operator, kind, option] < 0:
+            for option in range(ticks.shape[2]):
+                if ticks[operator, kind, option] < 0:
                     continue
                 begin = idle
-                for edge in range(tables.edge_start[operator], tables.edge_start[operator + 1]):
-                    producer = tables.producer[edge]
+                for edge in range(first_edge[operator], first_edge[operator + 1]):
+                    producer = producer_of[edge]
                     if options[producer] >= 0:
                         origin = chosen[unit_of[producer]]
-                        way = _way(tables, edge, origin, options[producer], site, option)
+                        way = _way(ways, edge, origin, options[producer], site, option)
                         begin = max(begin, stop[producer] + way)
-                end = begin + tables.ticks[operator, kind, option]
-                cost = end + weight * (most + tables.unit_ticks[unit, kind])
+                end = begin + ticks[operator, kind, option]
+                cost = end + weight * (most + unit_ticks[unit, kind])
                 if over < best_over or (over == best_over and cost < best):
                     best, best_over, best_site, best_stop = cost, over, site, end
                     options[operator] = option
         if best_site < 0:
             return chosen, options
         stop[operator] = best_stop
-        for number in range(tables.site_start[best_site], tables.site_start[best_site + 1]):
-            device = tables.site_device[number]
+        for number in range(starts[best_site], starts[best_site + 1]):
+            device = devices[number]
             free[device] = best_stop
             if fresh:
-                kind = tables.kind[best_site]
-                load[device] += tables.unit_ticks[unit, kind]
-                held[device] += tables.unit_bytes[unit, kind] + tables.kept[unit]
-                widest[device] = max(widest[device], tables.working[unit])
+                kind = kind_of[best_site]
+                load[device] += unit_ticks[unit, kind]
+                held[device] += unit_bytes[unit, kind] + flights * kept[unit]
+                widest[device] = max(widest[device], working[unit])
         chosen[unit] = best_site
     return chosen, options
 

@@ -17,8 +17,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Costs(NamedTuple):
-    """What it takes to run operators somewhere and to bring values there, as arrays.
+class Ways(NamedTuple):
+    """What it takes to run operators somewhere and to bring values there.
 
     Parameters
     ----------
@@ -28,19 +28,12 @@ class Costs(NamedTuple):
         (input, option) -> layout in which the producer's option writes it, or in which it is read.
     ticks
         (operator, kind of site, option) -> ticks, negative where it cannot run.
-    unit_ticks, unit_bytes
-        (unit, kind of site) -> ticks of the quickest options, negative where it cannot run;
-        persistent bytes.
-    kept, working
-        Bytes per unit that all micro-batches keep, and that its widest operator needs.
     size, change
         (value, layout) -> class of its payload; (value, layout, layout) -> ticks of the change.
     travel
         (class of payload, device, device) -> ticks of a transfer.
     site_start, site_device, kind
         Devices and kind of each site.
-    room
-        Device -> bytes.
     """
 
     edge_start: Ints
@@ -49,17 +42,40 @@ class Costs(NamedTuple):
     written: Ints
     read: Ints
     ticks: Floats
-    unit_ticks: Floats
-    unit_bytes: Floats
-    kept: Floats
-    working: Floats
     size: Ints
     change: Floats
     travel: Floats
     site_start: Ints
     site_device: Ints
     kind: Ints
+
+
+class Holds(NamedTuple):
+    """What units load and fill devices with.
+
+    Parameters
+    ----------
+    unit_ticks, unit_bytes
+        (unit, kind of site) -> ticks of the quickest options, negative where it cannot run;
+        persistent bytes.
+    kept, working
+        Bytes per unit that each micro-batch keeps, and that its widest operator needs.
+    room
+        Device -> bytes.
+    """
+
+    unit_ticks: Floats
+    unit_bytes: Floats
+    kept: Floats
+    working: Floats
     room: Floats
+
+
+class Costs(NamedTuple):
+    """Both."""
+
+    ways: Ways
+    holds: Holds
 
 
 class _Compiler:
@@ -80,21 +96,24 @@ class _Compiler:
         size, travel = self._travel(layouts)
         ticks = self._ticks()
         unit_ticks, unit_bytes = self._units(ticks.shape[1])
-        return Costs(
+        ways = Ways(
             *self._edges(layouts),
             ticks,
-            unit_ticks,
-            unit_bytes,
-            np.array(self.structure.kept, dtype=float) * self.structure.repeats,
-            np.array([float(made.widest[unit]) for unit in range(len(view.units))]),
             size,
             self._changes(layouts),
             travel,
             row_starts(view.sites),
             np.array([device for devices in view.sites for device in devices]),
             np.array(made.kind),
+        )
+        holds = Holds(
+            unit_ticks,
+            unit_bytes,
+            np.array(self.structure.kept, dtype=float),
+            np.array([float(made.widest[unit]) for unit in range(len(view.units))]),
             np.array([made.room(device) for device in range(view.num_devices)]),
         )
+        return Costs(ways, holds)
 
     def _edges(self, layouts: dict[str, int]) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Inputs of operators, with the layouts of both ends."""

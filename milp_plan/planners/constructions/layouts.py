@@ -74,9 +74,9 @@ class Family(Protocol):
         ...
 
 
-def families(problem: PlanningProblem) -> list[Family]:
-    """All families of a problem."""
-    base = _Base(problem)
+def families(problem: PlanningProblem, window: int | None = None) -> list[Family]:
+    """All families of a problem; ``window`` limits the micro-batches at once."""
+    base = _Base(problem, window)
     return [Stages(base), Spread(base), Branches(base), StagesApart(base)]
 
 
@@ -105,9 +105,11 @@ def layouts(problem: PlanningProblem) -> Iterator[Layout]:
 class _Base:
     """What the families of one problem share."""
 
-    def __init__(self, problem: PlanningProblem) -> None:
+    def __init__(self, problem: PlanningProblem, window: int | None = None) -> None:
         self.loads: Loads = loads(problem)
         self.structure = self.loads.structure
+        batches = self.structure.num_batches
+        self.at_once = batches if window is None else min(window, batches)
         self.assignment = assignment(problem)
         self.lines = list(lines(self.loads))
         self.tight = self.loads.view.memory_binds
@@ -119,11 +121,11 @@ class _Base:
         """How many ways to count memory make a difference."""
         if not self.tight:
             return 1
-        return len(_MEMORIES) if self.structure.num_batches > 1 else 2
+        return len(_MEMORIES) if self.at_once > 1 else 2
 
     def memory(self, stages: int, way: int) -> Memory:
         """What each stage may hold."""
-        batches = self.structure.num_batches
+        batches = self.at_once
         flying, parted = _MEMORIES[way]
         steady = [min(batches, stages - stage) for stage in range(stages)]
         ways = {"1F1B": steady, "all": [batches] * stages, "one": [1] * stages}
@@ -236,7 +238,7 @@ class Spread:
         """Return the placement of a choice."""
         row, weight, care, whole, order = choice
         sites = self._base.inside(self._rows[row]) if whole else list(self._rows[row])
-        where = Regions([sites], [0] * self._base.num_layers)
+        where = Regions([sites], [0] * self._base.num_layers, self._base.at_once)
         return self._base.placed(f"spread over {len(sites)} sites", where, weight, care, order)
 
 
@@ -270,7 +272,8 @@ class Branches:
         of_layer = self._stages[key]
         if of_layer is None:
             return None
-        where = Regions([self._base.inside(region) for region in found], of_layer)
+        sites = [self._base.inside(region) for region in found]
+        where = Regions(sites, of_layer, self._base.at_once)
         name = f"branches on {name}, {ROUNDS[rounds]} rounds, memory {way}"
         return self._base.placed(name, where, weight, care, order)
 

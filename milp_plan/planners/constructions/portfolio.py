@@ -84,6 +84,7 @@ def best_starts(
     *,
     count: int = 4,
     most: int = MOST_SCHEDULES,
+    window: int | None = None,
 ) -> list[Start]:
     """Schedule constructions, and return the best that differ from each other.
 
@@ -99,20 +100,27 @@ def best_starts(
         How many starts are wanted.
     most
         Schedules in all.
+    window
+        Micro-batches at once, if the problem has gates.
 
     Returns
     -------
     list of Start
         Best first; empty if nothing fits.
     """
-    return _Portfolio(problem, decoder, budget or Budget(), most).best(count)
+    return _Portfolio(problem, decoder, budget or Budget(), most, window).best(count)
 
 
 class _Portfolio:
     """The trials of one problem."""
 
     def __init__(
-        self, problem: PlanningProblem, decoder: Decoder, budget: Budget, most: int
+        self,
+        problem: PlanningProblem,
+        decoder: Decoder,
+        budget: Budget,
+        most: int,
+        window: int | None = None,
     ) -> None:
         self.problem, self.decoder, self.budget, self.left = problem, decoder, budget, most
         self.structure = structure(problem)
@@ -123,7 +131,7 @@ class _Portfolio:
         counts = [len(operators[operator].options) for operator in self.view.topological]
         self.first_option = np.cumsum([0, *counts[:-1]])
         self.trials: list[_Trial] = []
-        self.families = families(problem)
+        self.families = families(problem, window)
         self.values: dict[object, int] = {}
         self.chosen: set[tuple[int, tuple[int, ...]]] = set()
         self.open: list[_Choice] = []
@@ -144,8 +152,9 @@ class _Portfolio:
     def _try_promising(self, most: int) -> None:
         """Choices that are promising in every parameter, families in turn."""
         until = self.left - most
+        least = self.left // 4
         turns = [(n, iter(choices(family.sizes))) for n, family in enumerate(self.families)]
-        while turns and self.left > until and not self._over:
+        while turns and not self._over and self.left > (until if self.trials else least):
             for turn in list(turns):
                 choice = next(turn[1], None)
                 if choice is None:
