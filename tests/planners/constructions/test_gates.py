@@ -54,7 +54,7 @@ def test_a_micro_batch_begins_when_an_earlier_one_has_ended(window: int) -> None
         assert found.view.unit[number[reader]] == found.view.unit[number[gate.producer]]
 
 
-@pytest.mark.parametrize(("scale", "model"), [("16/1000", "channel"), ("14/1000", "endpoint")])
+@pytest.mark.parametrize(("scale", "model"), [("13/1000", "channel"), ("12/1000", "endpoint")])
 def test_gates_let_fit_what_does_not_fit_without(scale: str, model: str) -> None:
     problem = tight(scale, model)
     assert best_starts(problem, Decoder(problem), most=60) == []
