@@ -1,11 +1,11 @@
 """Everything that returns a plan without being one MILP."""
 
-from .annealing import Annealing
 from .balance import balance_load, unscheduled
 from .baselines import PLANNERS
 from .dispatch import Rule, dispatch, dispatch_order
 from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
+from .late import put_off
 from .planner import Planner
 from .portfolio import best_plan
 from .priorities import (
@@ -16,10 +16,11 @@ from .priorities import (
     processing_times,
     top_levels,
 )
+from .search import Crew
 
 __all__ = [
     "PLANNERS",
-    "Annealing",
+    "Crew",
     "Indexed",
     "Planner",
     "Rule",
@@ -34,6 +35,7 @@ __all__ = [
     "frugal_order",
     "indexed",
     "processing_times",
+    "put_off",
     "top_levels",
     "unscheduled",
 ]

@@ -33,6 +33,7 @@ from .layout import (
     LINK_LEG,
     LINK_READER,
     LINKS,
+    LOAD,
     NATIVE,
     NEXT_OF_INPUT,
     NEXT_OF_LEG,
@@ -47,11 +48,13 @@ from .layout import (
     READER,
     READER_EDGE,
     READER_PTR,
+    RESOURCES,
     SEEN,
     SITE,
     SITE_DEVICE,
     SITE_PTR,
     SITES,
+    TICKS,
     VALUES,
     WIRE,
     WITHIN,
@@ -253,3 +256,21 @@ def persistent_bytes(a: Ints, t: Ints) -> None:
                     if turn == 0 and a[cell] == 0:
                         a[t[BASE] + device] += a[t[BYTES] + copy]
                     a[cell] = 1 - turn
+
+
+@compiled
+def busiest(a: Ints, t: Ints) -> int:
+    """Units of work of the busiest device, channel or port; legs are known."""
+    a[t[LOAD] : t[LOAD] + t[RESOURCES]] = 0
+    for operator in range(t[OPERATORS]):
+        site = a[t[SITE] + operator]
+        units = a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + site]
+        for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
+            a[t[LOAD] + a[t[SITE_DEVICE] + i]] += units
+    for leg in range(a[t[LEG_COUNT]]):
+        for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
+            a[t[LOAD] + t[DEVICES] + a[t[LEG_HELD] + i]] += a[t[LEG_UNITS] + leg]
+    most = 0
+    for resource in range(t[RESOURCES]):
+        most = max(most, a[t[LOAD] + resource])
+    return int(most)

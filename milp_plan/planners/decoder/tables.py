@@ -9,6 +9,7 @@ task ends a little before its slot does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
@@ -86,8 +87,8 @@ class Compiled:
         present = list(place >= 0)
         widest = max(len(devices) for devices in sites)
         parts = self._ends() | self._values() | self._room(widest)
-        parts[at.SITE_PTR], parts[at.SITE_DEVICE] = _rows(sites)
-        parts[at.BESIDE_PTR], parts[at.BESIDE] = _rows(beside)
+        parts[at.SITE_PTR], parts[at.SITE_DEVICE] = rows(sites)
+        parts[at.BESIDE_PTR], parts[at.BESIDE] = rows(beside)
         parts |= {
             at.PLACE: place,
             at.WITHIN: [[not (a & ~b).any() for b in present] for a in present],
@@ -199,8 +200,8 @@ class Compiled:
                 for option in operator.options
             ]
             lists = [[number[v.name] for v in values[name]] for name in names]
-            found[first], found[first + 1] = _rows(lists)
-            found[first + 2], found[first + 3] = _rows(layouts)
+            found[first], found[first + 1] = rows(lists)
+            found[first + 2], found[first + 3] = rows(layouts)
         return found
 
     def _values(self) -> dict[int, Any]:
@@ -223,14 +224,14 @@ class Compiled:
         for number, value in enumerate(view.values):
             for layout, amount in value.bytes.items():
                 amounts[number, self.layouts[layout]] = amount
-        reader_ptr, reader = _rows(readers)
+        reader_ptr, reader = rows(readers)
         numbers = [[edges[number, r] for r in found] for number, found in enumerate(readers)]
         return {
             at.PRODUCER: producer,
             at.OUTPUT_PLACE: place,
             at.READER_PTR: reader_ptr,
             at.READER: reader,
-            at.READER_EDGE: _rows(numbers)[1],
+            at.READER_EDGE: rows(numbers)[1],
             at.BYTES: amounts,
         }
 
@@ -297,6 +298,7 @@ class Compiled:
             at.BUSY: sizes[at.RESOURCES],
             at.NATIVE_USES: values * devices * timed,
             at.SEEN: values * len(self.layouts) * devices * timed,
+            at.LOAD: sizes[at.RESOURCES],
             at.HEAD: 1,
             at.COUNT: 5,
         }
@@ -332,8 +334,7 @@ def _starts(lengths: list[int]) -> Ints:
     return np.cumsum([0, *lengths], dtype=np.int64)
 
 
-def _rows(lists: object) -> tuple[Ints, Ints]:
-    """Lists as one array, with where each begins."""
-    rows = [list(row) for row in lists]  # type: ignore[attr-defined]
-    flat = [entry for row in rows for entry in row]
-    return _starts([len(row) for row in rows]), np.array(flat, dtype=np.int64)
+def rows(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Where each list begins, and all of them as one array."""
+    flat = [entry for row in lists for entry in row]
+    return _starts([len(row) for row in lists]), np.array(flat, dtype=np.int64)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
-from milp_plan.planners import Annealing, best_plan
+from milp_plan.planners import Crew, best_plan, put_off
+from milp_plan.planners.decoder import compiled_problem
 
 from ..ledger import Ledger
 from ..near import search_near
@@ -15,21 +16,20 @@ from ..polish import polish
 from ..way import Step, Way
 from .compaction import compact
 
-BASELINE_SHARE = 0.2
+BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
 bound counts, and on a heuristically coarsened one, after which the search goes on."""
 
-ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.4, 0.05
+ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.7, 0.1
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
 
-LEVEL_TARGETS, LEVEL_SHARE = 6, 0.05
-"""A level is this many times the coarse target; its heuristics and its annealing may each take
-this part of the time, with and without following the best plan."""
+CONSTRUCTION_SHARE = 0.1
+"""Part of the time left that constructions may take."""
 
-ANNEALING_MOVES = 300
+ANNEALING_MOVES = 3000
 """Moves of annealing where a run must be repeatable."""
 
 MOST_EXACT = 1.8
@@ -69,9 +69,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("exact coarsening", self.choose_coarsening),
-            Step("levels", self.plan_on_levels),
             Step("annealing", self.anneal),
-            Step("model", self.exact_stage, lambda: modelled),
+            Step("model", self.exact_stage, lambda: modelled and not self.searched),
             Step("near", self.search_near),
         )
 
@@ -130,49 +129,35 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         times = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
         return self.problem.needs_schedule and self.problem.objective in times
 
-    def plan_on_levels(self) -> None:
-        """Heuristics and annealing on a lightly coarsened problem, where a schedule is cheap."""
-        size = len(self.problem.graph.operators)
-        level = min(LEVEL_TARGETS * self.settings.target, size // 2)
-        makespan = self.problem.objective is Objective.MAKESPAN
-        if level < MOST_EXACT * self.settings.target or not makespan:
-            return
-        most = LEVEL_SHARE * self.budget.limit_s
-        for guide in (None, self.ledger.plan):
-            slow = self.budget.phases.get("coarsen", 0.0) > most
-            if self.budget.over or (slow and not self.ledger.repeatable):
-                return
-            with self.budget.phase("coarsen"):
-                light = coarsen(self.problem, level, guide=guide)
-            plan, _ = self.heuristics(light.problem, LEVEL_SHARE)
-            if plan is None:
-                continue
-            search = Annealing(light.problem, plan, self.settings.seed)
-            with self.budget.phase("anneal"):
-                better = search.run(*self.annealing_limits("levels", LEVEL_SHARE))
-            for found in (plan, better):
-                expanded = light.undo(found)
-                self.ledger.offer(expanded, "annealing on a level", "levels", sure=False)
-                self.offer_compact(expanded, "annealing on a level")
-
-    def annealing_limits(self, name: str, share: float) -> tuple[float, int | None]:
-        """Seconds, and moves where the run must be repeatable."""
-        part = self.budget.part(name, share, of_limit=False)
-        return part.limit_s, ANNEALING_MOVES if self.ledger.repeatable else None
-
     def anneal(self) -> None:
-        """Local search over places and priorities."""
+        """Constructions, then local search over places, options and priorities."""
         ledger = self.ledger
-        if ledger.plan is None or not self.anneals:
+        if not self.anneals:
             return
+        crew = Crew(self.problem, self.settings.seed, ledger.threads)
+        with self.budget.phase("construct"):
+            crew.construct(self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False))
+        if ledger.plan is not None:
+            crew.add(ledger.plan)
         share = ANNEALING_SHARE if self.clusters else ANNEALING_SHARE_EXACT
-        search = Annealing(self.problem, ledger.plan, self.settings.seed)
+        part = self.budget.part("anneal", share, of_limit=False)
+        endless = ledger.repeatable or part.limit_s == float("inf")
         with self.budget.phase("anneal"):
-            search.run(
-                *self.annealing_limits("anneal", share),
-                lambda plan: ledger.offer(plan, "annealing", "anneal"),
-            )
-        ledger.say("anneal", f"{search.tried} schedules")
+            crew.run(part, ANNEALING_MOVES if endless else None, self.take)
+        ledger.details["annealing"] = {"starts": len(crew.starts), "schedules": crew.tried}
+        ledger.say("anneal", f"{crew.tried} schedules")
+
+    def take(self, plan: Plan) -> None:
+        """Offer a plan of the search."""
+        if not compiled_problem(self.problem).exact:
+            plan = compact(self.problem, plan) or plan
+        self.ledger.offer(put_off(self.problem, plan), "annealing", "anneal")
+
+    @property
+    def searched(self) -> bool:
+        """Whether the search takes the place of our model of clusters, which it always beats."""
+        found = self.ledger.formulation
+        return self.clusters and self.anneals and found is not None and found.found.name == OWN
 
     def exact_stage(self) -> None:
         """Plan the coarse problem by the model, expand."""

@@ -1,0 +1,7 @@
+"""Search over places, options and priorities, each state scheduled by the compiled decoder."""
+
+from .annealing import Annealing
+from .crew import Crew
+from .states import State
+
+__all__ = ["Annealing", "Crew", "State"]

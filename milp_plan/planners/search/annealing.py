@@ -1,0 +1,182 @@
+"""Simulated annealing over places, options and priorities, in compiled loops.
+
+Worse states are accepted with a probability that falls over time (Kirkpatrick, Gelatt, Vecchi
+1983, Science 220). The random number is drawn first: it says how bad a state may be, and the
+decoder gives a schedule up that cannot be better than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.compiled import compiled
+
+from ..decoder import NEVER, Decoder
+from ..decoder import layout as at
+from ..decoder.decoder import decode
+from ..decoder.layout import OPTION, RANK, SITE, Ints
+from ..decoder.legs import busiest
+from .states import State, Undo, move, new_undo, take_back
+from .units import Units, units_of
+
+HOTTEST, COLDEST = 0.003, 0.0001
+"""Relative worsening that is accepted with probability 1/e, at the start and at the end."""
+
+BLOCK = 200_000
+"""Operators scheduled between two looks at the clock, roughly."""
+
+
+class Kept(NamedTuple):
+    """The best state so far: site, option and rank of operators; its value alone."""
+
+    site: Ints
+    option: Ints
+    rank: Ints
+    value: Ints
+
+
+class Heat(NamedTuple):
+    """How bad a state may be at first and at last, relatively; the range of ranks."""
+
+    hot: float
+    cold: float
+    width: float
+
+
+@compiled
+def _keep(a: Ints, t: Ints, kept: Kept, value: int) -> None:
+    for operator in range(len(kept.site)):
+        kept.site[operator] = a[t[SITE] + operator]
+        kept.option[operator] = a[t[OPTION] + operator]
+        kept.rank[operator] = a[t[RANK] + operator]
+    kept.value[0] = value
+
+
+@compiled
+def worth(a: Ints, t: Ints, loads: bool, cutoff: int) -> int:
+    """Value of the state that stands in the arrays, ``NEVER`` if it is not below the cutoff."""
+    if not loads:
+        return int(decode(a, t, (True, False), 1.0, cutoff))
+    if decode(a, t, (True, False), 1.0, NEVER) == NEVER:
+        return NEVER
+    found = busiest(a, t)
+    return int(found) if found < cutoff else NEVER
+
+
+@compiled
+def cool(  # noqa: PLR0917 (compiled)
+    a: Ints,
+    t: Ints,
+    search: tuple[Units, Undo, Kept],
+    heat: Heat,
+    count: tuple[int, int],
+    value: int,
+    loads: bool,
+) -> int:
+    """Make moves while the heat falls; return the value of the state they end in.
+
+    ``count`` is the seed, and the number of moves; ``loads`` says that the busiest resource counts,
+    not the last stop.
+    """
+    units, undo, kept = search
+    seed, moves = count
+    np.random.seed(seed)
+    fall = (heat.cold / heat.hot) ** (1.0 / moves)
+    now = heat.hot
+    for _ in range(moves):
+        now *= fall
+        move(a, t, units, undo, heat.width)
+        if undo.changed[0] == 0:
+            continue
+        worst = value * (1.0 - now * np.log(1.0 - np.random.random()))
+        found = worth(a, t, loads, int(worst) + 1)
+        if found == NEVER:
+            take_back(a, t, undo)
+            continue
+        value = found
+        if found < kept.value[0]:
+            _keep(a, t, kept, found)
+    return value
+
+
+class Annealing:
+    """One thread of search.
+
+    Parameters
+    ----------
+    problem
+        What to plan.
+    seed
+        Of the random choices.
+    """
+
+    def __init__(self, problem: PlanningProblem, seed: int = 0) -> None:
+        self.problem = problem
+        self.decoder = Decoder(problem)
+        self.units = units_of(self.decoder.compiled)
+        size = self.decoder.size
+        self.undo = new_undo(size, len(self.units.ptr) - 1)
+        self.random = np.random.default_rng(seed)
+        self.tried = 0
+        zeros = np.zeros(size, dtype=np.int64)
+        never = np.full(1, NEVER, dtype=np.int64)
+        self.kept = Kept(zeros, zeros.copy(), zeros.copy(), never)
+        self.value, self.width = NEVER, 1.0
+        self.loads = problem.objective is Objective.BOTTLENECK
+
+    def begin(self, start: State) -> bool:
+        """Stand at a state; whether it has a schedule."""
+        memory = self.decoder.memory
+        self.decoder.site[:], self.decoder.option[:] = start.site, start.option
+        memory.part(at.RANK)[: self.decoder.size] = start.rank
+        value = int(worth(memory.a, memory.t, self.loads, NEVER))
+        if value == NEVER:
+            return False
+        self.value, self.width = value, float(np.ptp(start.rank)) + 1.0
+        if value < self.kept.value[0]:
+            _keep(memory.a, memory.t, self.kept, value)
+        return True
+
+    def run(
+        self,
+        done: Callable[[], float],
+        hot: float = HOTTEST,
+        cold: float = COLDEST,
+        on_better: Callable[[State], object] = lambda _state: None,
+    ) -> None:
+        """Cool down while ``done`` goes from 0 to 1; tell of the best state after a block."""
+        block = max(20, BLOCK // self.decoder.size)
+        share = done()
+        while share < 1.0:
+            heat = hot * (cold / hot) ** share
+            seed, known = int(self.random.integers(1 << 31)), int(self.kept.value[0])
+            self.value = cool(
+                self.decoder.memory.a,
+                self.decoder.memory.t,
+                (self.units, self.undo, self.kept),
+                Heat(heat, heat * 0.999, self.width),
+                (seed, block),
+                self.value,
+                self.loads,
+            )
+            self.tried += block
+            if self.kept.value[0] < known:
+                on_better(self.best)
+            share = done()
+
+    @property
+    def best(self) -> State:
+        """A copy of the best state."""
+        site, option, rank, value = self.kept
+        return State(site.copy(), option.copy(), rank.copy(), int(value[0]))
+
+
+def plan_of(decoder: Decoder, state: State, planner: str) -> Plan | None:
+    """The plan of a state; ``None`` if it has none."""
+    if decoder.decode(state.site, state.option, state.rank) is None:
+        return None
+    return decoder.plan(planner)

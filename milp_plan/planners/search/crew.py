@@ -1,0 +1,207 @@
+"""Several searches at once, each in a thread, in rounds that begin where the best ones ended.
+
+The compiled loops release the interpreter, so threads share the cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.budget import Budget
+
+from ..constructions import best_starts
+from ..decoder import Decoder
+from ..decoder.layout import Ints
+from .annealing import COLDEST, HOTTEST, Annealing, plan_of
+from .states import State
+
+ROUNDS = ((0.4, 1.0), (0.3, 0.5), (0.3, 0.25))
+"""Share of the time of each round, and its first heat as a part of the hottest."""
+
+FAR = 0.01
+"""A search goes on from its own best state while that is not this much worse than the best."""
+
+LOOK_S = 0.2
+"""Seconds between two looks at what the threads have found."""
+
+BETWEEN = 1024
+"""Distance of ranks, so that many fit between two of them."""
+
+
+class Crew:
+    """Searches on one problem.
+
+    Parameters
+    ----------
+    problem
+        A problem whose plans have a schedule.
+    seed
+        Of the random choices.
+    threads
+        How many searches run at once.
+    """
+
+    def __init__(self, problem: PlanningProblem, seed: int = 0, threads: int = 1) -> None:
+        self.problem = problem
+        self.decoder = Decoder(problem)
+        self.searches = [Annealing(problem, seed * 1009 + n) for n in range(threads)]
+        self.starts: list[State] = []
+        self._stop = Event()
+
+    # -- where to begin ----------------------------------------------------------------------------
+
+    def construct(self, budget: Budget) -> None:
+        """Begin from constructions."""
+        for start in best_starts(self.problem, self.decoder, budget, count=len(self.searches) + 2):
+            view = self.decoder.compiled.view
+            spots = [view.spots[n][k] for n, k in enumerate(start.spots)]
+            site, option = self.decoder.of_spots(spots)
+            weights = np.array(start.priority)[self.decoder.compiled.order]
+            self._add(State(site, option, _spread(-weights), start.value))
+
+    def add(self, plan: Plan) -> None:
+        """Begin from a plan: what starts first is the most urgent."""
+        site, option = self.decoder.place({run.operator: run.placement for run in plan.runs})
+        names = [operator.name for operator in self.decoder.compiled.operators]
+        starts = np.array([float(plan.run(name).start_ns or 0) for name in names])
+        self._add(State(site, option, _spread(starts), 0))
+
+    def _add(self, state: State) -> None:
+        search = self.searches[0]
+        if search.begin(state):
+            self.starts.append(state._replace(value=search.value))
+            self.starts.sort(key=lambda start: start.value)
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        budget: Budget,
+        moves: int | None = None,
+        on_better: Callable[[Plan], object] = lambda _plan: None,
+    ) -> None:
+        """Search until the budget ends or, repeatably, for so many moves of each search.
+
+        ``on_better`` is called in this thread with the plan of each better state, soon after it
+        was found, the last of them also when the search is interrupted.
+        """
+        if not self.starts:
+            return
+        self._tell(self.starts[0], on_better)
+        begins = [self.starts[n % len(self.starts)] for n in range(len(self.searches))]
+        until = 0.0
+        for share, heat in ROUNDS:
+            since, until = until, until + share
+            self._round(begins, _Clock(budget, (since, until), moves, self._stop), heat, on_better)
+            if self._stop.is_set():
+                return
+            best = min((search.best for search in self.searches), key=lambda s: s.value)
+            begins = [
+                own if (own := search.best).value <= best.value * (1 + FAR) else best
+                for search in self.searches
+            ]
+
+    def _round(
+        self,
+        begins: Sequence[State],
+        clock: _Clock,
+        heat: float,
+        on_better: Callable[[Plan], object],
+    ) -> None:
+        found: SimpleQueue[State | BaseException] = SimpleQueue()
+        threads = [
+            Thread(target=_work, args=(search, begin, clock.of(search), heat, found), daemon=True)
+            for search, begin in zip(self.searches, begins, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                threads[0].join(LOOK_S)
+                for thread in threads[1:]:
+                    thread.join(0.0 if threads[0].is_alive() else LOOK_S)
+                self._hear(found, on_better)
+        except BaseException:
+            self._stop.set()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+            self._hear(found, on_better)
+
+    def _hear(
+        self, found: SimpleQueue[State | BaseException], on_better: Callable[[Plan], object]
+    ) -> None:
+        """Tell of the best state in the queue; raise an error that is in it."""
+        best: State | None = None
+        while True:
+            try:
+                entry = found.get_nowait()
+            except Empty:
+                break
+            if isinstance(entry, BaseException):
+                raise entry
+            if best is None or entry.value < best.value:
+                best = entry
+        if best is not None:
+            self._tell(best, on_better)
+
+    def _tell(self, state: State, on_better: Callable[[Plan], object]) -> None:
+        plan = plan_of(self.decoder, state, "annealing")
+        if plan is not None:
+            on_better(plan)
+
+    @property
+    def tried(self) -> int:
+        """Schedules in all."""
+        return sum(search.tried for search in self.searches)
+
+
+class _Clock:
+    """How much of a round is over: by the clock or, repeatably, by moves."""
+
+    def __init__(
+        self, budget: Budget, share: tuple[float, float], moves: int | None, stop: Event
+    ) -> None:
+        self.budget, self.moves, self.stop = budget, moves, stop
+        self.since, self.until = share
+
+    def of(self, search: Annealing) -> Callable[[], float]:
+        """The clock of one search."""
+        first = search.tried
+
+        def done() -> float:
+            if self.stop.is_set() or (self.moves is None and self.budget.over):
+                return 1.0
+            if self.moves is not None:
+                return (search.tried - first) / max(1.0, self.moves * (self.until - self.since))
+            passed = self.budget.elapsed_s / self.budget.limit_s
+            return max(0.0, (passed - self.since) / (self.until - self.since))
+
+        return done
+
+
+def _work(
+    search: Annealing,
+    begin: State,
+    done: Callable[[], float],
+    heat: float,
+    found: SimpleQueue[State | BaseException],
+) -> None:
+    """A round of one search, in its thread."""
+    try:
+        if search.begin(begin):
+            search.run(done, HOTTEST * heat, COLDEST, found.put)
+    except BaseException as error:  # handed to the thread that waits
+        found.put(error)
+
+
+def _spread(weights: NDArray[np.float64]) -> Ints:
+    """Ranks in the order of weights, with room between them; equals stay equal."""
+    return np.unique(weights, return_inverse=True)[1].astype(np.int64) * BETWEEN
