@@ -183,6 +183,18 @@ def _near() -> None:
     Model(Scope(tape, range(len(tape.spots)), tape.makespan))
 
 
+def _schedules() -> None:
+    """Every loop of the decoder and of its search is compiled with whoever calls it."""
+    from milp_plan.models.planted import planted_with_plan
+    from milp_plan.planners import Crew
+
+    problem, plan = planted_with_plan(0)
+    crew = Crew(problem)
+    crew.construct(Budget(SEARCH_S))
+    crew.add(plan)
+    crew.run(Budget(60.0), 100)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "largest load": _largest_load,
     "contiguous parts": _contiguous,
@@ -191,6 +203,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "hybrid parallelism": _hybrid,
     "packing": _packing,
     "near a schedule": _near,
+    "list schedules": _schedules,
 }
 """What has loops, by name."""
 

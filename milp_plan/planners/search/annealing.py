@@ -18,13 +18,16 @@ from milp_plan.core.compiled import compiled
 from ..decoder import NEVER, Decoder
 from ..decoder import layout as at
 from ..decoder.decoder import decode
-from ..decoder.layout import OPTION, RANK, SITE, Ints
+from ..decoder.layout import DEVICES, LIMITED, MEMORY, OPTION, PEAK, RANK, SITE, Ints
 from ..decoder.legs import busiest
 from .states import State, Undo, move, new_undo, take_back
 from .units import Units, units_of
 
 HOTTEST, COLDEST = 0.003, 0.0001
 """Relative worsening that is accepted with probability 1/e, at the start and at the end."""
+
+FLOOR, STEEP = 0.02, 2.0
+"""How much worse a state is that holds too many bytes: at least, and per limit too much."""
 
 BLOCK = 200_000
 """Operators scheduled between two looks at the clock, roughly."""
@@ -56,15 +59,45 @@ def _keep(a: Ints, t: Ints, kept: Kept, value: int) -> None:
     kept.value[0] = value
 
 
+class Rules(NamedTuple):
+    """What a state is worth.
+
+    Parameters
+    ----------
+    loads
+        Whether the busiest resource counts, not the last stop.
+    soft
+        Whether a state may hold too many bytes, which makes it worse.
+    aside
+        See :meth:`Decoder.decode`.
+    """
+
+    loads: bool
+    soft: bool
+    aside: float
+
+
 @compiled
-def worth(a: Ints, t: Ints, loads: bool, cutoff: int) -> int:
-    """Value of the state that stands in the arrays, ``NEVER`` if it is not below the cutoff."""
-    if not loads:
-        return int(decode(a, t, (True, False), 1.0, cutoff))
-    if decode(a, t, (True, False), 1.0, NEVER) == NEVER:
-        return NEVER
-    found = busiest(a, t)
-    return int(found) if found < cutoff else NEVER
+def worth(a: Ints, t: Ints, rules: Rules, cutoff: int) -> tuple[int, bool]:
+    """Worth of the state that stands in the arrays, and whether it keeps within memory.
+
+    The worth is the value where it does. ``NEVER`` stands for a worth not below the cutoff.
+    """
+    last = NEVER if rules.loads else cutoff
+    found = decode(a, t, (True, rules.soft), rules.aside, last)
+    if found == NEVER:
+        return NEVER, False
+    if rules.loads:
+        found = busiest(a, t)
+    over = 0.0
+    if rules.soft and t[LIMITED]:
+        for device in range(t[DEVICES]):
+            peak, limit = a[t[PEAK] + device], a[t[MEMORY] + device]
+            if peak > limit:
+                over = max(over, (peak - limit) / max(1.0, float(limit)))
+    if over > 0.0:
+        found += int(found * (FLOOR + STEEP * min(over, 1.0))) + 1
+    return (int(found) if found < cutoff else NEVER), over == 0.0
 
 
 @compiled
@@ -75,12 +108,11 @@ def cool(  # noqa: PLR0917 (compiled)
     heat: Heat,
     count: tuple[int, int],
     value: int,
-    loads: bool,
+    rules: Rules,
 ) -> int:
     """Make moves while the heat falls; return the value of the state they end in.
 
-    ``count`` is the seed, and the number of moves; ``loads`` says that the busiest resource counts,
-    not the last stop.
+    ``count`` is the seed, and the number of moves.
     """
     units, undo, kept = search
     seed, moves = count
@@ -93,12 +125,12 @@ def cool(  # noqa: PLR0917 (compiled)
         if undo.changed[0] == 0:
             continue
         worst = value * (1.0 - now * np.log(1.0 - np.random.random()))
-        found = worth(a, t, loads, int(worst) + 1)
+        found, fits = worth(a, t, rules, int(worst) + 1)
         if found == NEVER:
             take_back(a, t, undo)
             continue
         value = found
-        if found < kept.value[0]:
+        if fits and found < kept.value[0]:
             _keep(a, t, kept, found)
     return value
 
@@ -127,19 +159,30 @@ class Annealing:
         self.kept = Kept(zeros, zeros.copy(), zeros.copy(), never)
         self.value, self.width = NEVER, 1.0
         self.loads = problem.objective is Objective.BOTTLENECK
+        self.rules = Rules(self.loads, False, 1.0)
 
     def begin(self, start: State) -> bool:
-        """Stand at a state; whether it has a schedule."""
+        """Stand at a state; whether it has a schedule.
+
+        Where memory leaves it none, states that hold too much are on the way to one.
+        """
         memory = self.decoder.memory
         self.decoder.site[:], self.decoder.option[:] = start.site, start.option
         memory.part(at.RANK)[: self.decoder.size] = start.rank
-        value = int(worth(memory.a, memory.t, self.loads, NEVER))
-        if value == NEVER:
-            return False
-        self.value, self.width = value, float(np.ptp(start.rank)) + 1.0
-        if value < self.kept.value[0]:
-            _keep(memory.a, memory.t, self.kept, value)
-        return True
+        self.width = float(np.ptp(start.rank)) + 1.0
+        found = []
+        for soft, aside in ((False, 1.0), (False, 0.0), (True, 0.0)):
+            rules = Rules(self.loads, soft, aside)
+            value, fits = worth(memory.a, memory.t, rules, NEVER)
+            if fits and value < self.kept.value[0]:
+                _keep(memory.a, memory.t, self.kept, value)
+            if value < NEVER:
+                found.append((value, rules))
+            if not memory.size(at.LIMITED) or (found and soft is False and aside == 0.0):
+                break
+        if found:
+            self.value, self.rules = min(found, key=lambda entry: entry[0])
+        return bool(found)
 
     def run(
         self,
@@ -161,7 +204,7 @@ class Annealing:
                 Heat(heat, heat * 0.999, self.width),
                 (seed, block),
                 self.value,
-                self.loads,
+                self.rules,
             )
             self.tried += block
             if self.kept.value[0] < known:
@@ -176,7 +219,13 @@ class Annealing:
 
 
 def plan_of(decoder: Decoder, state: State, planner: str) -> Plan | None:
-    """The plan of a state; ``None`` if it has none."""
-    if decoder.decode(state.site, state.option, state.rank) is None:
+    """The plan of a state; ``None`` if it has none within memory."""
+    found: list[tuple[int, float]] = []
+    for aside in (1.0, 0.0):
+        value = decoder.decode(state.site, state.option, state.rank, aside=aside)
+        if value is not None:
+            found.append((value, aside))
+    if not found:
         return None
+    decoder.decode(state.site, state.option, state.rank, aside=min(found)[1])
     return decoder.plan(planner)

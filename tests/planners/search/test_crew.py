@@ -1,0 +1,162 @@
+"""Local search over places, options and priorities: repeatable, valid, never worse."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import Objective
+from milp_plan.core.budget import Budget
+from milp_plan.planners import Crew
+from milp_plan.planners.search import crew as crew_module
+from tests.check.cases import cluster, op, option, plan, problem, run, value
+from tests.support.brute import brute_force
+from tests.support.problems import random_problem_with_plan
+
+pytestmark = pytest.mark.untraced
+
+MOVES = 400
+
+
+@cache
+def cases():
+    """Problems with tight memory, gangs and groups among them, each with a valid plan."""
+    return tuple(random_problem_with_plan(seed, objective=Objective.MAKESPAN) for seed in range(40))
+
+
+def searched(a_problem, start, seed=0, moves=MOVES, threads=1):
+    """Plans in the order in which they were found."""
+    heard = []
+    crew = Crew(a_problem, seed, threads)
+    crew.add(start)
+    crew.run(Budget(60.0), moves, heard.append)
+    return crew, heard
+
+
+def test_the_cases_have_memory_gangs_and_groups():
+    found = [a_problem for a_problem, _ in cases()]
+    assert any(d.memory_bytes is not None for p in found for d in p.cluster.devices)
+    assert any(o.gang > 1 for p in found for op in p.graph.operators for o in op.options)
+    assert any(p.graph.groups for p in found)
+
+
+def test_plans_are_valid_and_better_and_better():
+    better = 0
+    for seed, (a_problem, start) in enumerate(cases()):
+        _, heard = searched(a_problem, start, seed)
+        verdicts = [verify(a_problem, found) for found in heard]
+        assert all(verdict.ok for verdict in verdicts)
+        values = [verdict.value for verdict in verdicts]
+        assert values == sorted(set(values), reverse=True), "only what is better is said"
+        better += bool(values) and values[-1] < start.stop_ns
+    assert better >= 15
+
+
+def test_tiny_problems_come_near_their_optimum():
+    gaps = []
+    for seed, (a_problem, start) in enumerate(cases()[:12]):
+        optimum, _ = brute_force(a_problem)
+        _, heard = searched(a_problem, start, seed)
+        reached = min([start.stop_ns, *(found.stop_ns for found in heard)])
+        assert reached >= optimum
+        gaps.append(reached / optimum)
+    assert sum(gaps) / len(gaps) < 1.05
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_seed_and_a_number_of_moves_repeat_a_run(threads: int):
+    for seed, (a_problem, start) in enumerate(cases()[:8]):
+        one, two = (searched(a_problem, start, seed, threads=threads) for _ in range(2))
+        assert one[0].tried == two[0].tried
+        for mine, its in zip(one[0].searches, two[0].searches, strict=True):
+            assert mine.best.value == its.best.value
+            assert (mine.best.rank == its.best.rank).all()
+
+
+def test_no_time_no_moves():
+    a_problem, start = cases()[0]
+    crew = Crew(a_problem)
+    crew.add(start)
+    crew.run(Budget(0.0))
+    assert crew.tried == 0
+
+
+def test_the_clock_ends_a_run_without_a_number_of_moves():
+    a_problem, start = cases()[0]
+    crew = Crew(a_problem)
+    crew.add(start)
+    crew.run(Budget(0.3))
+    assert crew.tried > 2
+
+
+def test_a_group_moves_as_one():
+    operators = [op("a", group="g"), op("b", group="g"), op("c"), op("d")]
+    start = plan(*(run(name, "d0", 10 * n) for n, name in enumerate("abcd")))
+    _, heard = searched(problem(operators), start)
+    assert heard[-1].stop_ns == 20
+    assert heard[-1].run("a").devices == heard[-1].run("b").devices
+
+
+def test_a_group_goes_only_where_all_its_members_can_run():
+    wide = (option(), option("both", 6, gang=2))
+    operators = [op("a", group="g", options=wide), op("b", group="g")]
+    a_problem = problem(operators, where=cluster(groups="d0+d1"))
+    crew = Crew(a_problem)
+    units = crew.searches[0].units
+    assert units.sites[units.site_ptr[0] : units.site_ptr[1]].tolist() == [0, 1]
+
+
+def test_the_fastest_option_is_found():
+    slow, fast = option("slow", 10), option("fast", 4)
+    a_problem = problem([op("a", options=(slow, fast))])
+    _, heard = searched(a_problem, plan(run("a", "d0", 0, option="slow")))
+    assert heard[-1].stop_ns == 4
+
+
+def test_on_one_device_only_priorities_change():
+    values = [value("x", "a", "c", 50), value("y", "b", "d", 50)]
+    a_problem = problem("a b c d", values, cluster("d0", memory=100))
+    start = plan(*(run(name, "d0", 20 * n) for n, name in enumerate("abcd")))
+    _, heard = searched(a_problem, start)
+    assert heard[-1].stop_ns == 40
+
+
+def test_loads_count_where_the_objective_is_the_bottleneck():
+    better = 0
+    for seed in range(20):
+        a_problem, start = random_problem_with_plan(seed, objective=Objective.PEAK_MEMORY)
+        a_problem = replace(a_problem, objective=Objective.BOTTLENECK)
+        known = verify(a_problem, start).value
+        _, heard = searched(a_problem, start, seed)
+        values = [verify(a_problem, found).value for found in heard]
+        assert values == sorted(set(values), reverse=True)
+        better += bool(values) and values[-1] < known
+    assert better >= 5
+
+
+def test_an_error_in_a_thread_is_an_error_of_the_search(monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: object) -> int:
+        raise ArithmeticError("no schedule")
+
+    a_problem, start = cases()[0]
+    crew = Crew(a_problem, threads=2)
+    crew.add(start)
+    monkeypatch.setattr(crew_module.Annealing, "run", broken)
+    with pytest.raises(ArithmeticError, match="no schedule"):
+        crew.run(Budget(60.0), MOVES)
+
+
+def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch):
+    def interrupt(found: object) -> None:
+        heard.append(found)
+        if len(heard) == 1:
+            raise KeyboardInterrupt
+
+    heard: list[object] = []
+    a_problem, start = next(case for case in cases() if len(case[0].graph.operators) > 5)
+    crew = Crew(a_problem, threads=2)
+    crew.add(start)
+    with pytest.raises(KeyboardInterrupt):
+        crew.run(Budget(60.0), MOVES, interrupt)
+    assert len(heard) >= 1
