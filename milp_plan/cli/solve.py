@@ -50,9 +50,8 @@ class Request:
 @click.option(
     "--target",
     type=click.IntRange(min=1),
-    default=25,
-    show_default=True,
-    help="Operators that stage one aims at.",
+    help="Operators that stage one aims at (25); a large problem that names none has no coarse "
+    "model, but a longer search.",
 )
 @click.option(
     "--formulation",

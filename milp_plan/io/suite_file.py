@@ -78,7 +78,7 @@ class SuitePlanner(Strict):
     planner: str | None = None
     formulation: str = "auto"
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
-    target: Positive = 25
+    target: Positive | None = None
     rounds: Count | None = None
     node_limit: Positive | None = None
     solver: str = "highs"

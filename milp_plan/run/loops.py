@@ -163,7 +163,7 @@ def _packing() -> None:
     lives = [(begin, begin + rng.randint(1, 9)) for begin in range(8)]
     buffers = [Buffer(f"b{i}", *life, rng.randint(1, 9), 2) for i, life in enumerate(lives)]
     packer = Packer(PackingProblem("loops", tuple(buffers)))
-    known = min(packer.fit(name).value for name in FITS)
+    known = min(packer.fit(name).value or 0 for name in FITS)
     tuple(packer.better_orders(Budget(SEARCH_S), 0, 0))
     tuple(packer.search(Budget(SEARCH_S), 0, 0, known))
 

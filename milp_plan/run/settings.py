@@ -30,7 +30,8 @@ class Settings:
     threads
         Of the solver and of searches; ``None`` leaves it to the kind of problem.
     target
-        Operators that stage one aims at.
+        Operators that stage one aims at; ``None`` leaves it to the way, which plans large problems
+        by search alone.
     formulation
         Name, path to a ``.py`` file, or ``"auto"`` for the one that suits the problem.
     options
@@ -51,7 +52,7 @@ class Settings:
     gap: float = 0.0
     seed: int = 0
     threads: int | None = None
-    target: int = 25
+    target: int | None = None
     formulation: str = AUTO
     options: Mapping[str, Any] = field(default_factory=dict)
     start: Any = None

@@ -14,7 +14,7 @@ import pytest
 
 from milp_plan.backends import highs
 from milp_plan.cli.main import main
-from milp_plan.planners import Annealing
+from milp_plan.planners import Crew
 
 from .cases import weaken
 
@@ -25,15 +25,14 @@ def press(*_: object) -> None:
 
 
 def press_in_annealing(patch: pytest.MonkeyPatch) -> None:
-    """In the third move."""
-    step = Annealing._step
+    """When the search tells of its first plan."""
+    tell = Crew._tell
 
-    def pressed(search: Annealing, heat: float) -> None:
-        step(search, heat)
-        if search.tried > 4:
-            press()
+    def pressed(*given: Any) -> None:
+        tell(*given)
+        press()
 
-    patch.setattr(Annealing, "_step", pressed)
+    patch.setattr(Crew, "_tell", pressed)
 
 
 def press_in_model(patch: pytest.MonkeyPatch, number: int) -> None:

@@ -16,7 +16,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
 from ..constructions import best_starts
-from ..decoder import Decoder
+from ..decoder import NEVER, Decoder
 from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
 from .states import State
@@ -102,6 +102,8 @@ class Crew:
             if self._stop.is_set():
                 return
             best = min((search.best for search in self.searches), key=lambda s: s.value)
+            if best.value == NEVER:
+                continue
             begins = [
                 own if (own := search.best).value <= best.value * (1 + FAR) else best
                 for search in self.searches

@@ -32,6 +32,9 @@ CONSTRUCTION_SHARE = 0.1
 ANNEALING_MOVES = 3000
 """Moves of annealing where a run must be repeatable."""
 
+TARGET = 25
+"""Operators that stage one aims at, unless the settings say otherwise."""
+
 MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
@@ -105,15 +108,19 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if self.problem.needs_schedule:
             self.coarsen(exact_only=True)
             left = len(self.coarsening.problem.graph.operators)
-            self.clusters = left > MOST_EXACT * self.settings.target
+            self.clusters = left > MOST_EXACT * self.target
         self.describe_coarsening()
 
     def coarsen(self, *, guide: Plan | None = None, exact_only: bool = False) -> None:
         """Make the problem of the exact stage."""
-        target = self.settings.target
         with self.budget.phase("coarsen"):
-            self.coarsening = coarsen(self.problem, target, guide=guide, exact_only=exact_only)
+            self.coarsening = coarsen(self.problem, self.target, guide=guide, exact_only=exact_only)
         self.describe_coarsening()
+
+    @property
+    def target(self) -> int:
+        """Operators that stage one aims at."""
+        return self.settings.target or TARGET
 
     def describe_coarsening(self) -> None:
         """For the record."""
@@ -155,9 +162,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def searched(self) -> bool:
-        """Whether the search takes the place of our model of clusters, which it always beats."""
+        """Whether the search takes the place of the model of clusters, for which nobody asked."""
         found = self.ledger.formulation
-        return self.clusters and self.anneals and found is not None and found.found.name == OWN
+        asked = self.settings.target is not None or found is None or found.found.name != OWN
+        return self.clusters and self.anneals and not asked
 
     def exact_stage(self) -> None:
         """Plan the coarse problem by the model, expand."""
