@@ -17,7 +17,8 @@ at least (heads are sums from the left, tails to the right)
 1. h + all work of the run that depends on out_i (``first`` for u_i, ``all`` for what follows);
 2. h + work of its ``out`` and ``back`` + y less one ``back_i``;
 3. h + ret + entry + all work of the run that depends on back_l+1 of some unit l of it, where
-   ``entry`` is the least time from back_j+1 to such work on another device;
+   ``entry`` is the least time from back_j+1 to such work on another device; here and in 1. also
+   with the work whose tail is at least q alone, + q;
 4. h + ret + cut' + work of its ``back`` + y less one ``back_i``;
 5. h + work of its ``out`` + cut less one ``out_j`` + e + cut' + home + y, because the last ``out``
    of the run still has to go through everything after it;
@@ -45,8 +46,7 @@ sum too: both grow with the same cuts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -56,49 +56,15 @@ from milp_plan.core.compiled import compiled
 
 from .frame import Frame
 from .heads import Windows
-from .spine import ENDLESS, Numbers, Pairs, Side, Spine, Times, sides
+from .run_choices import thin
+from .run_tables import Tables, tables_of
+from .spine import ENDLESS, Pairs, Spine, Times
 from .tight import both_separations
-from .view import Array, scale_for
 
-WIDEST = 12
-"""Positions between which side units are looked at."""
-_CHOICES = 8
-"""Choices kept for the side units of one stretch."""
 _KEPT = 8
 """Choices kept for one run, however many side units it has."""
 _SHARES = (0.02, 0.1, 0.3, 1.0)
 """How much the work of units counts when a spine is chosen."""
-OUT_DELAY, BACK_DELAY, OUT, _BACK, LATE = range(5)
-
-
-class Tables(NamedTuple):
-    """What the test reads, in ticks; indices are positions.
-
-    ``out[i, j]`` and ``back[i, j]`` are least times from out_i to out_j and from back_j to back_i,
-    ``out_cut`` and ``back_cut`` the same when the two positions share no device, ``turn`` from out
-    to back. For each colour of devices, ``work`` holds running sums of units: out, back, late, all,
-    how much longer their outs and their backs last than at least, bytes. ``first`` is the work of
-    a unit that depends on its own out, ``all`` what depends on the out before it. ``beside`` are
-    bytes that a unit needs beside lasting ones while it runs, ``room`` is what a device has.
-    ``choices`` are those of side units between ``choice_from[j]`` and j, from ``choice_at[j]`` on.
-    """
-
-    out: Array
-    back: Array
-    out_cut: Array
-    back_cut: Array
-    turn: Array
-    work: Array
-    first: Array
-    beside: Array
-    room: Array
-    longest: Array
-    entry: Array
-    heads: Array
-    tails: Array
-    choice_from: Array
-    choice_at: Array
-    choices: Array
 
 
 def run_bounds(
@@ -167,240 +133,6 @@ def _refuted(tables: Tables, known: int, top: int | None, tick: int, budget: Bud
         else:
             low = middle
     return low + 1
-
-
-def tables_of(times: Times, spine: Spine) -> Tables:
-    """Return the arrays of one spine."""
-    size = len(spine)
-    ticks = times.durations
-    out = times.least(times.through, spine.out, spine.out)
-    np.fill_diagonal(out, 0)
-    out_cut = times.least(times.apart, spine.out, spine.out)
-    if spine.one_way:
-        back = back_cut = np.zeros_like(out)
-        turn = (times.tails[spine.out] + ticks[spine.out]).min(axis=1)
-        tails = longest_back = np.zeros(size, dtype=np.int64)
-    else:
-        back = times.least(times.through, spine.back, spine.back).T.copy()
-        np.fill_diagonal(back, 0)
-        back_cut = np.ascontiguousarray(times.least(times.apart, spine.back, spine.back).T)
-        turn = times.through[spine.out, spine.back].min(axis=1)
-        tails = (times.tails[spine.back] + ticks[spine.back]).min(axis=1)
-        longest_back = ticks[spine.back].max(axis=1)
-    work, first, entry = _loads(times, spine)
-    return Tables(
-        out,
-        back,
-        np.ascontiguousarray(out_cut),
-        back_cut,
-        turn,
-        work,
-        first,
-        *_memory(times, spine),
-        np.array([ticks[spine.out].max(axis=1), longest_back]),
-        entry,
-        times.heads[spine.out].min(axis=1),
-        tails,
-        *_choices(times, spine, out, back),
-    )
-
-
-def _loads(times: Times, spine: Spine) -> tuple[Array, Array, Array]:
-    """Running sums of work by colour, work of first units, entries."""
-    size = len(spine)
-    behind, entry = _late(times, spine)
-    roots = _after(times, spine)
-    work = np.zeros((len(times.keys), 7, size + 1), dtype=np.int64)
-    first = np.zeros((len(times.keys), size), dtype=np.int64)
-    for kind, durations in enumerate(times.slower):
-        ticks = np.minimum(durations, ENDLESS // max(1, len(durations)))
-        least = np.minimum(ticks, times.durations)
-        loads = np.zeros((7, size), dtype=np.int64)
-        loads[0] = ticks[spine.out].sum(axis=1)
-        loads[4] = (ticks - least)[spine.out].min(axis=1)
-        if not spine.one_way:
-            loads[1] = ticks[spine.back].sum(axis=1)
-            loads[2] = [ticks[members].sum() for members in behind]
-            loads[5] = (ticks - least)[spine.back].min(axis=1)
-        loads[3] = [ticks[members].sum() for members in roots[1]]
-        loads[6] = [_bytes(times, unit) for unit in spine.units]
-        work[kind, :, 1:] = np.cumsum(loads, axis=1)
-        first[kind] = [ticks[members].sum() for members in roots[0]]
-    return work, first, entry
-
-
-def _memory(times: Times, spine: Spine) -> tuple[Array, Array]:
-    """Bytes beside lasting ones by unit, bytes of a device by colour."""
-    frame = times.frame
-    beside = [max(map(frame.beside, frame.units[unit])) for unit in spine.units]
-    limits = [frame.terrain.memory_bytes[key] for key in times.keys]
-    scale = _byte_unit(times)
-    room = [ENDLESS if limit is None else limit // scale for limit in limits]
-    return (
-        np.array([number // scale for number in beside], dtype=np.int64),
-        np.array(room, dtype=np.int64),
-    )
-
-
-def _bytes(times: Times, unit: int) -> int:
-    return times.frame.holdings.packed[unit] // _byte_unit(times)
-
-
-def _byte_unit(times: Times) -> int:
-    """Bytes that count as one, so that no sum overflows."""
-    frame = times.frame
-    limits = [m for m in frame.terrain.memory_bytes if m is not None]
-    return scale_for(2 * (sum(frame.holdings.packed) + max(limits, default=0)) + 1)
-
-
-def _after(times: Times, spine: Spine) -> tuple[list[Numbers], list[Numbers]]:
-    """Members of each unit that depend on its own ``out``, and on the one before it."""
-    found: tuple[list[Numbers], list[Numbers]] = ([], [])
-    for position, unit in enumerate(spine.units):
-        members = np.array(times.frame.units[unit], dtype=np.intp)
-        for listed, root in zip(found, (position, max(0, position - 1)), strict=True):
-            after = times.through[np.ix_(spine.out[root], members)] >= 0
-            listed.append(members[after.any(axis=0)])
-    return found
-
-
-def _late(times: Times, spine: Spine) -> tuple[list[Numbers], Array]:
-    """Members of each unit that depend on the way back, and entries."""
-    through, size = times.through, len(spine)
-    behind: list[Numbers] = []
-    entry = np.zeros(size, dtype=np.int64)
-    if spine.one_way:
-        return behind, entry
-    for position, unit in enumerate(spine.units):
-        members = np.array(times.frame.units[unit], dtype=np.intp)
-        before = spine.back[min(position + 1, size - 1)]
-        behind.append(members[(through[np.ix_(before, members)] >= 0).any(axis=0)])
-        if position + 1 < size:
-            found = np.concatenate(behind)
-            known = through[np.ix_(before, found)] >= 0
-            ways = np.where(known, times.apart[np.ix_(before, found)], ENDLESS)
-            entry[position] = ways.min(initial=ENDLESS)
-    return behind, entry
-
-
-def _choices(times: Times, spine: Spine, out: Array, back: Array) -> tuple[Array, Array, Array]:
-    """What can be done with the side units of each stretch."""
-    size = len(spine)
-    rows: list[Array] = []
-    ends: dict[int, tuple[int, Array]] = {}
-    for first, last, group in _stretches(sides(times, spine, WIDEST)):
-        ends[last] = first, _combined(times, spine, (first, last), group, (out, back))
-    start = np.full(size, -1, dtype=np.int64)
-    at = np.zeros(size + 1, dtype=np.int64)
-    for position in range(size):
-        if position in ends:
-            start[position], found = ends[position]
-            rows.append(found)
-        at[position + 1] = sum(map(len, rows))
-    empty = np.zeros((0, 7), dtype=np.int64)
-    return start, at, np.concatenate([empty, *rows])
-
-
-def _stretches(found: Iterable[Side]) -> list[tuple[int, int, list[Side]]]:
-    """Join side units whose stretches overlap; leave out what would make one too long."""
-    joined: list[tuple[int, int, list[Side]]] = []
-    for side in sorted(found, key=lambda entry: (entry.last - entry.first, entry.first)):
-        touching = [s for s in joined if s[0] < side.last and side.first < s[1]]
-        first = min([side.first, *(s[0] for s in touching)])
-        last = max([side.last, *(s[1] for s in touching)])
-        if last - first <= 2 * WIDEST:
-            joined = [s for s in joined if s not in touching]
-            joined.append((first, last, [side, *(x for s in touching for x in s[2])]))
-    return joined
-
-
-def _combined(
-    times: Times, spine: Spine, ends: tuple[int, int], group: list[Side], steps: tuple[Array, Array]
-) -> Array:
-    """Delays and work of the ways to put side units on the device of the spine or not."""
-    first, last = ends
-    out, back = steps
-    plain = [sum(int(step[at, at + 1]) for at in range(first, last)) for step in steps]
-    own = [
-        int(times.durations[spine.out[first:last]].sum(axis=0).min()),
-        int(times.durations[spine.back[first + 1 : last + 1]].sum(axis=0).min()),
-    ]
-    # Longest way by a unit that is away, own work of a micro-batch, out and back; work; bytes.
-    rows = np.zeros((1, 9), dtype=np.int64)
-    rows[0, 1], rows[0, 3] = own
-    for side in sorted(group, key=lambda entry: -entry.all):
-        there, home = rows.copy(), rows.copy()
-        for column, step, way in ((0, out, side.out_away), (2, back, side.back_away)):
-            if way > 0:
-                through = int(step[first, side.first]) + way + int(step[side.last, last])
-                there[:, column] = np.maximum(there[:, column], min(through, ENDLESS))
-        home[:, 1] += side.out_one
-        home[:, 3] += side.back_one
-        home[:, 4:] += np.array(
-            [side.out, side.back, side.late, side.all, _bytes(times, side.unit)]
-        )
-        both = np.concatenate([there, home])
-        rows = both[: thin(both, len(both), 4 * _CHOICES)]
-    found = np.zeros((len(rows), 7), dtype=np.int64)
-    found[:, OUT_DELAY] = np.maximum(0, rows[:, :2].max(axis=1) - plain[0])
-    found[:, BACK_DELAY] = np.maximum(0, rows[:, 2:4].max(axis=1) - plain[1])
-    found[:, OUT:] = rows[:, 4:]
-    if spine.one_way:
-        found[:, [BACK_DELAY, _BACK, LATE]] = 0
-    return found[: thin(found, len(found), _CHOICES)]
-
-
-@compiled
-def thin(rows: Array, count: int, most: int) -> int:
-    """Keep at most ``most`` rows of which none is at least another, in place; return how many.
-
-    Where more are left, two become one with the smaller numbers of both.
-    """
-    width = rows.shape[1]
-    kept = 0
-    for a in range(count):
-        beaten = False
-        for b in range(kept):
-            least = True
-            for c in range(width):
-                if rows[b, c] > rows[a, c]:
-                    least = False
-                    break
-            if least:
-                beaten = True
-                break
-        if beaten:
-            continue
-        left = 0
-        for b in range(kept):
-            least = True
-            for c in range(width):
-                if rows[a, c] > rows[b, c]:
-                    least = False
-                    break
-            if not least:
-                if left != b:
-                    for c in range(width):
-                        rows[left, c] = rows[b, c]
-                left += 1
-        if left != a:
-            for c in range(width):
-                rows[left, c] = rows[a, c]
-        kept = left + 1
-    while kept > most:
-        best, at, other = 2**62, 0, 1
-        for a in range(kept):
-            for b in range(a + 1, kept):
-                loss = 0
-                for c in range(width):
-                    loss += abs(rows[a, c] - rows[b, c]) >> 4
-                if loss < best:
-                    best, at, other = loss, a, b
-        for c in range(width):
-            rows[at, c] = min(rows[at, c], rows[other, c])
-            rows[other, c] = rows[kept - 1, c]
-        kept -= 1
-    return kept
 
 
 @compiled
@@ -476,6 +208,13 @@ def possible(t: Tables, limit: int, most: int) -> bool:
                     beside = max(beside, t.beside[j])
                     room = t.room[kind] - beside + t.work[kind, 6, i] - t.work[kind, 6, j + 1]
                     w_all = t.first[kind, i] + t.work[kind, 3, j + 1] - t.work[kind, 3, i + 1]
+                    too_long = False
+                    for k in range(len(t.ends)):
+                        load = t.held[k, 0, i + 1] + t.held[k, 1, j + 1] - t.held[k, 1, i + 1]
+                        if load > 0 and h[i] + load + t.ends[k] > limit:
+                            too_long = True
+                    if too_long:
+                        break
                     left = 0
                     best_out, best_back, best = endless, endless, endless
                     kept_out, kept_back = endless, endless
@@ -497,7 +236,8 @@ def possible(t: Tables, limit: int, most: int) -> bool:
                         left += 1
                         late = w_late + rows[a, 4]
                         if j == size - 1:
-                            if start + t.turn[j] + late > limit:
+                            first = start + t.turn[j]
+                            if first + late > limit:
                                 continue
                             if rest + out + t.turn[j] + here_back > limit:
                                 continue
@@ -521,6 +261,15 @@ def possible(t: Tables, limit: int, most: int) -> bool:
                             tail = t.out_cut[j, j + 1] - t.longest[0, j] + inner[j + 1]
                             if max(hy + back, h[i] + end) + here_out + tail > limit:
                                 continue
+                        if j < size - 1:
+                            first += t.entry[j]
+                        too_long = False
+                        for k in range(len(t.ends)):
+                            load = t.held[k, 2, j + 1] - t.held[k, 2, i]
+                            if load > 0 and first + load + t.ends[k] > limit:
+                                too_long = True
+                        if too_long:
+                            continue
                         best_out, best_back = min(best_out, start), min(best_back, stop)
                         best = min(best, out + home)
                     count = left

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from .frame import Frame
 from .heads import Windows
 from .milestones import families_of
-from .view import Array, Separations
+from .view import Array, Separations, scale_for
 
 ENDLESS = 2**59
 """Stands for 'impossible'; a few of them can be added."""
@@ -87,6 +87,16 @@ class Times:
             ],
             dtype=np.int64,
         )
+
+    @cached_property
+    def byte_unit(self) -> int:
+        """Bytes that count as one, so that no sum overflows."""
+        limits = [m for m in self.frame.terrain.memory_bytes if m is not None]
+        return scale_for(2 * (sum(self.frame.holdings.packed) + max(limits, default=0)) + 1)
+
+    def bytes(self, unit: int) -> int:
+        """Lasting bytes of a unit, rounded down."""
+        return self.frame.holdings.packed[unit] // self.byte_unit
 
     def least(self, matrix: Array, early: Numbers, late: Numbers) -> Array:
         """Least entry over micro-batches, for all pairs of rows of ``early`` and ``late``."""

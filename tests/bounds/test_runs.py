@@ -7,7 +7,8 @@ from milp_plan.bounds import all_bounds
 from milp_plan.bounds.catalogue import frame_of
 from milp_plan.bounds.milestones import with_milestones
 from milp_plan.bounds.neighbourhoods import neighbourhood_times
-from milp_plan.bounds.runs import run_bounds, thin
+from milp_plan.bounds.run_choices import thin
+from milp_plan.bounds.runs import run_bounds
 from milp_plan.bounds.tight import tight_windows
 from milp_plan.bounds.view import Separations, View
 from milp_plan.check import verify
