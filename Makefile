@@ -51,7 +51,7 @@ bench: $(READY) ## Solve every shipped instance again and write results/overview
 	$(BIN)/python benchmarks/overview.py
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
+	rm -rf $(VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
 
 # pip installs from outside (--python), so the machine needs neither ensurepip nor python3-venv.
 $(READY): requirements.lock pyproject.toml

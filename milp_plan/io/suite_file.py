@@ -37,6 +37,23 @@ class SuiteGroup(Strict):
     optional: bool | None = None
 
 
+class SuiteRecipe(Strict):
+    """An instance that is generated; members as for :func:`milp_plan.zoo.generate`."""
+
+    name: str
+    architecture: str
+    cluster: str
+    mode: Literal["training", "inference"] = "training"
+    batch: Positive = 8
+    micro_batches: Positive = 1
+    granularity: str = "fine"
+    memory_scale: str = "1"
+    options: tuple[str, ...] = ()
+    optimizer: str = "adam"
+    communication: Literal["channel", "endpoint", "delay"] = "channel"
+    link: str | None = None
+
+
 class SuiteVariation(Strict):
     """How a problem differs from its file; ``only``: patterns of the files it is for.
 
@@ -106,6 +123,7 @@ class SuiteFile(Strict):
     remedy: str | None = None
     optional: bool | None = None
     instances: tuple[SuiteGroup, ...] = ()
+    recipes: tuple[SuiteRecipe, ...] = ()
     variations: tuple[SuiteVariation, ...] = msgspec.field(
         default_factory=lambda: (SuiteVariation(""),)
     )
@@ -119,24 +137,27 @@ class SuiteFile(Strict):
 
 @dataclass(frozen=True)
 class SuiteEntry:
-    """One file of a suite.
+    """One instance of a suite.
 
     Parameters
     ----------
     label
         The file as tables name it, without the folder of this machine.
     path
-        Where it is.
+        Where it is, or would be if it were not generated.
     absent
         Why it cannot be solved; empty for a file that is there.
     optional
         Whether it may be absent without that being an error.
+    recipe
+        How it is generated; ``None`` for a file.
     """
 
     label: str
     path: Path
     absent: str = ""
     optional: bool = False
+    recipe: SuiteRecipe | None = None
 
     @property
     def stem(self) -> str:
@@ -190,7 +211,8 @@ def read_suite(path: str | Path) -> Suite:
         for pattern in group.files
         for entry in _entries(group, pattern, source)
     )
-    return Suite(source.name.removesuffix(".toml"), source, suite, tuple(entries))
+    made = [SuiteEntry(f"{r.name}.json", Path(f"{r.name}.json"), recipe=r) for r in suite.recipes]
+    return Suite(source.name.removesuffix(".toml"), source, suite, (*entries, *made))
 
 
 def above(path: Path, wanted: str) -> Path:
@@ -239,9 +261,11 @@ def _entries(group: SuiteGroup, pattern: str, source: Path) -> Iterator[SuiteEnt
 
 def _findings(suite: SuiteFile) -> Iterator[Finding]:
     """What the schema cannot say."""
-    if not suite.files and not suite.instances:
-        yield Finding("files", "nothing", "files, or instances", "name at least one instance")
+    if not suite.files and not suite.instances and not suite.recipes:
+        expected = "files, instances, or recipes"
+        yield Finding("files", "nothing", expected, "name at least one instance")
     for member, names in (
+        ("recipes", [entry.name for entry in suite.recipes]),
         ("variations", [entry.name for entry in suite.variations]),
         ("planners", [entry.name for entry in suite.planners]),
     ):

@@ -9,7 +9,7 @@ from typing import Any
 from milp_plan.core import Finding, InputError
 from milp_plan.io import Document, read_document
 from milp_plan.io.defects import nearest
-from milp_plan.io.suite_file import Suite, SuiteEntry, SuitePlanner, SuiteVariation
+from milp_plan.io.suite_file import Suite, SuiteEntry, SuitePlanner, SuiteVariation, plain
 from milp_plan.run.key import run_key
 from milp_plan.run.kinds import AnyKind, kinds, read_whole
 
@@ -115,7 +115,7 @@ def expand(suite: Suite) -> Expansion:
             missing.append(Missing(entry.label, "", f"absent: {entry.absent}", entry.optional))
             continue
         try:
-            document = read_document(entry.path)
+            document = document_of(entry)
         except InputError as error:
             missing.append(Missing(entry.label, "", _said(error), False))
             continue
@@ -127,6 +127,25 @@ def expand(suite: Suite) -> Expansion:
             except InputError as error:
                 missing.append(Missing(entry.label, variation.name, _said(error), False))
     return Expansion(suite, tuple(tasks), tuple(missing))
+
+
+def document_of(entry: SuiteEntry) -> Document:
+    """Return the file of an entry, or what its recipe makes as one.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or the recipe asks for what there is not.
+    """
+    recipe = entry.recipe
+    if recipe is None:
+        return read_document(entry.path)
+    from milp_plan.io.native import to_json
+    from milp_plan.zoo import generate
+
+    asked = plain(recipe)
+    problem = generate(asked.pop("architecture"), asked.pop("cluster"), **asked)
+    return Document(entry.path, to_json(problem))
 
 
 def _said(error: InputError) -> str:

@@ -1,5 +1,7 @@
 """Suites as TOML: what is read, what is refused, what is absent."""
 
+from dataclasses import replace
+
 import pytest
 
 from milp_plan.core import InputError, Objective
@@ -10,7 +12,8 @@ from milp_plan.study.driver import drive
 from milp_plan.study.rows import rows_of
 from milp_plan.study.store import Store
 from milp_plan.study.tasks import expand
-from milp_plan.zoo import SHIPPED, TRAPS
+from milp_plan.zoo import SHIPPED, TRAPS, generate
+from milp_plan.zoo.catalogue import ARCHITECTURES
 from tests.io.samples import store as store_document
 from tests.io.test_piper import sample
 
@@ -43,6 +46,46 @@ def test_files_below_a_variable_may_be_absent(tmp_path, monkeypatch):
     assert last.absent == "not in the folder that SOME_FOLDER names; get it"
     missing = expand(read_suite(suite_file(tmp_path, text))).missing
     assert [(entry.label, entry.harmless) for entry in missing] == [("a.json", True)]
+
+
+RECIPE = """
+[[recipes]]
+name = "made"
+architecture = "gpt-tiny"
+cluster = "2xV100"
+mode = "inference"
+granularity = "block"
+batch = 4
+"""
+
+
+def test_recipes_are_instances(tmp_path):
+    (tmp_path / "made.toml").write_text('title = "Made"\n' + RECIPE)
+    found = expand(read_suite(tmp_path / "made.toml"))
+    (task,) = found.tasks
+    assert not found.missing
+    assert (task.about["file"], task.about["instance"]) == ("made.json", "made")
+    same = generate("gpt-tiny", "2xV100", mode="inference", granularity="block", batch=4)
+    assert task.about["operators"] == len(same.graph.operators)
+    assert task.source.fingerprint == replace(same, name="made").fingerprint
+    wrong = 'title = "Made"\n' + RECIPE.replace("gpt-tiny", "gpt-none")
+    (tmp_path / "made.toml").write_text(wrong)
+    (missing,) = expand(read_suite(tmp_path / "made.toml")).missing
+    assert "gpt-none" in missing.reason
+    assert not missing.harmless
+    (tmp_path / "made.toml").write_text('title = "Made"\n' + 2 * RECIPE)
+    with pytest.raises(InputError, match="2 entries of the name 'made'"):
+        read_suite(tmp_path / "made.toml")
+
+
+def test_generated_training_graphs_are_all_architectures():
+    suite = read_suite(INSTANCES / "suites" / "training-graphs.toml")
+    recipes = [entry.recipe for entry in suite.entries]
+    assert len(recipes) == 30
+    assert {recipe.communication for recipe in recipes} == {"channel", "endpoint", "delay"}
+    assert {recipe.architecture for recipe in recipes} == set(ARCHITECTURES)
+    assert sum(recipe.memory_scale != "1" for recipe in recipes) == 8
+    assert sum("+" in recipe.cluster for recipe in recipes) >= 6
 
 
 def test_a_folder_is_looked_for_upwards(tmp_path):
