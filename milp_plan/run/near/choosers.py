@@ -6,7 +6,7 @@ Every chooser starts at a task on a critical path: a window that leaves one whol
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,12 +36,9 @@ class Around:
 
     def __init__(self, tape: Tape, rng: random.Random) -> None:
         self.tape, self.rng, self.view = tape, rng, tape.view
-        n = self.view.num_operators
-        critical = np.flatnonzero(tape.slack == 0)
-        self.critical = [int(task) for task in critical]
+        self.critical = tape.critical
         self.task = rng.choice(self.critical)
         self.moment = int(tape.start[self.task]) * 2 + int(tape.length[self.task])
-        self.middle = 2 * tape.start[:n] + tape.length[:n]
 
     def ends(self) -> list[int]:
         """The operator at the moment, or the makers and readers of the transfer there."""
@@ -51,11 +48,12 @@ class Around:
         journey = self.tape.journeys[self.task - n]
         return [self.view.producer[journey.key[0]], *self.tape.readers[self.task - n]]
 
-    def nearest(self, operators: Iterable[int], size: int) -> list[int]:
+    def nearest(self, operators: Sequence[int], size: int) -> list[int]:
         """The operators nearest to the moment in time."""
-        middle = self.middle
-        found = sorted(operators, key=lambda op: (abs(int(middle[op]) - self.moment), op))
-        return found[:size]
+        tape, among = self.tape, np.asarray(operators, dtype=np.int64)
+        far = np.abs(2 * tape.start[among] + tape.length[among] - self.moment)
+        found: list[int] = among[np.argsort(far, kind="stable")[:size]].tolist()
+        return found
 
     def devices(self) -> set[int]:
         """Devices at the moment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -138,6 +139,12 @@ class Tape:
         """Ticks that the plan lasts, every task as early as its order allows."""
         n = self.view.num_operators
         return int((self.head[:n] + self.length[:n]).max(initial=0))
+
+    @cached_property
+    def critical(self) -> list[int]:
+        """Tasks that cannot be late."""
+        found: list[int] = np.flatnonzero(self.slack == 0).tolist()
+        return found
 
     @property
     def slack(self) -> Integers:
