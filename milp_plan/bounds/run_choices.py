@@ -13,21 +13,23 @@ from milp_plan.core.compiled import compiled
 from .spine import ENDLESS, Side, Spine, Times, sides
 from .view import Array
 
-WIDEST = 12
-"""Positions between which side units are looked at."""
+WIDTHS = (3, 12)
+"""How far apart the positions of side units may be; wide stretches have more of them."""
 _CHOICES = 8
 """Choices kept for the side units of one stretch."""
 OUT_DELAY, BACK_DELAY, OUT, _BACK, LATE = range(5)
 """Columns of a choice; work of all kinds and bytes follow."""
 
 
-def choices_of(times: Times, spine: Spine, out: Array, back: Array) -> tuple[Array, Array, Array]:
+def choices_of(
+    times: Times, spine: Spine, steps: tuple[Array, Array], widest: int
+) -> tuple[Array, Array, Array]:
     """What can be done with the side units of each stretch."""
     size = len(spine)
     rows: list[Array] = []
     ends: dict[int, tuple[int, Array]] = {}
-    for first, last, group in _stretches(sides(times, spine, WIDEST)):
-        ends[last] = first, _combined(times, spine, (first, last), group, (out, back))
+    for first, last, group in _stretches(sides(times, spine, widest), widest):
+        ends[last] = first, _combined(times, spine, (first, last), group, steps)
     start = np.full(size, -1, dtype=np.int64)
     at = np.zeros(size + 1, dtype=np.int64)
     for position in range(size):
@@ -39,14 +41,14 @@ def choices_of(times: Times, spine: Spine, out: Array, back: Array) -> tuple[Arr
     return start, at, np.concatenate([empty, *rows])
 
 
-def _stretches(found: Iterable[Side]) -> list[tuple[int, int, list[Side]]]:
+def _stretches(found: Iterable[Side], widest: int) -> list[tuple[int, int, list[Side]]]:
     """Join side units whose stretches overlap; leave out what would make one too long."""
     joined: list[tuple[int, int, list[Side]]] = []
     for side in sorted(found, key=lambda entry: (entry.last - entry.first, entry.first)):
         touching = [s for s in joined if s[0] < side.last and side.first < s[1]]
         first = min([side.first, *(s[0] for s in touching)])
         last = max([side.last, *(s[1] for s in touching)])
-        if last - first <= 2 * WIDEST:
+        if last - first <= 2 * widest:
             joined = [s for s in joined if s not in touching]
             joined.append((first, last, [side, *(x for s in touching for x in s[2])]))
     return joined

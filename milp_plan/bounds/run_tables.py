@@ -48,8 +48,8 @@ class Tables(NamedTuple):
     choices: Array
 
 
-def tables_of(times: Times, spine: Spine) -> Tables:
-    """Return the arrays of one spine."""
+def tables_of(times: Times, spine: Spine, widest: int) -> Tables:
+    """Return the arrays of one spine, with side units of stretches up to some width."""
     size = len(spine)
     ticks = times.durations
     out = times.least(times.through, spine.out, spine.out)
@@ -81,7 +81,7 @@ def tables_of(times: Times, spine: Spine) -> Tables:
         entry,
         times.heads[spine.out].min(axis=1),
         tails,
-        *choices_of(times, spine, out, back),
+        *choices_of(times, spine, (out, back), widest),
     )
 
 

@@ -56,7 +56,7 @@ from milp_plan.core.compiled import compiled
 
 from .frame import Frame
 from .heads import Windows
-from .run_choices import thin
+from .run_choices import WIDTHS, thin
 from .run_tables import Tables, tables_of
 from .spine import ENDLESS, Pairs, Spine, Times
 from .tight import both_separations
@@ -87,8 +87,8 @@ def run_bounds(
         return
     times = Times(both_separations(frame, budget)[0], windows)
     best, top = known
-    for spine in _spines(times, budget):
-        value = _refuted(tables_of(times, spine), best // times.tick, top, times.tick, budget)
+    for spine, tables in _tables(times, budget):
+        value = _refuted(tables, best // times.tick, top, times.tick, budget)
         if value * times.tick > best:
             best = value * times.tick
             names = [frame.names[spine.out[end, 0]] for end in (0, -1)]
@@ -98,6 +98,17 @@ def run_bounds(
                 f"{len(spine)} groups on the way from {names[0]!r} to {names[1]!r}"
                 + (" and back" if not spine.one_way else ""),
             )
+
+
+def _tables(times: Times, budget: Budget) -> Iterator[tuple[Spine, Tables]]:
+    """Spines with narrow and, where that is something else, with wide stretches of side units."""
+    for spine in _spines(times, budget):
+        before: Tables | None = None
+        for width in WIDTHS:
+            tables = tables_of(times, spine, width)
+            if before is None or not np.array_equal(tables.choices, before.choices):
+                yield spine, tables
+            before = tables
 
 
 def _spines(times: Times, budget: Budget) -> Iterator[Spine]:
