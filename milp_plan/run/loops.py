@@ -195,6 +195,16 @@ def _schedules() -> None:
     crew.run(Budget(60.0), 100)
 
 
+def _runs() -> None:
+    from milp_plan.bounds.catalogue import frame_of
+    from milp_plan.bounds.runs import run_bounds
+    from milp_plan.bounds.tight import tight_windows
+    from milp_plan.zoo import TRAPS
+
+    frame = frame_of(TRAPS[0].problem)
+    assert tuple(run_bounds(frame, tight_windows(frame, Budget()), Budget(), (1, None)))
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "largest load": _largest_load,
     "contiguous parts": _contiguous,
@@ -204,6 +214,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "packing": _packing,
     "near a schedule": _near,
     "list schedules": _schedules,
+    "runs along a spine": _runs,
 }
 """What has loops, by name."""
 
