@@ -47,6 +47,11 @@ class Decoder:
         """Number of operators."""
         return len(self.compiled.order)
 
+    @property
+    def limited(self) -> bool:
+        """Whether memory can bind at all, and so is counted."""
+        return bool(self.memory.size(at.LIMITED))
+
     # -- names and numbers -----------------------------------------------------------------------
 
     def place(self, placements: Mapping[str, Placement]) -> tuple[Ints, Ints]:
@@ -115,7 +120,7 @@ class Decoder:
     def excess(self) -> int:
         """Bytes by which the last schedule exceeds the memory of a device, at most."""
         peak = self.memory.part(at.PEAK) - self.memory.part(at.MEMORY)
-        return int(max(0, peak.max())) if self.memory.size(at.LIMITED) else 0
+        return int(max(0, peak.max())) if self.limited else 0
 
     def ticks(self, units: int) -> int:
         """Units as ticks."""

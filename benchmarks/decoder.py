@@ -1,0 +1,81 @@
+"""How many schedules a second of the processor makes: the compiled decoder beside the dispatcher.
+
+Both get the same placement (consecutive stages) and the same priorities (longest way to the end),
+with memory counted by both; the dispatcher is what annealing decoded with before. One run measures
+both, one after the other, so the ratio does not depend on the machine.
+
+The study is ``results/decoder/study.toml``: ``milp-plan table results/decoder``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from milp_plan.core import PlanningProblem
+from milp_plan.io import read
+from milp_plan.planners import bottom_levels, dispatch, indexed
+from milp_plan.planners.baselines import PLANNERS
+from milp_plan.planners.decoder import Decoder
+
+INSTANCES = Path(__file__).resolve().parent.parent / "instances"
+CLAIM = 50.0
+"""The ratio asked for."""
+
+
+def per_second(make: Callable[[], object], seconds: float) -> float:
+    """How often something is done in a second of the processor."""
+    make()
+    began, count = time.process_time(), 0
+    while (taken := time.process_time() - began) < seconds or count < 3:
+        make()
+        count += 1
+    return count / taken
+
+
+def limited(problem: PlanningProblem) -> PlanningProblem:
+    """The same with a limit that could just bind, so that every schedule counts its bytes."""
+    most = indexed(problem).largest_sum - 1
+    devices = tuple(replace(device, memory_bytes=most) for device in problem.cluster.devices)
+    return replace(problem, cluster=replace(problem.cluster, devices=devices))
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Measure one instance."""
+    problem = read(INSTANCES / case["file"])
+    if not Decoder(problem).limited:
+        problem = limited(problem)
+    plan = PLANNERS["contiguous"](problem)
+    assert plan is not None
+    placements = {run.operator: run.placement for run in plan.runs}
+    priority = bottom_levels(problem)
+    decoder = Decoder(problem)
+    site, option = decoder.place(placements)
+    rank = decoder.ranks(priority)
+    ours = per_second(lambda: decoder.decode(site, option, rank), case["seconds"])
+    theirs = per_second(
+        lambda: dispatch(problem, priority=priority, placements=placements), case["seconds"]
+    )
+    return {
+        "name": problem.name,
+        "operators": len(problem.graph.operators),
+        "devices": len(problem.cluster.devices),
+        "memory": decoder.limited,
+        "decoder": round(ours),
+        "dispatcher": round(theirs, 1),
+        "ratio": round(ours / theirs, 1),
+    }
+
+
+def present(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Figures over all rows."""
+    least = min(row["ratio"] for row in rows)
+    return {"least": least, "claim": CLAIM, "kept": "kept" if least >= CLAIM else "missed"}
+
+
+def complaints(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows below the ratio asked for."""
+    return [f"{row['name']}: {row['ratio']} times" for row in rows if row["ratio"] < CLAIM]
