@@ -15,11 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import PlanningProblem
+from milp_plan.check import verify
+from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.io import read
-from milp_plan.planners import bottom_levels, dispatch, indexed
+from milp_plan.planners import bottom_levels, dispatch
 from milp_plan.planners.baselines import PLANNERS
 from milp_plan.planners.decoder import Decoder
+from milp_plan.planners.decoder.layout import TIMED
 
 INSTANCES = Path(__file__).resolve().parent.parent / "instances"
 CLAIM = 50.0
@@ -36,20 +38,22 @@ def per_second(make: Callable[[], object], seconds: float) -> float:
     return count / taken
 
 
-def limited(problem: PlanningProblem) -> PlanningProblem:
-    """The same with a limit that could just bind, so that every schedule counts its bytes."""
-    most = indexed(problem).largest_sum - 1
-    devices = tuple(replace(device, memory_bytes=most) for device in problem.cluster.devices)
+def limited(problem: PlanningProblem, plan: Plan) -> PlanningProblem:
+    """The same with a little more memory than a plan needs: it has to be watched all the time."""
+    most = verify(replace(problem, objective=Objective.PEAK_MEMORY), plan).value
+    assert most is not None
+    devices = tuple(
+        replace(device, memory_bytes=most + most // 4) for device in problem.cluster.devices
+    )
     return replace(problem, cluster=replace(problem.cluster, devices=devices))
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
     """Measure one instance."""
     problem = read(INSTANCES / case["file"])
-    if not Decoder(problem).limited:
-        problem = limited(problem)
     plan = PLANNERS["contiguous"](problem)
     assert plan is not None
+    problem = limited(problem, plan)
     placements = {run.operator: run.placement for run in plan.runs}
     priority = bottom_levels(problem)
     decoder = Decoder(problem)
@@ -63,7 +67,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         "name": problem.name,
         "operators": len(problem.graph.operators),
         "devices": len(problem.cluster.devices),
-        "memory": decoder.limited,
+        "memory": bool(decoder.memory.part(TIMED)[0]),
         "decoder": round(ours),
         "dispatcher": round(theirs, 1),
         "ratio": round(ours / theirs, 1),

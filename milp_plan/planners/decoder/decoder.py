@@ -12,7 +12,7 @@ from milp_plan.core.compiled import compiled
 from ..indexed import Spot as IndexedSpot
 from . import layout as at
 from .events import run_events
-from .holding import set_aside, static_excess
+from .holding import set_aside, static_excess, weigh
 from .layout import NEVER, Ints
 from .legs import find_legs, persistent_bytes
 from .tables import Compiled, compiled_problem
@@ -167,11 +167,15 @@ def decode(a: Ints, t: Ints, rules: tuple[bool, bool], aside: float, cutoff: int
     """Schedule the placement that stands in the arrays; as :meth:`Decoder.decode`."""
     if not find_legs(a, t):
         return NEVER
+    a[t[at.TIMED]] = 0
     if t[at.LIMITED]:
+        weigh(a, t)
         persistent_bytes(a, t)
-        if t[at.STATIC]:
-            if static_excess(a, t) > 0 and not rules[1]:
-                return NEVER
-        else:
-            set_aside(a, t, aside)
+        if static_excess(a, t) > 0:
+            if t[at.STATIC]:
+                if not rules[1]:
+                    return NEVER
+            else:
+                a[t[at.TIMED]] = 1
+                set_aside(a, t, aside)
     return run_events(a, t, rules, cutoff)

@@ -14,7 +14,6 @@ from .holding import (
     look_at,
     look_at_site,
     native_uses,
-    operator_bytes,
     release_leg,
     release_native,
     take,
@@ -24,6 +23,7 @@ from .layout import (
     BASE,
     BESIDE,
     BESIDE_PTR,
+    BESIDES,
     BUSY,
     BYTES,
     COMMUNICATION,
@@ -53,10 +53,10 @@ from .layout import (
     LEG_UNITS,
     LEG_USES,
     LEG_VALUE,
-    LIMITED,
     LINK_LEG,
     LINK_READER,
     LISTED,
+    MADE,
     NATIVE,
     NEVER,
     NEXT_OF_INPUT,
@@ -80,10 +80,10 @@ from .layout import (
     SITE_PTR,
     SITES,
     START,
-    STATIC,
     STOP,
     TAIL,
     TICKS,
+    TIMED,
     USED,
     WAITING,
     WAITS,
@@ -125,10 +125,10 @@ def _idle(a: Ints, t: Ints, site: int) -> bool:
 
 @compiled
 def _fits(a: Ints, t: Ints, operator: int) -> bool:
-    if not t[LIMITED] or t[STATIC]:
+    if not a[t[TIMED]]:
         return True
-    made, besides = operator_bytes(a, t, operator)
-    return has_room(a, t, a[t[SITE] + operator], made + besides, a[t[GROWS] + operator])
+    need = a[t[MADE] + operator] + a[t[BESIDES] + operator]
+    return has_room(a, t, a[t[SITE] + operator], need, a[t[GROWS] + operator])
 
 
 @compiled
@@ -180,9 +180,8 @@ def _begin_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
     site = a[t[SITE] + operator]
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
         a[t[BUSY] + a[t[SITE_DEVICE] + i]] = True
-    if t[LIMITED] and not t[STATIC]:
-        made, besides = operator_bytes(a, t, operator)
-        take(a, t, site, made + besides)
+    if a[t[TIMED]]:
+        take(a, t, site, a[t[MADE] + operator] + a[t[BESIDES] + operator])
         for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
             native_uses(a, t, a[t[OUTPUT_VALUE] + i])
     _begin(a, t, operator, time, a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + site])
@@ -196,7 +195,7 @@ def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
         if a[t[BUSY] + devices + a[t[LEG_HELD] + i]]:
             return False
-    if not t[LIMITED] or t[STATIC]:
+    if not a[t[TIMED]]:
         return True
     grows = a[t[GROWS] + a[t[LINK_READER] + a[t[LEG_HEAD] + leg]]]
     need = a[t[BYTES] + a[t[LEG_VALUE] + leg] * t[LAYOUTS] + a[t[LEG_LAYOUT] + leg]]
@@ -208,7 +207,7 @@ def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
     devices = t[DEVICES]
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
         a[t[BUSY] + devices + a[t[LEG_HELD] + i]] = True
-    if t[LIMITED] and not t[STATIC]:
+    if a[t[TIMED]]:
         amount = a[t[BYTES] + a[t[LEG_VALUE] + leg] * t[LAYOUTS] + a[t[LEG_LAYOUT] + leg]]
         take(a, t, a[t[LEG_TARGET] + leg], amount)
         a[t[LEG_USES] + leg] = a[t[LEG_READERS] + leg] + 1
@@ -315,12 +314,12 @@ def _queue_leg(a: Ints, t: Ints, leg: int) -> None:
 def _end_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
     site = a[t[SITE] + operator]
     a[t[COUNT] + 3] += 1
-    timed = t[LIMITED] and not t[STATIC]
+    timed = a[t[TIMED]]
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
         device = a[t[SITE_DEVICE] + i]
         a[t[BUSY] + device] = False
         if timed:
-            a[t[USED] + device] -= operator_bytes(a, t, operator)[1]
+            a[t[USED] + device] -= a[t[BESIDES] + operator]
         look_at(a, t, device)
     for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
         _deliver(a, t, a[t[OUTPUT_VALUE] + i], time)
@@ -335,7 +334,7 @@ def _deliver(a: Ints, t: Ints, value: int, time: int) -> None:
         if a[t[NATIVE] + a[t[READER_EDGE] + j]]:
             reader = a[t[READER] + j]
             _serve(a, t, a[t[SITE] + reader], reader)
-    at_once = t[COMMUNICATION] == 0 and (t[STATIC] or not t[LIMITED])
+    at_once = t[COMMUNICATION] == 0 and not a[t[TIMED]]
     for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_FIRST] + value + 1]):
         if at_once:
             _begin(a, t, t[OPERATORS] + leg, time, a[t[LEG_UNITS] + leg])
@@ -368,7 +367,7 @@ def _end_leg(a: Ints, t: Ints, leg: int) -> None:
         reader = a[t[LINK_READER] + link]
         _serve(a, t, a[t[SITE] + reader], reader)
         link = a[t[NEXT_OF_LEG] + link]
-    if t[LIMITED] and not t[STATIC]:
+    if a[t[TIMED]]:
         value = a[t[LEG_VALUE] + leg]
         home = a[t[SITE] + a[t[PRODUCER] + value]]
         by = (a[t[LEG_SOURCE] + leg], -1) if a[t[LEG_SOURCE] + leg] >= 0 else (-1, home)
@@ -387,7 +386,8 @@ def _prepare(a: Ints, t: Ints) -> None:
     a[t[LISTED] : t[LISTED] + t[QUEUES]] = False
     a[t[DIRTY] : t[DIRTY] + t[SITES]] = False
     a[t[USED] : t[USED] + t[DEVICES]] = a[t[BASE] : t[BASE] + t[DEVICES]]
-    a[t[PEAK] : t[PEAK] + t[DEVICES]] = a[t[BASE] : t[BASE] + t[DEVICES]]
+    if a[t[TIMED]]:
+        a[t[PEAK] : t[PEAK] + t[DEVICES]] = a[t[BASE] : t[BASE] + t[DEVICES]]
     a[t[COUNT] : t[COUNT] + 5] = 0
     a[t[HEAD]] = 0
     for leg in range(a[t[LEG_COUNT]]):

@@ -8,6 +8,7 @@ from .layout import (
     BASE,
     BESIDE,
     BESIDE_PTR,
+    BESIDES,
     BYTES,
     COUNT,
     DEVICES,
@@ -22,6 +23,7 @@ from .layout import (
     LEG_TARGET,
     LEG_USES,
     LEG_VALUE,
+    MADE,
     MEMORY,
     NATIVE,
     NATIVE_USES,
@@ -122,16 +124,18 @@ def release_leg(a: Ints, t: Ints, leg: int) -> None:
 
 
 @compiled
-def operator_bytes(a: Ints, t: Ints, operator: int) -> tuple[int, int]:
-    """Bytes an operator makes, and those it holds besides while it runs, on each device."""
-    option = a[t[OPTION] + operator]
-    made = 0
-    begin = a[t[OUTPUT_PTR] + operator]
-    for i in range(begin, a[t[OUTPUT_PTR] + operator + 1]):
-        layout = a[t[WRITE_LAYOUT] + a[t[WRITE_PTR] + option] + i - begin]
-        made += a[t[BYTES] + a[t[OUTPUT_VALUE] + i] * t[LAYOUTS] + layout]
-    running = a[t[TICKS] + option * t[SITES] + a[t[SITE] + operator]] > 0
-    return made, a[t[WORKSPACE] + option] if running else 0
+def weigh(a: Ints, t: Ints) -> None:
+    """Bytes that each operator makes, and holds besides while it runs, on each of its devices."""
+    for operator in range(t[OPERATORS]):
+        option = a[t[OPTION] + operator]
+        made = 0
+        begin = a[t[OUTPUT_PTR] + operator]
+        for i in range(begin, a[t[OUTPUT_PTR] + operator + 1]):
+            layout = a[t[WRITE_LAYOUT] + a[t[WRITE_PTR] + option] + i - begin]
+            made += a[t[BYTES] + a[t[OUTPUT_VALUE] + i] * t[LAYOUTS] + layout]
+        running = a[t[TICKS] + option * t[SITES] + a[t[SITE] + operator]] > 0
+        a[t[MADE] + operator] = made
+        a[t[BESIDES] + operator] = a[t[WORKSPACE] + option] if running else 0
 
 
 @compiled
@@ -162,20 +166,23 @@ def set_aside(a: Ints, t: Ints, share: float) -> None:
         return
     for operator in range(t[OPERATORS]):
         if not a[t[GROWS] + operator]:
-            made, besides = operator_bytes(a, t, operator)
+            need = int(share * (a[t[MADE] + operator] + a[t[BESIDES] + operator]))
             site = a[t[SITE] + operator]
             for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
                 device = a[t[SITE_DEVICE] + i]
-                a[t[ROOM] + device] = max(a[t[ROOM] + device], int(share * (made + besides)))
+                a[t[ROOM] + device] = max(a[t[ROOM] + device], need)
 
 
 @compiled
 def static_excess(a: Ints, t: Ints) -> int:
-    """Bytes that the fullest device holds too many without a clock (law ``static``)."""
+    """Bytes that the fullest device holds too many without a clock (law ``static``).
+
+    Where there are none, no order of the tasks holds too many at any instant.
+    """
     a[t[PEAK] : t[PEAK] + t[DEVICES]] = 0  # of workspaces, first
     a[t[USED] : t[USED] + t[DEVICES]] = a[t[BASE] : t[BASE] + t[DEVICES]]
     for operator in range(t[OPERATORS]):
-        made, _ = operator_bytes(a, t, operator)
+        made = a[t[MADE] + operator]
         site = a[t[SITE] + operator]
         for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
             device = a[t[SITE_DEVICE] + i]

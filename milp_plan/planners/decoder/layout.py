@@ -41,7 +41,9 @@ The schedule
     ROOM, PEAK: bytes of a device now, of persistent values, set aside for what frees memory, at
     most. NATIVE_USES (value, place in its site), LEG_USES: tasks that still need a copy. ASIDE:
     tasks passed over. DIRTY, DIRTY_LIST: sites to look at. SEEN: (value, layout, device).
-    LOAD: units of a device, channel or port. HEAD: least makespan that the operators begun allow.
+    LOAD: units of a device, channel or port. MADE, BESIDES: bytes of an operator on each of its
+    devices: what it makes, what it holds while it runs. TIMED: whether memory has to be watched in
+    this schedule. STAMP: of SEEN. HEAD: least makespan that the operators begun allow.
     COUNT: events, leg queues, sites to look at,
     operators done, tasks begun without memory.
 """
@@ -71,8 +73,9 @@ NEVER = 1 << 62
     LEG_HELD, LEG_COUNT, NATIVE, LINK_LEG, LINK_READER, NEXT_OF_INPUT, NEXT_OF_LEG, INPUT_HEAD,
     LEG_HEAD, COPIES,
     START, STOP, EVENT_TIME, EVENT_TASK, LEFT, RIGHT, QUEUE, WAITING, LISTED, WAITS, BUSY, USED,
-    BASE, ROOM, PEAK, NATIVE_USES, LEG_USES, ASIDE, DIRTY, DIRTY_LIST, SEEN, LOAD, HEAD, COUNT,
-) = range(91)  # fmt: skip
+    BASE, ROOM, PEAK, NATIVE_USES, LEG_USES, ASIDE, DIRTY, DIRTY_LIST, SEEN, LOAD, MADE,
+    BESIDES, TIMED, STAMP, HEAD, COUNT,
+) = range(95)  # fmt: skip
 
 
 class Memory:

@@ -54,6 +54,7 @@ from .layout import (
     SITE_DEVICE,
     SITE_PTR,
     SITES,
+    STAMP,
     TICKS,
     VALUES,
     WIRE,
@@ -240,22 +241,23 @@ def find_legs(a: Ints, t: Ints) -> bool:
 
 @compiled
 def persistent_bytes(a: Ints, t: Ints) -> None:
-    """Bytes of persistent values per device; ``seen`` is room of (value, layout, device)."""
+    """Bytes of persistent values per device, each value and layout once."""
     a[t[BASE] : t[BASE] + t[DEVICES]] = 0
-    for turn in range(2):  # count each once, then clear the room again
-        for operator in range(t[OPERATORS]):
-            begin = a[t[HELD_PTR] + operator]
-            for i in range(begin, a[t[HELD_PTR] + operator + 1]):
-                value = a[t[HELD_VALUE] + i]
-                at = a[t[HOLD_PTR] + a[t[OPTION] + operator]] + i - begin
-                copy = value * t[LAYOUTS] + a[t[HOLD_LAYOUT] + at]
-                here = a[t[SITE] + operator]
-                for j in range(a[t[SITE_PTR] + here], a[t[SITE_PTR] + here + 1]):
-                    device = a[t[SITE_DEVICE] + j]
-                    cell = t[SEEN] + copy * t[DEVICES] + device
-                    if turn == 0 and a[cell] == 0:
-                        a[t[BASE] + device] += a[t[BYTES] + copy]
-                    a[cell] = 1 - turn
+    a[t[STAMP]] += 1  # what an earlier placement has seen does not count
+    stamp = a[t[STAMP]]
+    for operator in range(t[OPERATORS]):
+        begin = a[t[HELD_PTR] + operator]
+        for i in range(begin, a[t[HELD_PTR] + operator + 1]):
+            value = a[t[HELD_VALUE] + i]
+            at = a[t[HOLD_PTR] + a[t[OPTION] + operator]] + i - begin
+            copy = value * t[LAYOUTS] + a[t[HOLD_LAYOUT] + at]
+            here = a[t[SITE] + operator]
+            for j in range(a[t[SITE_PTR] + here], a[t[SITE_PTR] + here + 1]):
+                device = a[t[SITE_DEVICE] + j]
+                cell = t[SEEN] + copy * t[DEVICES] + device
+                if a[cell] != stamp:
+                    a[cell] = stamp
+                    a[t[BASE] + device] += a[t[BYTES] + copy]
 
 
 @compiled

@@ -283,7 +283,9 @@ class Compiled:
         timed = sizes[at.LIMITED]
         tasks = operators + legs
         room = dict.fromkeys(range(at.SITE, at.COUNT + 1), tasks)
-        room |= dict.fromkeys((at.SITE, at.OPTION, at.COPIES, at.WAITS), operators)
+        room |= dict.fromkeys(
+            (at.SITE, at.OPTION, at.COPIES, at.WAITS, at.MADE, at.BESIDES), operators
+        )
         room |= dict.fromkeys(range(at.LEG_VALUE, at.LEG_HELD_PTR + 1), legs + 1)
         room |= dict.fromkeys((at.LEG_HEAD, at.LEG_USES), legs)
         room |= dict.fromkeys(range(at.LINK_LEG, at.NEXT_OF_LEG + 1), links)
@@ -299,6 +301,8 @@ class Compiled:
             at.NATIVE_USES: values * devices * timed,
             at.SEEN: values * len(self.layouts) * devices * timed,
             at.LOAD: sizes[at.RESOURCES],
+            at.TIMED: 1,
+            at.STAMP: 1,
             at.HEAD: 1,
             at.COUNT: 5,
         }
