@@ -102,6 +102,7 @@ class Ledger(Generic[P, S]):
         self.baselines: dict[str, int | None] = {}
         self.reached: dict[str, int] = {}
         self.defects: list[str] = []
+        self.cores: int | None = None  # set by a way that searches on all of them
         self.details: dict[str, Any] = {}
         self.trace: list[Progress] = []
         self._lock = RLock()
@@ -154,7 +155,7 @@ class Ledger(Generic[P, S]):
         """Threads of this run."""
         if self.settings.threads is not None:
             return self.settings.threads
-        return 1 if self.repeatable else self.kind.threads
+        return 1 if self.repeatable else self.cores or self.kind.threads
 
     def limits(self, seconds: float, gap: float | None = None) -> Limits:
         """Limits of a model: so many seconds, and what the settings ask for."""

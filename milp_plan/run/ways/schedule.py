@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.planners import Crew, best_plan, put_off
+from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
+from milp_plan.planners.decoder.layout import LIMITED
 
 from ..ledger import Ledger
 from ..near import search_near
@@ -53,6 +56,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.problem, self.settings, self.budget = ledger.problem, ledger.settings, ledger.budget
         self.coarsening = Coarsening(ledger.problem)
         self.clusters = False
+        ledger.cores = os.cpu_count()
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
@@ -144,6 +148,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         crew = Crew(self.problem, self.settings.seed, ledger.threads)
         with self.budget.phase("construct"):
             crew.construct(self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False))
+            self.construct_gated()
         if ledger.plan is not None:
             crew.add(ledger.plan)
         share = ANNEALING_SHARE if self.clusters else ANNEALING_SHARE_EXACT
@@ -153,6 +158,14 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             crew.run(part, ANNEALING_MOVES if endless else None, self.take)
         ledger.details["annealing"] = {"starts": len(crew.starts), "schedules": crew.tried}
         ledger.say("anneal", f"{crew.tried} schedules")
+
+    def construct_gated(self) -> None:
+        """Where memory binds: constructions that keep fewer micro-batches at once."""
+        if compiled_problem(self.problem).memory.size(LIMITED):
+            part = self.budget.part("construct gated", CONSTRUCTION_SHARE, of_limit=False)
+            gated = best_gated(self.problem, part)
+            if gated is not None:
+                self.ledger.offer(gated.plan, "construction", "construct")
 
     def take(self, plan: Plan) -> None:
         """Offer a plan of the search."""
@@ -255,7 +268,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             nodes=settings.node_limit,
             gap=min(settings.gap, 1e-6),
             seed=settings.seed,
-            threads=self.ledger.threads,
+            threads=settings.threads or 1,
         )
 
     def model_progress(self, point: TracePoint) -> None:
