@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-TRACED = [
-    HERE / "formulation" / f"test_{name}.py" for name in ("latency", "pipeline_order", "sets")
-]
-UNTRACED = [HERE / folder for folder in ("formulation", "pipeline", "planners/experts", "support")]
+TRACED = [HERE / "models" / f"test_{name}.py" for name in ("latency", "pipeline_order", "sets")]
+UNTRACED = [HERE / folder for folder in ("models", "pipeline", "planners/experts", "support")]
 """Folders whose tests are all ``untraced``, but for some files; others mark the long ones."""
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # The suite runs in the background: the processes that tests start must hear Ctrl-C all the same.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _within(path: Path, places: Sequence[Path]) -> bool:

@@ -23,8 +23,9 @@ def listen() -> None:
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
     _seen.add(number)
     act = signal.getsignal(signal.SIGINT)
-    if callable(act):
-        act(signal.SIGINT, frame)
+    if not callable(act):  # started in the background, where Ctrl-C is ignored; SIGTERM is not
+        act = signal.default_int_handler
+    act(signal.SIGINT, frame)
 
 
 def code() -> Exit:

@@ -161,25 +161,30 @@ class Annealing:
         self.loads = problem.objective is Objective.BOTTLENECK
         self.rules = Rules(self.loads, False, 1.0)
 
-    def begin(self, start: State) -> bool:
+    def begin(self, start: State, *, soft: bool = False) -> bool:
         """Stand at a state; whether it has a schedule.
 
-        Where memory leaves it none, states that hold too much are on the way to one.
+        With ``soft``, or where memory leaves it none, states may hold too many bytes on the way.
         """
         memory = self.decoder.memory
         self.decoder.site[:], self.decoder.option[:] = start.site, start.option
         memory.part(at.RANK)[: self.decoder.size] = start.rank
         self.width = float(np.ptp(start.rank)) + 1.0
-        found = []
-        for soft, aside in ((False, 1.0), (False, 0.0), (True, 0.0)):
-            rules = Rules(self.loads, soft, aside)
+        hard = [Rules(self.loads, False, aside) for aside in (1.0, 0.0)]
+        freely = Rules(self.loads, True, 0.0)
+        if not self.decoder.limited:
+            return self._stand(hard[:1])
+        return self._stand([freely] if soft else hard) or self._stand([freely])
+
+    def _stand(self, choices: list[Rules]) -> bool:
+        """Take the rules under which the state is worth most; whether it has a schedule."""
+        memory, found = self.decoder.memory, []
+        for rules in choices:
             value, fits = worth(memory.a, memory.t, rules, NEVER)
             if fits and value < self.kept.value[0]:
                 _keep(memory.a, memory.t, self.kept, value)
             if value < NEVER:
                 found.append((value, rules))
-            if not memory.size(at.LIMITED) or (found and soft is False and aside == 0.0):
-                break
         if found:
             self.value, self.rules = min(found, key=lambda entry: entry[0])
         return bool(found)

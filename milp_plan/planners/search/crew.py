@@ -21,8 +21,9 @@ from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
 from .states import State
 
-ROUNDS = ((0.4, 1.0), (0.3, 0.5), (0.3, 0.25))
-"""Share of the time of each round, and its first heat as a part of the hottest."""
+ROUNDS = ((0.4, 1.0, False), (0.3, 0.5, True), (0.3, 0.25, False))
+"""Share of the time of each round, its first heat as a part of the hottest, and whether states may
+hold too many bytes on the way."""
 
 FAR = 0.01
 """A search goes on from its own best state while that is not this much worse than the best."""
@@ -96,9 +97,10 @@ class Crew:
         self._tell(self.starts[0], on_better)
         begins = [self.starts[n % len(self.starts)] for n in range(len(self.searches))]
         until = 0.0
-        for share, heat in ROUNDS:
+        for share, heat, soft in ROUNDS:
             since, until = until, until + share
-            self._round(begins, _Clock(budget, (since, until), moves, self._stop), heat, on_better)
+            clock = _Clock(budget, (since, until), moves, self._stop)
+            self._round(begins, clock, (heat, soft), on_better)
             if self._stop.is_set():
                 return
             best = min((search.best for search in self.searches), key=lambda s: s.value)
@@ -113,12 +115,12 @@ class Crew:
         self,
         begins: Sequence[State],
         clock: _Clock,
-        heat: float,
+        how: tuple[float, bool],
         on_better: Callable[[Plan], object],
     ) -> None:
         found: SimpleQueue[State | BaseException] = SimpleQueue()
         threads = [
-            Thread(target=_work, args=(search, begin, clock.of(search), heat, found), daemon=True)
+            Thread(target=_work, args=(search, begin, clock.of(search), how, found), daemon=True)
             for search, begin in zip(self.searches, begins, strict=True)
         ]
         for thread in threads:
@@ -193,12 +195,13 @@ def _work(
     search: Annealing,
     begin: State,
     done: Callable[[], float],
-    heat: float,
+    how: tuple[float, bool],
     found: SimpleQueue[State | BaseException],
 ) -> None:
     """A round of one search, in its thread."""
     try:
-        if search.begin(begin):
+        heat, soft = how
+        if search.begin(begin, soft=soft):
             search.run(done, HOTTEST * heat, COLDEST, found.put)
     except BaseException as error:  # handed to the thread that waits
         found.put(error)

@@ -29,6 +29,9 @@ bound counts, and on a heuristically coarsened one, after which the search goes 
 ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.7, 0.1
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
 
+ANNEALING_S_EACH = 0.01
+"""Seconds of annealing for each operator, at most, where a model that proves follows."""
+
 CONSTRUCTION_SHARE = 0.1
 """Part of the time left that constructions may take."""
 
@@ -151,13 +154,19 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             self.construct_gated()
         if ledger.plan is not None:
             crew.add(ledger.plan)
-        share = ANNEALING_SHARE if self.clusters else ANNEALING_SHARE_EXACT
+        share = ANNEALING_SHARE if self.clusters else self.exact_annealing_share
         part = self.budget.part("anneal", share, of_limit=False)
         endless = ledger.repeatable or part.limit_s == float("inf")
         with self.budget.phase("anneal"):
             crew.run(part, ANNEALING_MOVES if endless else None, self.take)
         ledger.details["annealing"] = {"starts": len(crew.starts), "schedules": crew.tried}
         ledger.say("anneal", f"{crew.tried} schedules")
+
+    @property
+    def exact_annealing_share(self) -> float:
+        """Before a model that proves: enough for a good start, little on small problems."""
+        most = ANNEALING_S_EACH * len(self.problem.graph.operators)
+        return min(ANNEALING_SHARE_EXACT, most / max(most, self.budget.left_s))
 
     def construct_gated(self) -> None:
         """Where memory binds: constructions that keep fewer micro-batches at once."""
