@@ -15,7 +15,7 @@ UNTRACED = [HERE / folder for folder in ("models", "pipeline", "planners/experts
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # The suite runs in the background: the processes that tests start must hear Ctrl-C all the same.
+    # The suite runs in the background; processes that tests start must hear Ctrl-C all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
