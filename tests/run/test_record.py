@@ -75,7 +75,7 @@ def test_same_question_same_key():
         {"rounds": 3},
         {"gap": 1e-3},
         {"seed": 1},
-        {"threads": 2},
+        {"threads": 999},
         {"target": 9},
         {"options": {"symmetry": False}},
         {"solver": "appsi_highs"},

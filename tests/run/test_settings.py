@@ -76,7 +76,7 @@ def test_a_step_that_never_ends_is_ended_and_the_rest_is_kept(monkeypatch):
         while True:
             pass
 
-    monkeypatch.setattr(schedule.ScheduleWay, "plan_on_levels", forever)
+    monkeypatch.setattr(schedule.ScheduleWay, "anneal", forever)
     weaken(monkeypatch)
     monkeypatch.setattr(solving, "LEEWAY_S", 0.05)
     outcome = solve(instance("two-tower-tiny-inference-2xH100"), Settings(time_limit_s=1.0))
