@@ -12,9 +12,6 @@ from milp_plan.core.compiled import compiled
 from ..decoder.layout import OPERATORS, OPTION, OPTION_PTR, RANK, SITE, SITES, TICKS, Ints
 from .units import Units
 
-MOVES = 8
-"""Kinds of moves."""
-
 MOST_TOGETHER = 12
 """Units that move together, at most."""
 
