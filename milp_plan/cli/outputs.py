@@ -31,6 +31,7 @@ class Content(StrEnum):
     PICTURE = "a picture"
     MODEL = "a model"
     EXPORT = "an exported plan"
+    ADDRESSES = "addresses of a plan"
     TABLE = "a table"
     OTHER = "something else"
 
@@ -130,9 +131,16 @@ def _starts(*heads: bytes) -> Callable[[Document], bool]:
     return lambda document: document.data.lstrip().startswith(heads)
 
 
+def _is_addresses(document: Document) -> bool:
+    from milp_plan.io.address_file import is_addresses
+
+    return is_addresses(document)
+
+
 _SIGNS: dict[Content, Callable[[Document], bool]] = {
     Content.PICTURE: _starts(b"\x89PNG", b"<?xml", b"<svg"),
     Content.INSTANCE: _is_instance,
+    Content.ADDRESSES: _is_addresses,
     Content.PLAN: _is_plan,
     Content.RECORD: lambda document: {"instance", "fingerprint", "stop"} <= set(document.top_level),
     Content.EXPORT: _is_export,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from milp_plan.check.packing import verify_packing
 from milp_plan.core import Units
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem
 
-from .canvas import axis_label, drawing_style, new_figure, size_scale
+from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _FILLS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#0072B2", "#CC79A7")
 _BROKEN = "#D55E00"
-_WIDTH, _HEIGHT = 9.0, 6.0
+_WIDTH, _HEIGHT, _HEIGHT_EACH = 9.0, 6.0, 2.4
 _NAMED = 40
 """Buffers up to which their names are written into the rectangles."""
 
@@ -37,23 +38,12 @@ def packing_figure(problem: PackingProblem, plan: PackingPlan) -> Figure:
     """
     figure = new_figure(_WIDTH, _HEIGHT)
     with drawing_style():
-        from matplotlib.patches import Rectangle
-
         first, second = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         verdict = verify_packing(problem, plan)
         broken = {name for violation in verdict.violations for name in violation.subjects}
         tops = [place.offset + place.buffer.size for place in plan.places]
         size = size_scale(Units(), max([problem.capacity or 0, *tops]))
-        for number, place in enumerate(plan.places):
-            buffer = place.buffer
-            corner = (buffer.lower, size(place.offset))
-            width, height = buffer.upper - buffer.lower, size(buffer.size)
-            fill = _BROKEN if buffer.name in broken else _FILLS[number % len(_FILLS)]
-            first.add_patch(Rectangle(corner, width, height, facecolor=fill, edgecolor="white"))
-            if len(plan.places) <= _NAMED:
-                middle = (corner[0] + width / 2, corner[1] + height / 2)
-                first.annotate(buffer.name, middle, ha="center", va="center", fontsize=6)
-        first.autoscale_view()
+        _place(first, plan, size, broken)
         times, loads = _load(place.buffer for place in plan.places)
         second.step(times, [size(load) for load in loads], where="post", color="black")
         if verdict.value is not None:
@@ -67,6 +57,51 @@ def packing_figure(problem: PackingProblem, plan: PackingPlan) -> Figure:
         second.set_ylabel(axis_label("alive", size))
         second.set_xlabel("time")
     return figure
+
+
+def addresses_figure(packings: Sequence[tuple[PackingPlan, int | None]]) -> Figure:
+    """Draw the packings of several memories, one below the other, over the same time.
+
+    Parameters
+    ----------
+    packings
+        Each with the size of its memory, drawn as a line; ``None`` is without limit.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    figure = new_figure(_WIDTH, max(_HEIGHT / 2, _HEIGHT_EACH * len(packings)))
+    with drawing_style():
+        rows = figure.subplots(max(1, len(packings)), 1, sharex=True, squeeze=False)
+        for axes, (plan, limit) in zip(rows[:, 0], packings, strict=False):
+            height = max(place.offset + place.buffer.size for place in plan.places)
+            size = size_scale(Units(), max(limit or 0, height))
+            _place(axes, plan, size, set())
+            axes.axhline(size(height), color="black", linewidth=0.8, linestyle="--")
+            if limit is not None:
+                axes.axhline(size(limit), color="black", linewidth=1.2)
+            axes.set_title(f"{plan.problem}: {size.text(height)}", loc="left")
+            axes.set_ylabel(axis_label("addresses", size))
+        rows[-1, 0].set_xlabel("time")
+    return figure
+
+
+def _place(axes: Axes, plan: PackingPlan, size: Scale, broken: set[str]) -> None:
+    """Draw a rectangle per buffer."""
+    from matplotlib.patches import Rectangle
+
+    for number, place in enumerate(plan.places):
+        buffer = place.buffer
+        corner = (buffer.lower, size(place.offset))
+        width, height = buffer.upper - buffer.lower, size(buffer.size)
+        fill = _BROKEN if buffer.name in broken else _FILLS[number % len(_FILLS)]
+        axes.add_patch(Rectangle(corner, width, height, facecolor=fill, edgecolor="white"))
+        if len(plan.places) <= _NAMED:
+            middle = (corner[0] + width / 2, corner[1] + height / 2)
+            axes.annotate(buffer.name, middle, ha="center", va="center", fontsize=6)
+    axes.autoscale_view()
 
 
 def _load(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:

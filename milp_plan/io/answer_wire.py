@@ -146,5 +146,32 @@ class Info(Answer, kw_only=True, tag_field="verb", tag="info"):
     facts: dict[str, Any] | None = None
 
 
-AnyAnswer = Solve | Pipeline | Front | Check | Explain | Bounds | Info
+class PackedMemory(msgspec.Struct, kw_only=True):
+    """A memory whose copies have addresses."""
+
+    device: str
+    copies: int
+    load: int
+    height: int | None
+    bound: int | None
+    fragmentation: float | None
+    limit: int | None
+    fits: bool
+    proved: bool
+    planner: str
+
+
+class Pack(Answer, kw_only=True, tag_field="verb", tag="pack"):
+    """What ``pack`` answers."""
+
+    plan_file: str | None = None
+    verdict: Literal["ok", "violated"] | None = None
+    fragmentation: float | None = None
+    memories: list[PackedMemory] = []
+    seconds: float | None = None
+    addresses_file: str | None = None
+    plot_file: str | None = None
+
+
+AnyAnswer = Solve | Pipeline | Front | Check | Explain | Bounds | Info | Pack
 """The answer of any verb; the member ``verb`` says which."""

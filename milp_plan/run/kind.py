@@ -23,6 +23,7 @@ from .change import Change
 if TYPE_CHECKING:
     from milp_plan.io import Document
 
+    from .addresses import Memory
     from .way import Way
 
 P = TypeVar("P")
@@ -241,6 +242,16 @@ class Kind(ABC, Generic[P, S]):
     def story(self, problem: P, plan: S, verdict: Verdict) -> list[list[str]]:
         """Table of a plan for people, headings first; empty where there is nothing to add."""
         return []
+
+    def memories(self, problem: P, plan: S, alignment: int) -> Sequence[Memory]:
+        """What a valid plan holds in each memory, to be given addresses.
+
+        Raises
+        ------
+        UnsupportedProblemError
+            Its plans hold nothing over time.
+        """
+        raise UnsupportedProblemError(f"plans of the kind {self.name!r} have no copies to place")
 
     # -- planning ----------------------------------------------------------------------------------
 

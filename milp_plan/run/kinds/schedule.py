@@ -33,6 +33,8 @@ from ..way import Way
 if TYPE_CHECKING:
     from milp_plan.io import Goal
 
+    from ..addresses import Memory
+
 
 CHANGES = (
     Change(
@@ -237,6 +239,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         if findings:
             raise InputError(findings)
         return (timeline if problem.serial is None else loads_figure)(problem, plan)
+
+    def memories(self, problem: PlanningProblem, plan: Plan, alignment: int) -> Sequence[Memory]:
+        """Every copy, workspace and persistent value on every device."""
+        from ..addresses import memories
+
+        return memories(problem, plan, alignment)
 
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
         """Operators that fit nowhere, values that cannot be held."""
