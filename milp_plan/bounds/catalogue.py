@@ -25,6 +25,7 @@ from .memory import (
 from .milestones import with_milestones
 from .serial_memory import serial_obstacle
 from .serial_relaxed import read_relaxed
+from .site_choices import choice_bound
 from .stagger import stagger_bound
 from .tight import tight_windows
 
@@ -170,6 +171,10 @@ class _Catalogue:
         yield bounds[0]
         bounds.append(stagger_bound(windows, self.budget))
         yield bounds[1]
+        chosen = choice_bound(self.frame, self.budget)
+        if chosen is not None:
+            bounds.append(chosen)
+            yield chosen
         best = max(bound.value for bound in bounds)
         if len(self.frame.names) >= SMALLEST_SPINE and (incumbent is None or best < incumbent):
             from .runs import run_bounds  # loads compiled code
