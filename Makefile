@@ -27,9 +27,10 @@ plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its t
 	@mkdir -p $(dir $(TIMELINE))
 	$(BIN)/milp-plan solve $(INSTANCE) --time-limit $(TIME_LIMIT) --plot $(TIMELINE)
 
-# Random problems come first and without coverage, which would triple their time; they compile
-# the loops for the others.
+# Loops are compiled first, once and on all processors. Random problems come next and without
+# coverage, which would triple their time.
 test: $(READY) ## Run the tests, most of them with branch coverage
+	$(BIN)/milp-plan compile
 	$(PYTEST) -m 'untraced and not slow'
 	$(PYTEST) -m 'not untraced and not slow' --cov --cov-report=term:skip-covered --cov-fail-under=90
 

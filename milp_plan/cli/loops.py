@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from milp_plan.core.budget import now
@@ -13,11 +15,11 @@ from .output import note
 def compile_() -> None:
     """Compile the loops of searches and bounds, and keep them on disk.
 
-    Takes a minute or two, once after installation. Without it the first run of each kind compiles
-    what it needs, for some seconds of its time limit.
+    Takes a minute or two, once after installation, on all processors. Without it the first run of
+    each kind compiles what it needs, for some seconds of its time limit.
     """
     from milp_plan.run.loops import compile_loops
 
     began = now()
-    compile_loops(lambda part: note(f"compiling: {part}"))
+    compile_loops(lambda part: note(f"compiled: {part}"), os.cpu_count() or 1)
     note(f"all loops are compiled and kept, {now() - began:.0f} s")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise, repeat
+from multiprocessing import get_context
 from random import Random
 
 import numpy as np
@@ -206,27 +208,42 @@ def _runs() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
+    "list schedules": _schedules,
+    "sharding": _sharding,
+    "runs along a spine": _runs,
+    "latency": _latency,
     "largest load": _largest_load,
     "contiguous parts": _contiguous,
-    "latency": _latency,
-    "sharding": _sharding,
-    "hybrid parallelism": _hybrid,
-    "packing": _packing,
     "near a schedule": _near,
-    "list schedules": _schedules,
-    "runs along a spine": _runs,
+    "packing": _packing,
+    "hybrid parallelism": _hybrid,
 }
-"""What has loops, by name."""
+"""What has loops, by name; what takes longest to compile comes first."""
 
 
-def compile_loops(on_part: Callable[[str], None] = lambda _: None) -> None:
+def compile_part(name: str) -> None:
+    """Run the loops of one of :data:`PARTS`."""
+    PARTS[name]()
+
+
+def compile_loops(on_part: Callable[[str], None] = lambda _: None, workers: int = 1) -> None:
     """Run every compiled loop once, and so have it compiled and kept on disk.
 
     Parameters
     ----------
     on_part
-        Called with the name of each part before it begins.
+        Called with the name of each part: before it begins or, with several workers, once it is
+        done.
+    workers
+        Processes that compile side by side.
     """
-    for name, part in PARTS.items():
-        on_part(name)
-        part()
+    if workers == 1:
+        for name in PARTS:
+            on_part(name)
+            compile_part(name)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        parts = {pool.submit(compile_part, name): name for name in PARTS}
+        for part in as_completed(parts):
+            part.result()
+            on_part(parts[part])

@@ -35,7 +35,7 @@ def compiled_functions() -> set[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_every_loop_is_compiled(tmp_path: Path):
-    code = "from milp_plan.run.loops import compile_loops; compile_loops()"
+    code = "from milp_plan.run.loops import compile_loops; compile_loops(workers=2)"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     kept = (re.match(r"(\w+)\.(\w+)-\d+", path.name) for path in tmp_path.rglob("*.nbi"))
