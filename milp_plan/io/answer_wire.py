@@ -52,6 +52,8 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     bound: int | None = None
     value_in_unit: str | None = None
     bound_in_unit: str | None = None
+    added_time_percent: float | None = None
+    added_time_percent_bound: float | None = None
     bound_name: str | None = None
     gap: float | None = None
     gap_asked: float | None = None

@@ -218,6 +218,10 @@ class Kind(ABC, Generic[P, S]):
         """:meth:`about` for people: label and text of each line."""
         return [[name.replace("_", " "), str(told)] for name, told in self.about(problem).items()]
 
+    def figures(self, problem: P, value: int | None, bound: int | None) -> dict[str, float | None]:
+        """Value and bound as people of the field quote them, by name; members of answers."""
+        return {}
+
     def explain(self, problem: P, plan: S, verdict: Verdict) -> str:
         """Say in words what a valid plan's value hangs on, or what breaks and by how much."""
         if not verdict.ok:

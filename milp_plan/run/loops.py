@@ -170,6 +170,20 @@ def _packing() -> None:
     tuple(packer.search(Budget(SEARCH_S), 0, 0, known))
 
 
+def _rematerialisation() -> None:
+    from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
+    from milp_plan.planners.rematerialisation import greedy
+
+    names = [f"o{i}" for i in range(8)]
+    inputs = [(), *((names[i - 1], names[7 - i]) for i in range(1, 8))]
+    rows = [
+        Computation(name, 1, 1, tuple(n for n in sorted(set(read)) if n < name))
+        for name, read in zip(names, inputs, strict=True)
+    ]
+    problem = RematerialisationProblem("loops", tuple(rows))
+    greedy(problem.within(Fraction(4, 5), fraction=True))
+
+
 def _near() -> None:
     from milp_plan.planners import dispatch, indexed
     from milp_plan.zoo import TRAPS
@@ -216,6 +230,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "contiguous parts": _contiguous,
     "near a schedule": _near,
     "packing": _packing,
+    "rematerialisation": _rematerialisation,
     "hybrid parallelism": _hybrid,
 }
 """What has loops, by name; what takes longest to compile comes first."""

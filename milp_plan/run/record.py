@@ -89,6 +89,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "bound_name": outcome.bound_name,
         "value_in_unit": measure.decimal(outcome.value),
         "bound_in_unit": measure.decimal(outcome.bound),
+        **outcome.kind.figures(outcome.problem, outcome.value, outcome.bound),
         "gap": outcome.gap,
         "gap_asked": settings.gap,
         "proved": outcome.proved,

@@ -99,7 +99,27 @@ def _all_at_the_bottom(plan: Path) -> str:
     return "\n".join([head, *(",".join([*r[:place], "0", *r[place + 1 :]]) for r in split), ""])
 
 
+def _rematerialisation(folder: Path, budget: int = 24) -> Path:
+    def entry(name: str, *inputs: str) -> dict[str, Any]:
+        return {"name": name, "cost_ticks": 7, "bytes": 8, "inputs": inputs}
+
+    rows = [entry("a"), entry("b", "a"), entry("c", "b"), entry("d", "c"), entry("e", "a", "d")]
+    head = {"format": "milp-plan-rematerialisation", "version": 1, "name": "five"}
+    return store(folder, {**head, "budget_bytes": budget, "operators": rows}, f"five{budget}.json")
+
+
+def _without_the_last(plan: Path) -> str:
+    document = json.loads(plan.read_text())
+    return json.dumps({**document, "runs": document["runs"][:-1]})
+
+
 SAMPLES = {
+    "rematerialisation": Sample(
+        _rematerialisation,
+        0,
+        lambda folder: (_rematerialisation(folder, 23),),
+        _without_the_last,
+    ),
     "packing": Sample(_packing, 12, lambda folder: (_packing(folder, 8),), _all_at_the_bottom),
     "schedule": Sample(
         _schedule,

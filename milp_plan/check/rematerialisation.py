@@ -1,0 +1,131 @@
+"""The checker of rematerialisation: every rule of ``docs/laws.md``, in Python's integers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from milp_plan.core import Verdict, Violation
+from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
+from milp_plan.core.verdict import Counts
+
+OBJECTIVE = "added_time"
+"""Time of all runs, less the time of running each operator once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What one run leaves: held from run number ``made`` to run number ``last``, both included."""
+
+    name: str
+    made: int
+    last: int
+    size: int
+
+
+def verify_rematerialisation(
+    problem: RematerialisationProblem, plan: RematerialisationPlan
+) -> Verdict:
+    """Hold a plan against its problem; never raises, however broken the plan is.
+
+    Returns
+    -------
+    Verdict
+        Value: added time in ticks; ``None`` if the runs are not those of the problem. Components:
+        ``peak_memory`` in bytes, ``added_runs``, ``total_time`` in ticks.
+    """
+    broken = [*_identity(problem, plan), *_runs(problem, plan)]
+    whole = not any(violation.rule in {"assignment", "order"} for violation in broken)
+    value = None
+    figures: dict[str, int] = {}
+    if whole:
+        held = usage(problem, plan)
+        broken += _memory(problem, plan, held)
+        cost = {entry.name: entry.cost for entry in problem.computations}
+        total = sum(cost[name] for name in plan.runs)
+        value = total - sum(cost.values())
+        added = len(plan.runs) - len(cost)
+        figures = {"peak_memory": max(held), "added_runs": added, "total_time": total}
+    if plan.value is not None and plan.value != value and not _of_another(problem, plan):
+        text = f"the plan claims an added time of {plan.value}, it is {value}"
+        broken.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
+    return Verdict(tuple(broken), OBJECTIVE, value, figures)
+
+
+def copies(problem: RematerialisationProblem, plan: RematerialisationPlan) -> list[Copy]:
+    """Return what is held, and how long, of a plan whose runs are those of the problem."""
+    by_name = {entry.name: entry for entry in problem.computations}
+    last_made: dict[str, int] = {}
+    last_read: list[int] = []
+    for number, name in enumerate(plan.runs):
+        for source in by_name[name].inputs:
+            last_read[last_made[source]] = number
+        last_made[name] = number
+        last_read.append(number)
+    return [
+        Copy(name, number, last_read[number], by_name[name].size)
+        for number, name in enumerate(plan.runs)
+    ]
+
+
+def usage(problem: RematerialisationProblem, plan: RematerialisationPlan) -> list[int]:
+    """Return the bytes held during each run."""
+    changes = [0] * (len(plan.runs) + 1)
+    for copy in copies(problem, plan):
+        changes[copy.made] += copy.size
+        changes[copy.last + 1] -= copy.size
+    return list(accumulate(changes[:-1]))
+
+
+def _of_another(problem: RematerialisationProblem, plan: RematerialisationPlan) -> bool:
+    """Whether what a plan claims is about a problem of another content, say of another budget."""
+    return plan.fingerprint is not None and plan.fingerprint != problem.fingerprint
+
+
+def _identity(
+    problem: RematerialisationProblem, plan: RematerialisationPlan
+) -> Iterator[Violation]:
+    if plan.problem != problem.name:
+        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
+        yield Violation("identity", (plan.problem, problem.name), text)
+    known = {entry.name for entry in problem.computations}
+    for name in dict.fromkeys(name for name in plan.runs if name not in known):
+        text = f"the plan runs {name!r}, which the problem does not have"
+        yield Violation("assignment", (name,), text)
+
+
+def _runs(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[Violation]:
+    counts = Counter(plan.runs)
+    for entry in problem.computations:
+        if not counts[entry.name]:
+            text = f"operator {entry.name!r} does not run"
+            yield Violation("assignment", (entry.name,), text, 1, 0)
+        if counts[entry.name] > 1 and not entry.again:
+            text = f"operator {entry.name!r} may not run again"
+            yield Violation("again", (entry.name,), text, counts[entry.name], 1)
+    first = [name for name in dict.fromkeys(plan.runs) if name in problem.numbers]
+    expected = [entry.name for entry in problem.computations if counts[entry.name]]
+    for found, wanted in zip(first, expected, strict=True):
+        if found != wanted:
+            text = f"operator {found!r} runs before the first run of {wanted!r}"
+            yield Violation("order", (found, wanted), text)
+            return
+
+
+def _memory(
+    problem: RematerialisationProblem, plan: RematerialisationPlan, held: list[int]
+) -> Iterator[Violation]:
+    """One breach for each stretch of runs during which too much is held, at its worst."""
+    if problem.budget is None:
+        return
+    worst = -1
+    for number, amount in enumerate([*held, 0]):
+        if amount > problem.budget:
+            worst = number if worst < 0 or amount > held[worst] else worst
+        elif worst >= 0:
+            name = plan.runs[worst]
+            text = f"run {worst} ({name!r}) holds more than the budget"
+            yield Violation("memory", (name,), text, held[worst], problem.budget, Counts.SIZE)
+            worst = -1

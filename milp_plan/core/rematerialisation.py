@@ -1,0 +1,216 @@
+"""Rematerialisation: memory bought with time, by computing results again, on one device.
+
+The problem of Checkmate (Jain et al., MLSys 2020): operators run in a fixed order, outputs may be
+forgotten and made again. The law is in ``docs/laws.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from math import ceil, floor
+
+from .errors import Finding, InputError
+from .quantity import Units
+
+MOST = 2**60
+"""Largest sum of costs, and of bytes: sums stay within 64 bits."""
+
+
+UNNAMED = Units("unspecified")
+"""Of sources that name no unit of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """An operator: what it costs, what it leaves, what it reads.
+
+    Parameters
+    ----------
+    name
+        Unique in its problem.
+    cost
+        Ticks that each of its runs takes.
+    size
+        Bytes of its output.
+    inputs
+        Names of the operators before it whose outputs it reads.
+    again
+        Whether it may run more than once.
+    """
+
+    name: str
+    cost: int
+    size: int
+    inputs: tuple[str, ...] = ()
+    again: bool = True
+
+
+@dataclass(frozen=True)
+class RematerialisationProblem:
+    """Run all operators within a budget of memory, with as little added time as can be.
+
+    Parameters
+    ----------
+    name
+        Name of the instance.
+    computations
+        In the order of their first runs; each comes behind its inputs.
+    budget
+        Bytes that may be held at once; ``None`` without a limit.
+    units
+        What ticks and bytes stand for.
+    provenance
+        Where the numbers come from; does not change the problem.
+
+    Raises
+    ------
+    InputError
+        With every finding at once.
+    """
+
+    name: str
+    computations: tuple[Computation, ...]
+    budget: int | None = None
+    units: Units = UNNAMED
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        findings = list(self._findings())
+        if findings:
+            raise InputError(findings)
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Place of each operator in the order, by name."""
+        return {entry.name: place for place, entry in enumerate(self.computations)}
+
+    @cached_property
+    def inputs(self) -> tuple[tuple[int, ...], ...]:
+        """Places of the inputs of each operator."""
+        return tuple(
+            tuple(sorted(self.numbers[name] for name in entry.inputs))
+            for entry in self.computations
+        )
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """Places of those that read each operator's output."""
+        found: list[list[int]] = [[] for _ in self.computations]
+        for reader, inputs in enumerate(self.inputs):
+            for place in inputs:
+                found[place].append(reader)
+        return tuple(tuple(row) for row in found)
+
+    @cached_property
+    def total_cost(self) -> int:
+        """Ticks of running each operator once."""
+        return sum(entry.cost for entry in self.computations)
+
+    @cached_property
+    def held(self) -> tuple[int, ...]:
+        """Bytes held during each run where every operator runs once."""
+        changes = [0] * (len(self.computations) + 1)
+        for place, entry in enumerate(self.computations):
+            changes[place] += entry.size
+            changes[max((place, *self.readers[place])) + 1] -= entry.size
+        return tuple(accumulate(changes[:-1]))
+
+    @cached_property
+    def peak(self) -> int:
+        """Most bytes held at once where every operator runs once."""
+        return max(self.held)
+
+    @cached_property
+    def floors(self) -> tuple[int, ...]:
+        """Bytes that any run of each operator holds at least: its output and its inputs."""
+        return tuple(
+            entry.size + sum(self.computations[place].size for place in self.inputs[number])
+            for number, entry in enumerate(self.computations)
+        )
+
+    def within(self, budget: Fraction, *, fraction: bool) -> RematerialisationProblem:
+        """Return the problem with another budget.
+
+        Parameters
+        ----------
+        budget
+            Bytes, of which the whole ones count; or the part of :attr:`peak`, rounded up.
+        fraction
+            Whether it is a part.
+        """
+        number = ceil(budget * self.peak) if fraction else floor(budget)
+        return replace(self, budget=number)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that changes the problem."""
+        rows = [(c.name, c.cost, c.size, sorted(c.inputs), c.again) for c in self.computations]
+        return hashlib.sha256(repr((self.name, self.budget, rows)).encode()).hexdigest()
+
+    def _findings(self) -> Iterator[Finding]:
+        if not self.computations:
+            yield Finding("operators", "none", "at least one", "add an operator")
+        for name, count in Counter(entry.name for entry in self.computations).items():
+            if count > 1:
+                yield Finding(f"operator {name!r}", f"{count} times", "once", "rename the others")
+        known: set[str] = set()
+        every = {entry.name for entry in self.computations}
+        for entry in self.computations:
+            yield from _number_findings(entry)
+            yield from _input_findings(entry, known, every)
+            known.add(entry.name)
+        if self.budget is not None and self.budget < 0:
+            yield Finding("budget", str(self.budget), "at least 0", "correct it")
+        for what, total in (
+            ("costs", sum(entry.cost for entry in self.computations)),
+            ("bytes", sum(entry.size for entry in self.computations)),
+        ):
+            if total > MOST:
+                found = f"{what} of {total} together"
+                yield Finding("operators", found, f"at most {MOST}", f"scale all {what} down")
+
+
+def _number_findings(entry: Computation) -> Iterator[Finding]:
+    for what, number in (("cost", entry.cost), ("bytes", entry.size)):
+        if number < 0:
+            where = f"operator {entry.name!r}, {what}"
+            yield Finding(where, str(number), "at least 0", "correct it")
+
+
+def _input_findings(entry: Computation, known: set[str], every: set[str]) -> Iterator[Finding]:
+    where = f"operator {entry.name!r}, inputs"
+    for name, count in Counter(entry.inputs).items():
+        if count > 1:
+            yield Finding(where, f"{name!r} {count} times", "once", "leave out the others")
+        if name not in every:
+            yield Finding(where, repr(name), "an operator of the problem", "correct the name")
+        elif name not in known:
+            expected, remedy = "operators before it", "put the operators in a topological order"
+            yield Finding(where, f"{name!r}, which does not come before it", expected, remedy)
+
+
+@dataclass(frozen=True)
+class RematerialisationPlan:
+    """What runs, one after the other; everything else follows.
+
+    Parameters
+    ----------
+    problem
+        Name of the problem it answers.
+    runs
+        Names of operators, each at least once.
+    fingerprint, value, planner
+        What its maker says about it; the checker recomputes the value.
+    """
+
+    problem: str
+    runs: tuple[str, ...]
+    fingerprint: str | None = None
+    value: int | None = None
+    planner: str = ""

@@ -1,0 +1,183 @@
+"""Problems and plans of rematerialisation in the native format.
+
+Described in ``instances/formats/rematerialisation.md``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.rematerialisation import (
+    Computation,
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
+
+from .files import Document, read_document
+from .wire import Count, Positive, Strict, decode, encode
+
+TITLE = "rematerialisation, native (JSON)"
+MARKER = "milp-plan-rematerialisation"
+PLAN_MARKER = "milp-plan-rematerialisation-plan"
+COLUMN = "run"
+"""Only column of a plan as CSV."""
+
+_PLAN = "a plan of rematerialisation: a list of runs (JSON, or CSV with the one column 'run')"
+
+
+class WireComputation(Strict):
+    """An operator."""
+
+    name: str
+    cost_ticks: Count
+    bytes: Count
+    inputs: tuple[str, ...] = ()
+    recomputable: bool = True
+
+
+class WireProblem(Strict):
+    """A problem, in the native format of milp_plan; operators in the order of their first runs."""
+
+    format: Literal["milp-plan-rematerialisation"]
+    version: Literal[1]
+    name: str
+    operators: tuple[WireComputation, ...]
+    budget_bytes: Count | None = None
+    time_unit: str = "unspecified"
+    ticks_per_unit: Positive = 1
+    provenance: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class WirePlan(Strict):
+    """A plan, in the native format of milp_plan."""
+
+    format: Literal["milp-plan-rematerialisation-plan"]
+    version: Literal[1]
+    problem: str
+    runs: tuple[str, ...]
+    fingerprint: str | None = None
+    value: int | None = None
+    planner: str = ""
+
+
+def can_read(document: Document) -> bool:
+    """Whether the document says so itself."""
+    return document.marker == MARKER
+
+
+def read(document: Document) -> RematerialisationProblem:
+    """Read a problem.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file.
+    """
+    given = decode(document.data, WireProblem, document.file, MARKER)
+    computations = tuple(
+        Computation(entry.name, entry.cost_ticks, entry.bytes, entry.inputs, entry.recomputable)
+        for entry in given.operators
+    )
+    units = Units(given.time_unit, "bytes", given.ticks_per_unit)
+    try:
+        return RematerialisationProblem(
+            given.name, computations, given.budget_bytes, units, given.provenance
+        )
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def to_json(problem: RematerialisationProblem) -> bytes:
+    """Return a problem as JSON text; equal problems give equal bytes."""
+    operators = tuple(
+        WireComputation(entry.name, entry.cost, entry.size, entry.inputs, entry.again)
+        for entry in problem.computations
+    )
+    return encode(
+        WireProblem(
+            format="milp-plan-rematerialisation",
+            version=1,
+            name=problem.name,
+            operators=operators,
+            budget_bytes=problem.budget,
+            time_unit=problem.units.time,
+            ticks_per_unit=problem.units.time_scale,
+            provenance=dict(problem.provenance),
+        )
+    )
+
+
+def is_plan(document: Document) -> bool:
+    """Whether a document looks like a plan, as JSON or as CSV."""
+    return document.marker == PLAN_MARKER or _is_csv(document)
+
+
+def _is_csv(document: Document) -> bool:
+    return document.data.lstrip().split(b"\n", 1)[0].strip() == COLUMN.encode()
+
+
+def read_plan(path: str | Path, problem: RematerialisationProblem) -> RematerialisationPlan:
+    """Read a plan file. Whether the plan keeps the law is the checker's question.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file, or where it is for another problem.
+    """
+    document = read_document(path, _PLAN)
+    if _is_csv(document):
+        return RematerialisationPlan(problem.name, _rows(document))
+    given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
+    if given.problem != problem.name:
+        found, expected = f"a plan for {given.problem!r}", f"a plan for {problem.name!r}"
+        remedy = "name the instance and the plan that belong together"
+        raise InputError([Finding("problem", found, expected, remedy, document.file)])
+    members: Mapping[str, object] = msgspec.structs.asdict(given)
+    return RematerialisationPlan(
+        **{name: members[name] for name in RematerialisationPlan.__dataclass_fields__}  # type: ignore[arg-type]
+    )
+
+
+def _rows(document: Document) -> tuple[str, ...]:
+    try:
+        _, *rows = csv.reader(io.StringIO(document.data.decode(), newline=""))
+    except (UnicodeDecodeError, csv.Error) as error:
+        remedy = "write the file again"
+        raise InputError([Finding("file", str(error), _PLAN, remedy, document.file)]) from None
+    findings = [
+        Finding(f"line {number}", f"{len(row)} cells", "one: a name", "correct it", document.file)
+        for number, row in enumerate(rows, 2)
+        if len(row) > 1
+    ]
+    if findings:
+        raise InputError(findings)
+    return tuple(row[0] for row in rows if row)
+
+
+def plan_to_json(plan: RematerialisationPlan) -> bytes:
+    """Return a plan as JSON text; equal plans give equal bytes."""
+    return encode(
+        WirePlan(
+            format="milp-plan-rematerialisation-plan",
+            version=1,
+            problem=plan.problem,
+            runs=plan.runs,
+            fingerprint=plan.fingerprint,
+            value=plan.value,
+            planner=plan.planner,
+        )
+    )
+
+
+def plan_to_csv(plan: RematerialisationPlan) -> bytes:
+    """Return the runs of a plan, a line each."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([[COLUMN], *([name] for name in plan.runs)])
+    return stream.getvalue().encode()

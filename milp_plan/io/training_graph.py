@@ -1,0 +1,231 @@
+"""Readers of the public graphs for rematerialisation: node-link JSON of networkx, two schemas.
+
+Training graphs of Checkmate (Jain et al., MLSys 2020: ``cost_cpu``, ``cost_ram``) and random
+layered graphs (Gagrani et al., NeurIPS 2022: ``duration``, ``out_cost``), as MOCCASIN (Bartan et
+al., ICML 2023) collects them. Described in ``instances/formats/training-graph.md``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.quantity import exact_scale, to_ticks
+from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
+
+from .files import Document
+from .wire import Count, decode
+
+TITLE = "graph with costs and output sizes for rematerialisation (networkx node-link JSON)"
+
+_Number = Count | Annotated[float, msgspec.Meta(ge=0)]
+_Key = int | str
+
+_PROVENANCE = {"format": "https://github.com/haoming-codes/moccasin"}
+
+
+class TrainingNode(msgspec.Struct, frozen=True):
+    """An operator of a training graph."""
+
+    id: _Key
+    cost: _Number = msgspec.field(name="cost_cpu")
+    size: _Number = msgspec.field(name="cost_ram")
+    name: _Key = ""
+
+
+class LayeredNode(msgspec.Struct, frozen=True):
+    """An operator of a random layered graph, which its name identifies."""
+
+    name: _Key
+    cost: _Number = msgspec.field(name="duration")
+    size: _Number = msgspec.field(name="out_cost")
+
+
+class TrainingLink(msgspec.Struct, frozen=True):
+    """From an operator to one that reads it."""
+
+    source: _Key
+    target: _Key
+
+
+class LayeredLink(msgspec.Struct, frozen=True):
+    """From an operator to one that reads it."""
+
+    source: _Key = msgspec.field(name="0")
+    target: _Key = msgspec.field(name="1")
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a file says about its graph; other members are passed over."""
+
+    name: str = ""
+    order: list[_Key] | None = None
+
+
+class TrainingGraph(msgspec.Struct, frozen=True):
+    """A training graph."""
+
+    nodes: list[TrainingNode]
+    links: list[TrainingLink]
+    graph: Facts = Facts()
+
+
+class LayeredGraph(msgspec.Struct, frozen=True):
+    """A random layered graph."""
+
+    nodes: list[LayeredNode]
+    links: list[LayeredLink]
+    graph: Facts = Facts()
+
+
+@dataclass(frozen=True)
+class _Node:
+    """An operator of either schema: its key, its name for people, its figures."""
+
+    key: _Key
+    name: str
+    cost: float
+    size: float
+
+
+def can_read(document: Document) -> bool:
+    """Whether it is a graph in node-link form whose nodes have the members of either schema."""
+    return _layered(document) is not None
+
+
+def _layered(document: Document) -> bool | None:
+    """Whether the nodes are those of the second schema; ``None`` where they are of neither."""
+    top = document.top_level
+    if not {"nodes", "links"} <= set(top):
+        return None
+    nodes = bytes(top["nodes"])
+    if b'"cost_cpu"' in nodes and b'"cost_ram"' in nodes:
+        return False
+    return True if b'"duration"' in nodes and b'"out_cost"' in nodes else None
+
+
+def read(document: Document) -> RematerialisationProblem:
+    """Read a graph, without a budget.
+
+    The order is the stored one; without one that of the nodes, if it is topological, else the
+    topological order that departs least from it.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file.
+    """
+    if _layered(document):
+        layered = decode(document.data, LayeredGraph, document.file)
+        nodes = [_Node(n.name, str(n.name), n.cost, n.size) for n in layered.nodes]
+        links = [(link.source, link.target) for link in layered.links]
+        facts = layered.graph
+    else:
+        given = decode(document.data, TrainingGraph, document.file)
+        count = Counter(node.name for node in given.nodes)
+        nodes = [_Node(n.id, _unique(n, count), n.cost, n.size) for n in given.nodes]
+        links = [(link.source, link.target) for link in given.links]
+        facts = given.graph
+    findings = list(_findings(nodes, links, facts.order))
+    if findings:
+        raise InputError(findings)
+    stem = document.path.name.removesuffix(".gz").removesuffix(".json")
+    about = {"file": document.path.name} | ({"graph": facts.name} if facts.name else {})
+    return _problem(stem, nodes, links, facts.order, {**_PROVENANCE, **about})
+
+
+def _unique(node: TrainingNode, count: Mapping[_Key, int]) -> str:
+    """The node's name, with its id where others have the same."""
+    alone = node.name != "" and count[node.name] == 1
+    return str(node.name) if alone else f"{node.name}#{node.id}"
+
+
+def _findings(
+    nodes: Sequence[_Node], links: Sequence[tuple[_Key, _Key]], order: Sequence[_Key] | None
+) -> Iterator[Finding]:
+    keys = Counter(node.key for node in nodes)
+    for key, count in keys.items():
+        if count > 1:
+            yield Finding(f"node {key!r}", f"{count} times", "once", "rename the others")
+    for place, node in enumerate(nodes):
+        if node.size != int(node.size):
+            expected = "a whole number of bytes"
+            yield Finding(f"nodes[{place}], bytes", f"{node.size}", expected, "correct it")
+    for place, (source, target) in enumerate(links):
+        for what, key in (("source", source), ("target", target)):
+            if key not in keys:
+                where = f"links[{place}], {what}"
+                yield Finding(where, repr(key), "a node of the graph", "correct it")
+        if source == target:
+            remedy = "remove it"
+            yield Finding(f"links[{place}]", f"a loop at {source!r}", "two nodes", remedy)
+    for (source, target), count in Counter(links).items():
+        if count > 1:
+            where = f"link {source!r} to {target!r}"
+            yield Finding(where, f"{count} times", "once", "remove the others")
+    if order is not None and Counter(order) != keys:
+        odd = sorted(str(key) for key in (Counter(order) - keys) + (keys - Counter(order)))
+        found = f"another number of {', '.join(odd[:3])}"
+        yield Finding("graph.order", found, "every node once", "correct the order")
+
+
+def _problem(
+    name: str,
+    nodes: Sequence[_Node],
+    links: Sequence[tuple[_Key, _Key]],
+    order: Sequence[_Key] | None,
+    provenance: Mapping[str, str],
+) -> RematerialisationProblem:
+    by_key = {node.key: node for node in nodes}
+    inputs: dict[_Key, list[str]] = {node.key: [] for node in nodes}
+    for source, target in links:
+        inputs[target].append(by_key[source].name)
+    scale = exact_scale(node.cost for node in nodes)
+    keys = _topological([node.key for node in nodes], links) if order is None else order
+    computations = tuple(
+        Computation(
+            by_key[key].name,
+            to_ticks(by_key[key].cost, scale),
+            int(by_key[key].size),
+            tuple(inputs[key]),
+        )
+        for key in keys
+    )
+    units = Units("unspecified", "bytes", scale)
+    return RematerialisationProblem(name, computations, None, units, provenance)
+
+
+def _topological(keys: Sequence[_Key], links: Sequence[tuple[_Key, _Key]]) -> list[_Key]:
+    """Topological order: of the nodes that may come next, always the first of the file.
+
+    Raises
+    ------
+    InputError
+        The links form a circle.
+    """
+    place = {key: number for number, key in enumerate(keys)}
+    readers: list[list[int]] = [[] for _ in keys]
+    missing = [0] * len(keys)
+    for source, target in links:
+        readers[place[source]].append(place[target])
+        missing[place[target]] += 1
+    ready = [number for number, count in enumerate(missing) if not count]
+    found: list[_Key] = []
+    while ready:
+        number = heapq.heappop(ready)
+        found.append(keys[number])
+        for reader in readers[number]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    if len(found) < len(keys):
+        left: list[Any] = [key for key in keys if missing[place[key]]]
+        where = f"{len(left)} nodes in circles or behind them, the first {left[0]!r}"
+        raise InputError([Finding("links", where, "a graph without circles", "remove a link")])
+    return found

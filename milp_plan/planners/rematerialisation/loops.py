@@ -1,0 +1,241 @@
+"""Loops over runs: what they hold, one change, and annealing over sets of changes.
+
+A plan is a sorted list of keys ``stage * n + operator`` for n operators: stage t ends with the
+first run of operator t, before which any operators below t run again, each once, in their order.
+What is held follows: a copy lasts until its last reader before the operator runs again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core.compiled import compiled
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+COST, SIZE, AGAIN = 0, 1, 2
+"""Rows of the table of operators."""
+
+
+@compiled
+def hold(  # noqa: PLR0917 (loops take arrays)
+    table: Integers,
+    first: Integers,
+    inputs: Integers,
+    keys: Integers,
+    count: int,
+    made: Integers,
+    last: Integers,
+    held: Integers,
+) -> None:
+    """Derive ``last`` (the run that reads each copy last) and ``held`` (bytes) of each run."""
+    n = table.shape[1]
+    for number in range(count + 1):
+        held[number] = 0
+    for number in range(count):
+        operator = keys[number] % n
+        for place in range(first[operator], first[operator + 1]):
+            last[made[inputs[place]]] = number
+        made[operator] = number
+        last[number] = number
+    for number in range(count):
+        size = table[SIZE, keys[number] % n]
+        held[number] += size
+        held[last[number] + 1] -= size
+    for number in range(1, count):
+        held[number] += held[number - 1]
+
+
+@compiled
+def excess(held: Integers, count: int, budget: int) -> float:
+    """Bytes above the budget, summed over runs."""
+    total = 0.0
+    for number in range(count):
+        if held[number] > budget:
+            total += held[number] - budget
+    return total
+
+
+@compiled
+def find(keys: Integers, count: int, key: int) -> int:
+    """Place of the first key that is not below ``key``."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def insert(keys: Integers, count: int, key: int) -> int:
+    """Add a key, unless it is there; return how many there are now."""
+    place = find(keys, count, key)
+    if (place < count and keys[place] == key) or count + 2 > len(keys):
+        return count
+    for number in range(count, place, -1):
+        keys[number] = keys[number - 1]
+    keys[place] = key
+    return count + 1
+
+
+@compiled
+def remove(keys: Integers, count: int, place: int) -> int:
+    """Take away the key at a place; return how many are left."""
+    for number in range(place, count - 1):
+        keys[number] = keys[number + 1]
+    return count - 1
+
+
+@compiled
+def reads(first: Integers, inputs: Integers, reader: int, operator: int) -> bool:
+    """Whether an operator reads another's output."""
+    for place in range(first[reader], first[reader + 1]):  # noqa: SIM110 (no generators in numba)
+        if inputs[place] == operator:
+            return True
+    return False
+
+
+@compiled
+def next_reader(  # noqa: PLR0917
+    first: Integers, inputs: Integers, keys: Integers, count: int, operator: int, begin: int
+) -> int:
+    """First run from ``begin`` on that reads an operator's output."""
+    n = len(first) - 1
+    for number in range(begin, count):
+        if reads(first, inputs, keys[number] % n, operator):
+            return number
+    return count
+
+
+@compiled
+def add_chain(  # noqa: PLR0917
+    table: Integers,
+    first: Integers,
+    inputs: Integers,
+    keys: Integers,
+    count: int,
+    last: Integers,
+    stage: int,
+    operator: int,
+    share: float,
+    stack: Integers,
+) -> int:
+    """Run an operator again in a stage, and with it inputs that are not held there.
+
+    ``last`` belongs to ``keys`` as they are before. Each input that is not held is run again with
+    probability ``share``; otherwise its last copy is kept until then.
+    """
+    n = table.shape[1]
+    size = 1
+    stack[0] = operator
+    old = keys[:count].copy()
+    before = count
+    begin = find(old, before, stage * n)
+    while size:
+        size -= 1
+        again = stack[size]
+        count = insert(keys, count, stage * n + again)
+        for place in range(first[again], first[again + 1]):
+            source = inputs[place]
+            if not table[AGAIN, source]:
+                continue
+            idle = True
+            for number in range(begin - 1, -1, -1):
+                if old[number] % n == source:
+                    idle = last[number] < begin
+                    break
+            key = stage * n + source
+            there = find(keys, count, key)
+            if there < count and keys[there] == key:
+                continue
+            if idle and np.random.random() < share and size + 1 < len(stack):
+                stack[size] = source
+                size += 1
+    return count
+
+
+@compiled
+def cost_of(table: Integers, keys: Integers, count: int) -> int:
+    """Ticks of all runs, less those of one run of each operator."""
+    n = table.shape[1]
+    total = 0
+    for number in range(count):
+        operator = keys[number] % n
+        total += table[COST, operator]
+    for operator in range(n):
+        total -= table[COST, operator]
+    return total
+
+
+@compiled
+def relieve(  # noqa: C901, PLR0912, PLR0917
+    table: Integers,
+    first: Integers,
+    inputs: Integers,
+    keys: Integers,
+    count: int,
+    budget: int,
+    seed: int,
+    noise: float,
+    most: int,
+) -> int:
+    """Peak-directed greedy: while the fullest run holds too much, let go what idles across it.
+
+    Each candidate is run again just before its next reader, alone or with all inputs that are not
+    held there; the least time per byte of excess removed is taken. Returns the number of keys, or
+    -1 where nothing helps any more.
+    """
+    np.random.seed(seed)
+    n = table.shape[1]
+    space = len(keys)
+    made = np.zeros(n, np.int64)
+    last, held = np.zeros(space, np.int64), np.zeros(space + 1, np.int64)
+    last2, held2 = np.zeros(space, np.int64), np.zeros(space + 1, np.int64)
+    trial, best = np.zeros(space, np.int64), np.zeros(space, np.int64)
+    stack = np.zeros(n + 1, np.int64)
+    for _ in range(most):
+        hold(table, first, inputs, keys, count, made, last, held)
+        over = excess(held, count, budget)
+        if over == 0.0:
+            return count
+        peak = 0
+        for number in range(count):
+            if held[number] > held[peak]:
+                peak = number
+        now = cost_of(table, keys, count)
+        best_rate, best_count = np.inf, -1
+        for number in range(peak):
+            operator = keys[number] % n
+            if last[number] <= peak or not table[AGAIN, operator] or not table[SIZE, operator]:
+                continue
+            if reads(first, inputs, keys[peak] % n, operator):
+                continue
+            user = next_reader(first, inputs, keys, count, operator, peak + 1)
+            stage = keys[user] // n
+            for share in (0.0, 1.0):
+                trial[:count] = keys[:count]
+                size = add_chain(
+                    table, first, inputs, trial, count, last, stage, operator, share, stack
+                )
+                if size == count:
+                    continue
+                hold(table, first, inputs, trial, size, made, last2, held2)
+                gain = over - excess(held2, size, budget)
+                if gain <= 0.0:
+                    continue
+                rate = (cost_of(table, trial, size) - now + 1e-9) / gain
+                if noise > 0.0:
+                    rate *= 1.0 + noise * np.random.random()
+                if rate < best_rate:
+                    best_rate, best_count = rate, size
+                    best[:size] = trial[:size]
+        if best_count < 0:
+            return -1
+        count = best_count
+        keys[:count] = best[:count]
+    return -1

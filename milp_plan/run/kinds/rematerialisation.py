@@ -1,0 +1,300 @@
+"""Rematerialisation: memory bought with time, by running operators again, on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.amounts import size_text, time_text
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.io.files import Document
+
+from ..change import Change, positive, size
+from ..kind import Export, Format, Kind, Measure
+from ..way import Way
+
+if TYPE_CHECKING:
+    from milp_plan.core.rematerialisation import (
+        RematerialisationPlan,
+        RematerialisationProblem,
+    )
+
+
+class Share(NamedTuple):
+    """A budget: bytes, or a part of the peak where every operator runs once."""
+
+    amount: Fraction
+    fraction: bool
+
+
+def budget(text: str) -> Share:
+    """Read a budget: a bare number of at most 1 is a part of the peak, all else is a size."""
+    try:
+        number = positive(text)
+    except ValueError:
+        try:
+            return Share(size(text), fraction=False)
+        except ValueError:
+            raise ValueError(
+                f"{text!r} is no budget; write a part of the peak such as 0.9, or a size such as "
+                "11GiB"
+            ) from None
+    return Share(number, fraction=number <= 1)
+
+
+BUDGET = Change(
+    "memory_budget",
+    "Memory for rematerialisation: a part of the peak without it (0.9), or a size (11GiB).",
+    budget,
+    "PART|SIZE",
+)
+
+
+class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"]):
+    """The kind of :class:`milp_plan.core.rematerialisation.RematerialisationProblem`."""
+
+    name = "rematerialisation"
+    title = "operators in a fixed order that may run again: least added time within a budget"
+    handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
+    changes = (BUDGET,)
+    ignores = ("rounds", "target", "formulation", "options", "solver", "only")
+
+    def formats(self) -> tuple[Format[RematerialisationProblem], ...]:
+        """The native format, and public graphs."""
+        from milp_plan.io import rematerialisation as native
+        from milp_plan.io import training_graph as graph
+
+        return (
+            Format("rematerialisation", native.TITLE, native.can_read, _native, native.to_json),
+            Format("training-graph", graph.TITLE, graph.can_read, _graph),
+        )
+
+    def read_plan(
+        self, file: Path, problem: RematerialisationProblem, instance_file: Path
+    ) -> RematerialisationPlan:
+        """Read a list of runs."""
+        from milp_plan.io.rematerialisation import read_plan
+
+        return read_plan(file, problem)
+
+    def is_plan(self, document: Document) -> bool:
+        """By its marker, or its only column."""
+        from milp_plan.io.rematerialisation import is_plan
+
+        return is_plan(document)
+
+    def plan_text(self, plan: RematerialisationPlan) -> bytes:
+        """The list of runs."""
+        from milp_plan.io.rematerialisation import plan_to_json
+
+        return plan_to_json(plan)
+
+    def exports(self) -> Mapping[str, Export[RematerialisationProblem, RematerialisationPlan]]:
+        """The runs as CSV."""
+        return {"runs": Export("runs of a plan of rematerialisation (CSV)", _is_csv, _csv)}
+
+    def verify(self, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Verdict:
+        """Runs, their order, and what is held during each."""
+        from milp_plan.check.rematerialisation import verify_rematerialisation
+
+        return verify_rematerialisation(problem, plan)
+
+    def claimed(
+        self,
+        problem: RematerialisationProblem,
+        plan: RematerialisationPlan,
+        value: int,
+        planner: str,
+    ) -> RematerialisationPlan:
+        """Return the plan with its claims."""
+        return replace(
+            plan,
+            problem=problem.name,
+            fingerprint=problem.fingerprint,
+            value=value,
+            planner=planner,
+        )
+
+    def measure(self, problem: RematerialisationProblem) -> Measure:
+        """Time, in the unit of the file."""
+        return Measure("added_time", problem.units)
+
+    def about(self, problem: RematerialisationProblem) -> dict[str, Any]:
+        """Sizes, peak, budget."""
+        return {
+            "operators": len(problem.computations),
+            "edges": sum(map(len, problem.inputs)),
+            "recomputable": sum(entry.again for entry in problem.computations),
+            "total_time": problem.total_cost,
+            "peak_bytes": problem.peak,
+            "floor_bytes": max(problem.floors),
+            "budget_bytes": problem.budget,
+        }
+
+    def rows(self, problem: RematerialisationProblem) -> list[list[str]]:
+        """Sizes, peak and budget for people."""
+        facts, units = self.about(problem), problem.units
+        limit = "none"
+        if problem.budget is not None:
+            limit = f"{size_text(units, problem.budget)}, {share_of_peak(problem)}"
+        return [
+            [
+                "operators",
+                f"{facts['operators']:,}, {facts['recomputable']:,} of them recomputable",
+            ],
+            ["edges", f"{facts['edges']:,}"],
+            ["time", time_text(units, facts["total_time"])],
+            ["peak", f"{size_text(units, facts['peak_bytes'])} where every operator runs once"],
+            ["floor", f"{size_text(units, facts['floor_bytes'])} for one operator with its inputs"],
+            ["budget", limit],
+        ]
+
+    def figures(
+        self, problem: RematerialisationProblem, value: int | None, bound: int | None
+    ) -> dict[str, float | None]:
+        """Added time in percent of the time of running every operator once."""
+        return {
+            "added_time_percent": _percent(problem, value),
+            "added_time_percent_bound": _percent(problem, bound),
+        }
+
+    def story(
+        self, problem: RematerialisationProblem, plan: RematerialisationPlan, verdict: Verdict
+    ) -> list[list[str]]:
+        """What is bought, and what for."""
+        if not verdict.ok or verdict.value is None:
+            return []
+        parts = verdict.components
+        percent = _percent(problem, verdict.value)
+        return [
+            ["runs", "added", "added time", "peak memory", "of the peak"],
+            [
+                f"{len(plan.runs):,}",
+                f"{parts['added_runs']:,}",
+                "—" if percent is None else f"{percent:.4f} %",
+                size_text(problem.units, parts["peak_memory"]),
+                f"{100 * parts['peak_memory'] / max(1, problem.peak):.2f} %",
+            ],
+        ]
+
+    def explain(
+        self, problem: RematerialisationProblem, plan: RematerialisationPlan, verdict: Verdict
+    ) -> str:
+        """Which operators run again, what that costs; or what breaks and by how much."""
+        if not verdict.ok:
+            return super().explain(problem, plan, verdict)
+        return "\n".join(_told(problem, plan))
+
+    def draw(self, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Any:
+        """Memory with and without, and the added runs."""
+        from milp_plan.draw.rematerialisation import rematerialisation_figure
+
+        return rematerialisation_figure(problem, plan)
+
+    def obstacle(self, problem: RematerialisationProblem, budget: Budget) -> str | None:
+        """An operator may need more than the budget by itself."""
+        from milp_plan.bounds.rematerialisation import rematerialisation_obstacle
+
+        return rematerialisation_obstacle(problem)
+
+    def bounds(
+        self, problem: RematerialisationProblem, budget: Budget, incumbent: int | None
+    ) -> Iterator[Bound]:
+        """Nothing is saved by running something again."""
+        yield Bound("no run again", 0, "every operator runs at least once")
+
+    def ways(self) -> Sequence[type[Way[RematerialisationProblem, RematerialisationPlan]]]:
+        """One for all."""
+        from ..ways.rematerialisation import RematerialisationWay
+
+        return (RematerialisationWay,)
+
+    def heuristics(
+        self,
+    ) -> Mapping[str, Callable[[RematerialisationProblem, int], RematerialisationPlan | None]]:
+        """The greedy."""
+        from milp_plan.planners.rematerialisation import NAME, greedy
+
+        return {NAME: greedy}
+
+
+def share_of_peak(problem: RematerialisationProblem) -> str:
+    """Write the budget as a part of the peak."""
+    return f"{100 * (problem.budget or 0) / max(1, problem.peak):.2f} % of the peak"
+
+
+def _percent(problem: RematerialisationProblem, ticks: int | None) -> float | None:
+    if ticks is None or not problem.total_cost:
+        return None
+    return float(Fraction(100 * ticks, problem.total_cost))
+
+
+def _told(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[str]:
+    from milp_plan.check.rematerialisation import usage
+
+    held = usage(problem, plan)
+    fullest = max(range(len(held)), key=held.__getitem__)
+    most, units = size_text(problem.units, held[fullest]), problem.units
+    limit = ""
+    if problem.budget is not None:
+        limit = f" of {size_text(units, problem.budget)}"
+    yield f"most is held while {plan.runs[fullest]!r} runs: {most}{limit}"
+    cost = {entry.name: entry.cost for entry in problem.computations}
+    added: dict[str, int] = {}
+    for name in plan.runs:
+        added[name] = added.get(name, -cost[name]) + cost[name]
+    counts = {name: plan.runs.count(name) for name in added}
+    again = sorted((name for name in added if counts[name] > 1), key=lambda name: -added[name])
+    if not again:
+        yield "no operator runs again"
+    for name in again:
+        yield f"{name!r} runs {counts[name]} times: {time_text(units, added[name])} added"
+
+
+def _is_csv(document: Document) -> bool:
+    from milp_plan.io.rematerialisation import PLAN_MARKER, is_plan
+
+    return is_plan(document) and document.marker != PLAN_MARKER
+
+
+def _csv(
+    _problem: RematerialisationProblem, plan: RematerialisationPlan, _instance_file: Path
+) -> bytes:
+    from milp_plan.io.rematerialisation import plan_to_csv
+
+    return plan_to_csv(plan)
+
+
+def _native(document: Document, changes: Mapping[str, Any]) -> RematerialisationProblem:
+    from milp_plan.io import rematerialisation as native
+
+    return _limited(native.read(document), changes)
+
+
+def _graph(document: Document, changes: Mapping[str, Any]) -> RematerialisationProblem:
+    from milp_plan.io import training_graph as graph
+
+    return _limited(graph.read(document), changes)
+
+
+def _limited(
+    problem: RematerialisationProblem, changes: Mapping[str, Any]
+) -> RematerialisationProblem:
+    asked = changes.get(BUDGET.name)
+    if asked is None:
+        return problem
+    try:
+        share = asked if isinstance(asked, Share) else budget(str(asked))
+    except ValueError as error:
+        where, remedy = BUDGET.name, "correct it"
+        raise InputError([Finding(where, str(error), "a budget", remedy)]) from None
+    return problem.within(share.amount, fraction=share.fraction)
+
+
+KIND = Rematerialisation()
+"""Problems of Checkmate and MOCCASIN: a fixed order, a budget, operators that run again."""

@@ -1,0 +1,69 @@
+"""Rematerialisation by hand and by chance, and its optimum from the law alone."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from itertools import chain, combinations
+
+from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
+
+
+def drawn(seed: int, count: int | None = None, *, once: float = 0.0) -> RematerialisationProblem:
+    """Return a small random problem with ticks up to 10^9 and bytes up to 10^10, and a budget.
+
+    Parameters
+    ----------
+    count
+        Operators; a few unless given.
+    once
+        Share of operators that may not run again.
+    """
+    rng = random.Random(seed)
+    count = rng.randint(1, 7) if count is None else count
+    ticks, most = rng.choice((3, 50, 10**9)), rng.choice((2, 40, 10**10))
+    rows = []
+    for number in range(count):
+        near = [
+            place for place in range(number) if rng.random() < (0.9 if place == number - 1 else 0.3)
+        ]
+        cost, size = rng.randint(0, ticks), rng.randint(0, most)
+        names = tuple(f"o{place}" for place in near)
+        rows.append(Computation(f"o{number}", cost, size, names, rng.random() >= once))
+    problem = RematerialisationProblem(f"drawn{seed}", tuple(rows))
+    low, high = max(problem.floors), problem.peak
+    budget = rng.choice((low, (low + high) // 2, rng.randint(low, high), high, max(0, low - 1)))
+    return RematerialisationProblem(problem.name, problem.computations, budget)
+
+
+def least(problem: RematerialisationProblem) -> int | None:
+    """Return the least added time by trying everything, or ``None`` where there is no plan.
+
+    The cheapest way through states (how many operators have run, which outputs are held): run any
+    operator whose inputs are held, then forget any of what is held.
+    """
+    computations, inputs = problem.computations, problem.inputs
+    budget = problem.peak if problem.budget is None else problem.budget
+    done: set[tuple[int, frozenset[int]]] = set()
+    queue: list[tuple[int, int, list[int]]] = [(0, 0, [])]
+    while queue:
+        cost, ran, row = heapq.heappop(queue)
+        held = frozenset(row)
+        if ran == len(computations):
+            return cost - problem.total_cost
+        if (ran, held) in done:
+            continue
+        done.add((ran, held))
+        for place in range(ran + 1):
+            again = place < ran
+            if (again and not computations[place].again) or not held.issuperset(inputs[place]):
+                continue
+            now = held | {place}
+            if sum(computations[entry].size for entry in now) > budget:
+                continue
+            later = cost + computations[place].cost
+            for kept in chain.from_iterable(combinations(now, k) for k in range(len(now) + 1)):
+                state = (ran + (not again), frozenset(kept))
+                if state not in done:
+                    heapq.heappush(queue, (later, state[0], sorted(kept)))
+    return None
