@@ -374,7 +374,7 @@ def test_every_verb_knows_it(example, tmp_path):
     code, said = command("info", example, "--memory-budget", "24B")
     assert (code, "92.31 % of the peak" in said) == (0, True)
     rows = tmp_path / "runs.csv"
-    assert command("export", example, answers, "--format", "runs", "-o", rows)[0] == 0
+    assert command("export", example, "--plan", answers, "--format", "runs", "-o", rows)[0] == 0
     code, said = command("check", example, rows, "--json")
     assert (code, json.loads(said)["value"]) == (0, 5)
     assert command("plot", example, answers, "-o", drawing)[0] == 0
