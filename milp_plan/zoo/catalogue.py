@@ -20,6 +20,7 @@ from .inception import inception_v3
 from .meshed import meshed, sharding
 from .resnet import resnet50
 from .unet import unet
+from .vgg import vgg16
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ ARCHITECTURES: dict[str, Entry] = {
     "resnet50": Entry("resnet", _only(resnet50)),
     "inception_v3": Entry("inception", _only(inception_v3)),
     "unet": Entry("unet", _only(unet)),
+    "vgg16": Entry("vgg", _only(vgg16)),
 }
 """Every architecture, by name."""
 

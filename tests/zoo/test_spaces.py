@@ -17,6 +17,7 @@ from milp_plan.zoo import architecture
         ("resnet50", "fine"),
         ("inception_v3", "fine"),
         ("unet", "fine"),
+        ("vgg16", "fine"),
     ],
 )
 def test_figures_agree(name, granularity):
