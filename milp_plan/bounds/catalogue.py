@@ -28,6 +28,7 @@ from .serial_relaxed import read_relaxed
 from .site_choices import choice_bound
 from .stagger import stagger_bound
 from .tight import tight_windows
+from .turns import turns_bound
 
 logger = logging.getLogger(__name__)
 
@@ -154,8 +155,10 @@ class _Catalogue:
             yield from self.within("bytes alive", lambda: [instant_peak(self.frame, self.budget)])
 
     def makespan(self, incumbent: int | None) -> Iterator[Bound]:
-        yield critical_path(simple_windows(self.frame))
+        simple = simple_windows(self.frame)
+        yield critical_path(simple)
         yield from self.bottleneck()
+        yield from self.within("turns of a group", lambda: [turns_bound(simple)])
         if len(self.frame.names) > LARGEST_PAIRS:
             logger.info("%s: too large for bounds over all pairs", self.frame.problem.name)
             return

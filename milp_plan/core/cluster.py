@@ -137,6 +137,16 @@ class Cluster:
             )
         return self._sites_of[key]
 
+    def kinds_of_sites(self, gang: int, classes: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+        """Of those sites, the first with each set of device classes and least memory."""
+        first: dict[tuple[frozenset[str], int | None], tuple[str, ...]] = {}
+        for site in self.sites_of(gang, classes):
+            devices = [self.device(name) for name in site]
+            limits = [d.memory_bytes for d in devices if d.memory_bytes is not None]
+            kinds = frozenset(device.device_class for device in devices)
+            first.setdefault((kinds, min(limits, default=None)), site)
+        return tuple(first.values())
+
     def with_memory(self, memory_bytes: dict[str, int | None]) -> Cluster:
         """Return a copy whose named devices have another memory limit."""
         devices = tuple(

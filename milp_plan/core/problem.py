@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -118,18 +118,22 @@ class PlanningProblem:
 
     @cached_property
     def _placements(self) -> dict[str, tuple[Placement, ...]]:
-        return {operator.name: self._admissible(operator) for operator in self.graph.operators}
+        return _placed(self.graph.operators, self.cluster.sites_of)
 
-    def _admissible(self, operator: Operator) -> tuple[Placement, ...]:
-        return tuple(
-            Placement(option.name, site)
-            for option in operator.options
-            for site in self.cluster.sites_of(option.gang, option.duration_ns)
-        )
+    @cached_property
+    def _unlike(self) -> dict[str, tuple[Placement, ...]]:
+        return _placed(self.graph.operators, self.cluster.kinds_of_sites)
 
     def placements(self, operator: str) -> tuple[Placement, ...]:
         """Admissible (option, devices) pairs of an operator, in option and device order."""
         return self._placements[operator]
+
+    def unlike_placements(self, operator: str) -> tuple[Placement, ...]:
+        """The first of those of each option whose devices differ in class or in least memory.
+
+        No other placement takes another time or finds other memory.
+        """
+        return self._unlike[operator]
 
     def duration_ns(self, operator: str, placement: Placement) -> int:
         """Ticks an operator takes there: its slowest device counts."""
@@ -157,6 +161,25 @@ class PlanningProblem:
             content.append(self.serial)
         text = json.dumps(_plain(content), separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _placed(
+    operators: Iterable[Operator],
+    sites_of: Callable[[int, Iterable[str]], tuple[tuple[str, ...], ...]],
+) -> dict[str, tuple[Placement, ...]]:
+    """Options on sites, by operator; options that are alike share them."""
+    known: dict[tuple[tuple[str, int, frozenset[str]], ...], tuple[Placement, ...]] = {}
+    found = {}
+    for operator in operators:
+        key = tuple((o.name, o.gang, frozenset(o.duration_ns)) for o in operator.options)
+        if key not in known:
+            known[key] = tuple(
+                Placement(name, site)
+                for name, gang, classes in key
+                for site in sites_of(gang, classes)
+            )
+        found[operator.name] = known[key]
+    return found
 
 
 _FIELDS: dict[type, tuple[str, ...] | None] = {}

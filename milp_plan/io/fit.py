@@ -29,19 +29,21 @@ def oversized(problem: PlanningProblem) -> list[Finding]:
     lasting = any(
         all(
             problem.duration_ns(operator.name, placement) > 0
-            for placement in problem.placements(operator.name)
+            for placement in problem.unlike_placements(operator.name)
         )
         for operator in problem.graph.operators
     )
     findings = []
     for operator in problem.graph.operators:
-        misfits = [
-            _misfit(problem, operator.name, placement, lasting)
-            for placement in problem.placements(operator.name)
-        ]
-        if None not in misfits:
-            known = [misfit for misfit in misfits if misfit is not None]
-            findings.append(_finding(problem, operator.name, known))
+        name = operator.name
+        misfits = []
+        for placement in problem.unlike_placements(name):
+            misfit = _misfit(problem, name, placement, lasting)
+            if misfit is None:
+                break
+            misfits.append(misfit)
+        else:
+            findings.append(_finding(problem, name, misfits))
     return findings
 
 
@@ -73,7 +75,7 @@ def _need_bytes(
 
 def _finding(problem: PlanningProblem, operator: str, misfits: list[_Misfit]) -> Finding:
     least = min(misfits, key=lambda misfit: misfit.need)
-    devices = {name for misfit in misfits for name in misfit.placement.devices}
+    devices = {name for place in problem.placements(operator) for name in place.devices}
     limits = {name: problem.cluster.device(name).memory_bytes or 0 for name in sorted(devices)}
     largest = max(limits, key=lambda name: limits[name])
     option, site = least.placement

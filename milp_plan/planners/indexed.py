@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-from milp_plan.core import CommunicationModel, Option, Placement, Plan, PlanningProblem
+from milp_plan.core import CommunicationModel, Operator, Option, Placement, Plan, PlanningProblem
 from milp_plan.core.schedule import transfer_resources
 from milp_plan.core.view import view
 from milp_plan.cost import route_between
@@ -91,6 +92,14 @@ class _OptionTables:
     working_bytes: int
 
 
+class _Place(NamedTuple):
+    """An option on a site: number and devices of the site, and their classes."""
+
+    placement: Placement
+    site: tuple[int, tuple[int, ...]]
+    classes: frozenset[str]
+
+
 class Indexed:
     """Integer view of a problem.
 
@@ -118,6 +127,8 @@ class Indexed:
         self.successors = [
             [self.index[other] for other in graph.successors[name]] for name in self.names
         ]
+        self._places_of: dict[tuple[str, int, frozenset[str]], list[_Place]] = {}
+        self._sites_of: dict[tuple[tuple[int, frozenset[str]], ...], frozenset[int]] = {}
         self.spots = [self._spots(number) for number in range(self.num_operators)]
         self._index_groups()
         self.memory = [device.memory_bytes for device in cluster.devices]
@@ -186,21 +197,30 @@ class Indexed:
 
     def _spots(self, number: int) -> list[Spot]:
         operator = self.problem.graph.operators[number]
-        tables = {option.name: self._tables(operator.name, option) for option in operator.options}
-        durations = {option.name: option.duration_ns for option in operator.options}
-        classes = [device.device_class for device in self.problem.cluster.devices]
-        found = []
-        for order, placement in enumerate(self.problem.placements(operator.name)):
-            site = self.site_index[placement.devices]
-            devices = self.sites[site]
-            by_class = durations[placement.option]
-            duration = max(by_class[classes[device]] for device in devices)
-            found.append(
-                Spot(
-                    (number, order), placement, (site, devices), duration, tables[placement.option]
-                )
-            )
+        found: list[Spot] = []
+        for option in operator.options:
+            tables, by_class = self._tables(operator.name, option), option.duration_ns
+            ticks: dict[frozenset[str], int] = {}
+            for placement, site, classes in self._places(option):
+                if classes not in ticks:
+                    ticks[classes] = max(by_class[name] for name in classes)
+                found.append(Spot((number, len(found)), placement, site, ticks[classes], tables))
         return found
+
+    def _places(self, option: Option) -> list[_Place]:
+        """Where an option can run; options that are alike share the list."""
+        key = option.name, option.gang, frozenset(option.duration_ns)
+        if key not in self._places_of:
+            cluster = self.problem.cluster
+            self._places_of[key] = [
+                _Place(
+                    Placement(option.name, devices),
+                    (self.site_index[devices], self.sites[self.site_index[devices]]),
+                    frozenset(cluster.device(name).device_class for name in devices),
+                )
+                for devices in cluster.sites_of(option.gang, key[2])
+            ]
+        return self._places_of[key]
 
     def _tables(self, operator: str, option: Option) -> _OptionTables:
         inputs = self.problem.graph.inputs[operator]
@@ -239,9 +259,18 @@ class Indexed:
             self.units[unit].append(operator)
             self.unit[operator] = unit
         self.unit_sites = [
-            sorted(set.intersection(*({spot.site for spot in self.spots[op]} for op in members)))
+            sorted(frozenset.intersection(*{self._able(graph.operators[op]) for op in members}))
             for members in self.units
         ]
+
+    def _able(self, operator: Operator) -> frozenset[int]:
+        """Sites on which an operator can run."""
+        key = tuple((option.gang, frozenset(option.duration_ns)) for option in operator.options)
+        if key not in self._sites_of:
+            self._sites_of[key] = frozenset(
+                place.site[0] for option in operator.options for place in self._places(option)
+            )
+        return self._sites_of[key]
 
     def unit_spots(self, unit: int, site: int) -> tuple[Spot, ...]:
         """Cheapest spot on that site of every member of a unit (fewest ticks, then first)."""

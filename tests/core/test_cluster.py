@@ -1,6 +1,7 @@
 import pytest
 
 from milp_plan.core import CommunicationModel, Device, Option, PlanningProblem
+from tests.support.problems import random_problem
 
 from .builders import cluster, graph, operator
 
@@ -44,3 +45,23 @@ def test_placements_and_durations():
     first, second = p.placements("a")
     assert (tuple(first), tuple(second)) == (("one", ("d0",)), ("two", ("d0", "d1")))
     assert (p.duration_ns("a", first), p.duration_ns("a", second)) == (3, 9)
+
+
+def test_unlike_placements_have_every_duration_and_memory():
+    for seed in range(30):
+        p = random_problem(seed)
+        for operator_ in p.graph.operators:
+            name = operator_.name
+            every, few = p.placements(name), p.unlike_placements(name)
+            assert set(few) <= set(every)
+            assert _seen(p, name, few) == _seen(p, name, every)
+
+
+def _seen(p, operator_name, places):
+    """What time and memory see of placements."""
+    found = set()
+    for place in places:
+        memory = [p.cluster.device(device).memory_bytes for device in place.devices]
+        least = min((limit for limit in memory if limit is not None), default=None)
+        found.add((place.option, p.duration_ns(operator_name, place), least))
+    return found

@@ -85,7 +85,7 @@ class Compiled:
         for site, devices in enumerate(sites):
             place[site, list(devices)] = range(len(devices))
         present = list(place >= 0)
-        widest = max(len(devices) for devices in sites)
+        widest = max(len(devices) for devices, able in zip(sites, used, strict=True) if able)
         parts = self._ends() | self._values() | self._room(widest)
         parts[at.SITE_PTR], parts[at.SITE_DEVICE] = rows(sites)
         parts[at.BESIDE_PTR], parts[at.BESIDE] = rows(beside)

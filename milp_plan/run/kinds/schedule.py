@@ -345,7 +345,9 @@ def goal_of(changes: Mapping[str, Any]) -> Goal:
 
 
 def _fastest(problem: PlanningProblem, operator: str) -> int:
-    return min(problem.duration_ns(operator, place) for place in problem.placements(operator))
+    return min(
+        problem.duration_ns(operator, place) for place in problem.unlike_placements(operator)
+    )
 
 
 def _law(law: SerialLaw) -> str:
