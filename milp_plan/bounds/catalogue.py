@@ -11,6 +11,7 @@ from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.view import view
 
+from .anywhere import anywhere, anywhere_unlimited
 from .frame import Frame
 from .heads import Windows, simple_windows
 from .load import largest_bound, load_bound, packing_bound, unrelated_bound
@@ -70,6 +71,9 @@ def all_bounds(
     if problem.serial is not None:
         yield from _serial(problem, budget, incumbent)
         return
+    if problem.has_memory_ways:
+        yield from _anywhere(problem, budget, incumbent)
+        return
     frame = frame_of(problem)
     if frame.obstacle is not None:
         yield Bound("infeasible", 0, frame.obstacle.reason)
@@ -93,6 +97,16 @@ def _serial(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> 
     return serial_bounds(graph, budget, incumbent)
 
 
+def _anywhere(problem: PlanningProblem, budget: Budget, incumbent: int | None) -> Iterator[Bound]:
+    """Bounds where operators may run again or values may wait on hosts."""
+    if problem.objective is not Objective.PEAK_MEMORY:
+        yield from all_bounds(anywhere_unlimited(problem), budget, incumbent)
+        return
+    frame = frame_of(anywhere(problem))
+    yield operator_peak(frame)
+    yield persistent_peak(frame)
+
+
 def best_bound(problem: PlanningProblem, budget: Budget | None = None) -> Bound:
     """Return the largest of :func:`all_bounds`; the simplest one when several are as large."""
     return max(all_bounds(problem, budget), key=lambda bound: bound.value)
@@ -102,11 +116,11 @@ def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Inf
     """Return a proof in words that no plan exists, or ``None`` when none was found."""
     if problem.serial is not None:
         return serial_obstacle(problem)
-    frame = frame_of(problem)
+    frame = frame_of(anywhere(problem) if problem.has_memory_ways else problem)
     if frame.obstacle is not None:
         return frame.obstacle
     obstacle = persistent_obstacle(frame)
-    if obstacle is not None or len(frame.names) > LARGEST_PAIRS:
+    if problem.has_memory_ways or obstacle is not None or len(frame.names) > LARGEST_PAIRS:
         return obstacle
     budget = budget or Budget()
     try:

@@ -42,12 +42,13 @@ class _Tasks:
         self.resources: list[tuple[str, ...]] = []
         self.times: list[tuple[int, int]] = []
         self.inputs: list[list[int]] = []
-        runs: dict[str, int] = {}
-        for run in reading.runs.values():
+        tasks: dict[int, int] = {}
+        for run in reading.counted:
             if run.times is not None:
-                runs[run.operator] = self._add(run.operator, run.site, run.times)
-        self.runs = list(runs.values())
-        self._link(reading, runs)
+                tasks[id(run)] = self._add(run.operator, run.site, run.times)
+        self.runs = list(tasks.values())
+        self._link(reading, tasks)
+        self._link_trails(reading, tasks)
         self.users: dict[str, list[int]] = {}
         for task, resources in enumerate(self.resources):
             for name in resources:
@@ -60,14 +61,14 @@ class _Tasks:
         self.inputs.append([])
         return len(self.names) - 1
 
-    def _link(self, reading: Reading, runs: dict[str, int]) -> None:
+    def _link(self, reading: Reading, runs: dict[int, int]) -> None:
         for entry in reading.distributions:
             if entry.producer.times is None:
                 continue
-            producer = runs[entry.producer.operator]
+            producer = runs[id(entry.producer)]
             for run, _ in entry.native:
                 if run.times is not None:
-                    self.inputs[runs[run.operator]].append(producer)
+                    self.inputs[runs[id(run)]].append(producer)
             for journey in reading.journeys_of.get(entry.value.name, ()):
                 if journey.times is not None:
                     held = reading.facts.held(journey.source, journey.target)
@@ -75,7 +76,18 @@ class _Tasks:
                     self.inputs[task].append(producer)
                     for run in entry.deliveries.get((journey.target, journey.layout), ()):
                         if run.times is not None:
-                            self.inputs[runs[run.operator]].append(task)
+                            self.inputs[runs[id(run)]].append(task)
+
+    def _link_trails(self, reading: Reading, tasks: dict[int, int]) -> None:
+        """Values that are made again or wait on a host: readers wait for what they read."""
+        for trail in reading.trails:
+            for sending, _ in trail.sent:
+                held = reading.facts.held(sending.source, sending.target)
+                times = (sending.task.start_ns, sending.task.stop_ns)
+                tasks[id(sending.task.entry)] = self._add(trail.value.name, held, times)
+            for copy in trail.copies:
+                for reader in copy.readers:
+                    self.inputs[tasks[id(reader.entry)]].append(tasks[id(copy.maker.entry)])
 
     def before(self, task: int) -> Iterable[int]:
         """Tasks that this one may wait for: its inputs first, then its resources' other users."""

@@ -1,4 +1,4 @@
-"""Rule `colocation`: operators of one group run on the same site."""
+"""Rule `colocation`: operators of one group run on the same site, each time they run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ def check(reading: Reading) -> Iterator[Violation]:
     for group, members in reading.facts.problem.graph.groups.items():
         sites: dict[Site, list[str]] = {}
         for name in members:
-            run = reading.runs.get(name)
-            if run is not None:
-                sites.setdefault(run.site, []).append(name)
+            for site in dict.fromkeys(run.site for run in reading.runs_of.get(name, ())):
+                sites.setdefault(site, []).append(name)
         if len(sites) > 1:
             parts = "; ".join(
                 f"{'+'.join(site)}: {', '.join(names)}" for site, names in sites.items()

@@ -34,10 +34,10 @@ def components(reading: Reading, memories: dict[str, DeviceMemory]) -> dict[str,
     placed = all(name in reading.runs for name in facts.operators)
     if facts.problem.serial is not None:
         return _serial_components(reading, memories, placed)
-    timed = placed and all(run.times is not None for run in reading.runs.values())
+    timed = placed and all(run.times is not None for run in reading.counted)
     timed = timed and all(journey.times is not None for journey in reading.journeys)
     if timed:
-        found[MAKESPAN] = max(run.times[1] for run in reading.runs.values() if run.times)
+        found[MAKESPAN] = max(run.times[1] for run in reading.counted if run.times)
         spans = _spans(reading)
         found[SPAN] = max(spans.values())
         found |= {f"{SPAN} {name}": ticks for name, ticks in spans.items()}
@@ -90,7 +90,7 @@ def objective_value(objective: Objective, figures: dict[str, int]) -> int | None
 def _spans(reading: Reading) -> dict[str, int]:
     """Time from first start to last stop, of every device that runs anything."""
     ends: dict[str, tuple[int, int]] = {}
-    for run in reading.runs.values():
+    for run in reading.counted:
         if run.times is None:
             continue
         for device in run.site:
@@ -103,7 +103,7 @@ def _busy(reading: Reading) -> tuple[dict[str, int], bool]:
     """Busy time per resource, and whether the length of every task is known."""
     busy = dict.fromkeys(reading.facts.limits, 0)
     known = True
-    for run in reading.runs.values():
+    for run in reading.counted:
         length = _run_length(reading, run)
         if length is None:
             known = False

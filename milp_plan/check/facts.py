@@ -41,6 +41,11 @@ class Facts:
     def _sites(self) -> frozenset[Site]:
         return frozenset((*((name,) for name in self.device_class), *self.cluster.groups))
 
+    @cached_property
+    def recomputable(self) -> frozenset[str]:
+        """Operators that may run more than once."""
+        return frozenset(name for name, op in self.operators.items() if op.recomputable)
+
     def are_devices(self, names: Site) -> bool:
         """Whether these are one or more different devices of the cluster."""
         if names not in self._different:

@@ -6,12 +6,15 @@ here and reported by the rule it breaks, so no other rule has to expect it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from milp_plan.core import FULL, OperatorRun, Option, Plan, Transfer, Value
 
+from .copies import Reader, Sending, Task, Trail
 from .facts import Facts
 from .resources import Site
 
@@ -63,6 +66,9 @@ class Distribution:
     complete: bool
 
 
+_Timed = TypeVar("_Timed", Run, Journey)
+
+
 def exact_times(task: OperatorRun | Transfer) -> Times | None:
     """Start and stop where both are exact integers, else ``None``."""
     start, stop = task.start_ns, task.stop_ns
@@ -87,11 +93,16 @@ class Reading:
         """Operator -> its first run that makes sense."""
         self.all_runs: list[Run] = []
         """Runs that make sense, second runs of an operator included."""
+        self.runs_of: dict[str, list[Run]] = {}
+        """Operator -> its runs that count: all where anything may run again, else the first."""
         for entry in plan.runs:
             run = self._run(entry)
             if run is not None:
                 self.all_runs.append(run)
                 self.runs.setdefault(run.operator, run)
+                counted = self.runs_of.setdefault(run.operator, [])
+                if not counted or facts.problem.has_memory_ways:
+                    counted.append(run)
         self.journeys: list[Journey] = []
         self.journeys_of: dict[str, list[Journey]] = {}
         for transfer in plan.transfers:
@@ -105,6 +116,11 @@ class Reading:
                 )
                 self.journeys.append(journey)
                 self.journeys_of.setdefault(transfer.value, []).append(journey)
+
+    @cached_property
+    def counted(self) -> list[Run]:
+        """Runs that count, operator by operator."""
+        return [run for runs in self.runs_of.values() for run in runs]
 
     @cached_property
     def scheduled(self) -> bool:
@@ -126,23 +142,65 @@ class Reading:
             and self.facts.are_devices(transfer.target)
         )
 
+    def _has_trail(self, value: Value) -> bool:
+        """Whether a value is made more than once or goes to a host or comes from one."""
+        if not self.facts.problem.has_memory_ways:
+            return False
+        hosts = self.facts.cluster.hosts
+        return len(self.runs_of.get(value.producer or "", ())) > 1 or any(
+            not hosts.isdisjoint((*journey.source, *journey.target))
+            for journey in self.journeys_of.get(value.name, ())
+        )
+
     @cached_property
     def distributions(self) -> tuple[Distribution, ...]:
-        """One entry per value whose producer the plan places, in value order."""
+        """One entry per value that one run makes and no host holds, in value order."""
         found = []
         for value in self.facts.made:
             producer = self.runs.get(value.producer or "")
-            if producer is not None:
+            if producer is not None and not self._has_trail(value):
                 found.append(self._distribute(value, producer))
         return tuple(found)
+
+    @cached_property
+    def trails(self) -> tuple[Trail, ...]:
+        """One entry per value that several runs make or a host holds, in value order."""
+        return tuple(self._trail(value) for value in self.facts.made if self._has_trail(value))
+
+    def _trail(self, value: Value) -> Trail:
+        order = itertools.count()
+
+        def tasks(entries: Iterable[_Timed]) -> Iterator[tuple[_Timed, Task]]:
+            for entry in entries:
+                if entry.times is not None:
+                    yield entry, Task(entry, *entry.times, next(order))
+
+        natives = [
+            (task, run.site, run.option.layout_written(value.name))
+            for run, task in tasks(self.runs_of.get(value.producer or "", ()))
+        ]
+        sendings = [
+            Sending(task, journey.source, journey.target, journey.layout)
+            for journey, task in tasks(self.journeys_of.get(value.name, ()))
+        ]
+        consumers = [run for name in value.consumers for run in self.runs_of.get(name, ())]
+        readers = [
+            Reader(task, run.site, run.option.layout_read(value.name))
+            for run, task in tasks(consumers)
+        ]
+        return Trail(self.facts, value, natives, sendings, readers)
+
+    def _consumers(self, value: Value) -> Iterator[Run | None]:
+        """Runs that read a value; ``None`` for a consumer that the plan does not place."""
+        for consumer in value.consumers:
+            yield from self.runs_of.get(consumer, (None,))
 
     def _distribute(self, value: Value, producer: Run) -> Distribution:
         layout = producer.option.layout_written(value.name)
         native: list[tuple[Run, Site]] = []
         deliveries: dict[tuple[Site, str], list[Run]] = {}
         complete = True
-        for consumer in value.consumers:
-            run = self.runs.get(consumer)
+        for run in self._consumers(value):
             if run is None:
                 complete = False
                 continue

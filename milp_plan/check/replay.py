@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from milp_plan.core import MemoryLaw
 
+from .copies import Trail
 from .reading import Distribution, Journey, Reading, Run, Times
 
 
@@ -133,7 +134,7 @@ class Tape:
 def replay_of(reading: Reading) -> Replay:
     """Replay a plan as far as it makes sense."""
     tape = Tape(reading)
-    stops = [run.times[1] for run in reading.runs.values() if run.times is not None]
+    stops = [run.times[1] for run in reading.counted if run.times is not None]
     return Replay(tape.memories(), tape.holdings(), max(stops, default=0))
 
 
@@ -153,14 +154,12 @@ def _steps(always: int, events: list[tuple[int, int]]) -> tuple[tuple[int, int],
 def _persistent(reading: Reading) -> Iterator[Holding]:
     for value in reading.facts.persistent:
         lying: set[tuple[str, str]] = set()
-        for consumer in value.consumers:
-            run = reading.runs.get(consumer)
-            if run is not None:
-                layout = run.option.layout_read(value.name)
-                for device in run.site:
-                    if (device, layout) not in lying:
-                        lying.add((device, layout))
-                        yield Holding(device, value.name, "persistent", value.bytes[layout])
+        for run in (run for name in value.consumers for run in reading.runs_of.get(name, ())):
+            layout = run.option.layout_read(value.name)
+            for device in run.site:
+                if (device, layout) not in lying:
+                    lying.add((device, layout))
+                    yield Holding(device, value.name, "persistent", value.bytes[layout])
 
 
 def _charged(reading: Reading) -> Iterator[Holding]:
@@ -183,7 +182,7 @@ def _charged(reading: Reading) -> Iterator[Holding]:
 
 
 def _timed(reading: Reading) -> Iterator[_Held]:
-    for run in reading.runs.values():
+    for run in reading.counted:
         if run.times is not None and run.option.workspace_bytes and run.times[0] < run.times[1]:
             for device in run.site:
                 yield (device, run.operator, "workspace", run.option.workspace_bytes, *run.times)
@@ -194,6 +193,17 @@ def _timed(reading: Reading) -> Iterator[_Held]:
         for journey in journeys:
             if journey.times is not None:
                 yield from _copy(distribution, journey, journey.times)
+    for trail in reading.trails:
+        yield from _trailed(trail)
+
+
+def _trailed(trail: Trail) -> Iterator[_Held]:
+    for copy in trail.copies:
+        kind = "native" if copy.native else "copy"
+        num_bytes = trail.value.bytes[copy.layout]
+        for device, end in copy.until.items():
+            if copy.maker.start_ns < end:
+                yield (device, trail.value.name, kind, num_bytes, copy.maker.start_ns, end)
 
 
 def _native(distribution: Distribution, journeys: list[Journey], times: Times) -> Iterator[_Held]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from milp_plan.core import FULL, Counts, Transfer, Units, Violation
 from milp_plan.core.amounts import time_text
 
+from . import rereading
 from .lengths import transfer_ns
 from .reading import Distribution, Journey, Reading, exact_times
 from .resources import Site
@@ -33,6 +34,7 @@ def check(reading: Reading) -> Iterator[Violation]:
     for distribution in reading.distributions:
         yield from _natively(distribution, reading.facts.problem.units)
         yield from _by_transfer(reading, distribution)
+    yield from rereading.check(reading)
 
 
 def _form(transfer: Transfer) -> Iterator[Violation]:

@@ -62,7 +62,8 @@ def coarsen(
     Returns
     -------
     Coarsening
-        The smallest problem and the way back.
+        The smallest problem and the way back. Where operators may run again or values may wait
+        on hosts nothing is made smaller: what is merged could no longer be made again alone.
 
     Raises
     ------
@@ -74,6 +75,8 @@ def coarsen(
         raise ValueError(f"target is {wanted}, expected at least 1")
     if guide is not None and not guide.has_schedule:
         raise ValueError("the guide has no times")
+    if problem.has_memory_ways:
+        return Coarsening(problem)
     reductions: list[Reduction] = []
 
     def take(step: Step) -> None:

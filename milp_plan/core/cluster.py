@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -31,10 +31,13 @@ class DeviceClass:
         For example ``"H100"``.
     memory_bytes
         Memory of each device of the class; ``None`` means without limit.
+    host
+        Whether its devices run no operator and hold copies for others.
     """
 
     name: str
     memory_bytes: int | None
+    host: bool = field(default=False, metadata={"added": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,12 @@ class Cluster:
     def device_names(self) -> tuple[str, ...]:
         """Names in device order."""
         return tuple(device.name for device in self.devices)
+
+    @cached_property
+    def hosts(self) -> frozenset[str]:
+        """Names of devices that run nothing and hold copies for others."""
+        classes = {entry.name for entry in self.device_classes if entry.host}
+        return frozenset(d.name for d in self.devices if d.device_class in classes)
 
     @cached_property
     def _device_by_name(self) -> dict[str, Device]:

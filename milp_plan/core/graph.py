@@ -16,6 +16,9 @@ FULL = "full"
 UPDATE_KIND = "update"
 """Kind of operators that run once per step, however many micro-batches there are."""
 
+ADDED = {"added": True}
+"""Mark of fields that came later: at their default they are no part of a fingerprint."""
+
 
 @dataclass(frozen=True)
 class Option:
@@ -72,6 +75,8 @@ class Operator:
         Index of the micro-batch, where the graph was unrolled.
     block
         Label of the repeated block (for example a layer) it belongs to.
+    recomputable
+        Whether a plan may run it more than once; each run leaves copies of its own.
     """
 
     name: str
@@ -80,6 +85,7 @@ class Operator:
     group: str | None = None
     micro_batch: int | None = None
     block: str | None = None
+    recomputable: bool = field(default=False, metadata=ADDED)
 
     def option(self, name: str) -> Option:
         """Return the option of that name; ``KeyError`` if there is none."""

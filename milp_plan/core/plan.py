@@ -60,7 +60,7 @@ class Plan:
     problem
         Name of the problem it answers.
     runs
-        One entry per operator.
+        One entry per operator; several, one per run, for one that runs again.
     transfers
         Every copy that an operator's own run does not make.
     fingerprint
@@ -85,10 +85,10 @@ class Plan:
 
     @cached_property
     def _runs(self) -> dict[str, OperatorRun]:
-        return {run.operator: run for run in self.runs}
+        return {run.operator: run for run in reversed(self.runs)}
 
     def run(self, operator: str) -> OperatorRun:
-        """Return the run of an operator; ``KeyError`` if the plan has none."""
+        """Return the first run of an operator listed; ``KeyError`` if the plan has none."""
         return self._runs[operator]
 
     @property

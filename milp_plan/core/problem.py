@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from .cluster import Cluster
 from .errors import Finding, InputError
@@ -94,6 +94,13 @@ class PlanningProblem:
 
     def _law_findings(self) -> Iterator[Finding]:
         """Objective, memory law and serial law that do not go together."""
+        if self.has_memory_ways and self.memory_law is MemoryLaw.STATIC:
+            yield Finding(
+                "memory_law",
+                "static, with operators that may run again or hosts",
+                "instant: a copy is made again or brought back at an instant",
+                "set memory_law to instant, or remove hosts and recomputable",
+            )
         if self.serial is None:
             if self.objective is Objective.LATENCY:
                 expected = "makespan, or a serial law with calls"
@@ -108,6 +115,32 @@ class PlanningProblem:
         if self.memory_law is not MemoryLaw.STATIC:
             found, expected = self.memory_law.value, "static under the serial law"
             yield Finding("memory_law", found, expected, "correct it")
+
+    @cached_property
+    def has_memory_ways(self) -> bool:
+        """Whether operators may run again or values may wait on a host."""
+        return bool(self.cluster.hosts) or any(op.recomputable for op in self.graph.operators)
+
+    @cached_property
+    def without_memory_ways(self) -> PlanningProblem:
+        """The problem without hosts in which each operator runs once; its plans are plans here."""
+        if not self.has_memory_ways:
+            return self
+        hosts, cluster = self.cluster.hosts, self.cluster
+        return replace(
+            self,
+            graph=replace(
+                self.graph,
+                operators=tuple(replace(op, recomputable=False) for op in self.graph.operators),
+            ),
+            cluster=replace(
+                cluster,
+                device_classes=tuple(c for c in cluster.device_classes if not c.host),
+                devices=tuple(d for d in cluster.devices if d.name not in hosts),
+                channels=tuple(c for c in cluster.channels if not {c.source, c.target} & hosts),
+            ),
+            parent=self.parent or self.fingerprint,
+        )
 
     @property
     def needs_schedule(self) -> bool:
@@ -182,14 +215,23 @@ def _placed(
     return found
 
 
-_FIELDS: dict[type, tuple[str, ...] | None] = {}
+class _Fields(NamedTuple):
+    """Names of a dataclass's fields, and (name, default) of those that came later."""
+
+    names: tuple[str, ...]
+    added: tuple[tuple[str, Any], ...]
 
 
-def _field_names(kind: type) -> tuple[str, ...] | None:
-    """Names of a dataclass's fields; ``None`` for any other type."""
+_FIELDS: dict[type, _Fields | None] = {}
+
+
+def _fields_of(kind: type) -> _Fields | None:
+    """Fields of a dataclass; ``None`` for any other type."""
     if kind not in _FIELDS:
-        named = is_dataclass(kind)
-        _FIELDS[kind] = tuple(entry.name for entry in fields(kind)) if named else None
+        every = fields(kind) if is_dataclass(kind) else ()
+        added = {entry.name: entry.default for entry in every if entry.metadata.get("added")}
+        names = tuple(entry.name for entry in every if entry.name not in added)
+        _FIELDS[kind] = _Fields(names, tuple(added.items())) if is_dataclass(kind) else None
     return _FIELDS[kind]
 
 
@@ -198,9 +240,14 @@ def _plain(item: Any) -> Any:
     kind = type(item)
     if kind is str or kind is int or item is None:  # nearly all; the rest is slower to tell
         return item
-    names = _field_names(kind)
-    if names is not None:
-        return [_plain(getattr(item, name)) for name in names]
+    known = _fields_of(kind)
+    if known is not None:
+        plain = [_plain(getattr(item, name)) for name in known.names]
+        for name, default in known.added:  # fingerprints without them stay what they were
+            value = getattr(item, name)
+            if value != default:
+                plain.append([name, _plain(value)])
+        return plain
     if isinstance(item, Mapping):
         return sorted([_plain(key), _plain(value)] for key, value in item.items())
     if isinstance(item, tuple | list):

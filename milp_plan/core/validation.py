@@ -102,6 +102,9 @@ def _process_group_findings(cluster: Cluster) -> Iterator[Finding]:
         for name in group:
             if name not in cluster.device_names:
                 yield _unknown(where, "device", name)
+            elif name in cluster.hosts:
+                expected = "devices that run operators"
+                yield Finding(where, f"host {name!r}", expected, "remove it from the group")
 
 
 def _unknown(where: str, what: str, name: str) -> Finding:
@@ -148,6 +151,7 @@ def _size_findings(value: Value, where: str) -> Iterator[Finding]:
 def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding]:
     where = f"operator {operator.name!r}"
     classes = {entry.name for entry in cluster.device_classes}
+    hosts = {entry.name for entry in cluster.device_classes if entry.host}
     if not operator.options:
         yield Finding(where, "no options", "at least one", "add an option")
         return
@@ -166,6 +170,13 @@ def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding
                     f"unknown device class {name!r}",
                     f"one of {sorted(classes)}",
                     "correct the name or add the class",
+                )
+            elif name in hosts:
+                yield Finding(
+                    f"{place} duration_ns",
+                    f"a duration for {name!r}, a class of hosts",
+                    "durations for classes that run operators",
+                    "remove it, or set host of the class to false",
                 )
             yield from _negative(f"{place} duration_ns[{name!r}]", ticks)
         yield from _negative(f"{place} workspace_bytes", option.workspace_bytes)

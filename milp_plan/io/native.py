@@ -94,7 +94,7 @@ def _cluster(cluster: wire.Cluster) -> core.Cluster:
         return core.Device(entry.name, entry.device_class, limit)
 
     return core.Cluster(
-        tuple(core.DeviceClass(c.name, c.memory_bytes) for c in cluster.device_classes),
+        tuple(core.DeviceClass(c.name, c.memory_bytes, c.host) for c in cluster.device_classes),
         tuple(device(entry) for entry in cluster.devices),
         tuple(
             core.Channel(c.source, c.target, c.latency_ns, c.bandwidth_bytes_per_s)
@@ -117,6 +117,7 @@ def _operator(operator: wire.Operator) -> core.Operator:
         operator.group,
         operator.micro_batch,
         operator.block,
+        operator.recomputable,
     )
 
 
@@ -166,7 +167,7 @@ def _wire_cluster(cluster: core.Cluster) -> wire.Cluster:
         return wire.Device(entry.name, entry.device_class, own)
 
     return wire.Cluster(
-        tuple(wire.DeviceClass(c.name, c.memory_bytes) for c in cluster.device_classes),
+        tuple(wire.DeviceClass(c.name, c.memory_bytes, c.host) for c in cluster.device_classes),
         tuple(device(entry) for entry in cluster.devices),
         tuple(
             wire.Channel(c.source, c.target, c.latency_ns, c.bandwidth_bytes_per_s)
@@ -196,6 +197,7 @@ def _wire_operator(operator: core.Operator) -> wire.Operator:
         operator.group,
         operator.micro_batch,
         operator.block,
+        operator.recomputable,
     )
 
 

@@ -19,10 +19,11 @@ MARKER = "milp-plan-instance"
 
 
 class DeviceClass(Strict):
-    """A kind of device; null memory means without limit."""
+    """A kind of device; null memory means without limit; hosts run nothing and hold copies."""
 
     name: str
     memory_bytes: Count | None
+    host: bool = False
 
 
 class Device(Strict):
@@ -72,6 +73,7 @@ class Operator(Strict):
     group: str | None = None
     micro_batch: Count | None = None
     block: str | None = None
+    recomputable: bool = False
 
 
 class Reshard(Strict):

@@ -64,6 +64,12 @@ def torch_actions(problem: PlanningProblem, plan: Plan) -> list[list[Action]]:
     """
     if not plan.has_schedule:
         raise MissingFacetError(f"plan of {plan.problem!r} has no schedule: no order to export")
+    if len(plan.runs) > len(problem.graph.operators):
+        again = next(r.operator for r in plan.runs if plan.run(r.operator) is not r)
+        _refuse(f"operator {again!r}", "several runs", "one run each", "plan without --recompute")
+    if problem.cluster.hosts:
+        names = ", ".join(sorted(problem.cluster.hosts))
+        _refuse("cluster", f"hosts: {names}", "devices that compute", "plan without --host")
     pipeline = _Pipeline(problem, plan)
     rows = pipeline.rows()
     _run_through(rows, len(pipeline.stages))

@@ -131,6 +131,7 @@ def _plain_card(formulation: Formulation) -> Card:
         tuple(card.objectives),
         bool(card.exact),
         bool(card.neighbourhoods),
+        bool(card.memory_ways),
     )
 
 

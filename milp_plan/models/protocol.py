@@ -32,6 +32,8 @@ class Card:
         (:meth:`Formulation.restricts`); a relaxation or restriction says ``False``.
     neighbourhoods
         Whether it can search near a plan (:class:`Neighbourhood`).
+    memory_ways
+        Whether operators may run again and values may wait on hosts.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Card:
     objectives: tuple[Objective | ShardingObjective, ...]
     exact: bool
     neighbourhoods: bool = False
+    memory_ways: bool = False
 
 
 @dataclass(frozen=True)

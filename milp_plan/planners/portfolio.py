@@ -24,6 +24,8 @@ def best_plan(
 ) -> tuple[Plan | None, dict[str, int | None]]:
     """Run planners, check every plan, keep the best.
 
+    Where operators may run again or values may wait on hosts, they plan without.
+
     Parameters
     ----------
     problem
@@ -53,14 +55,15 @@ def best_plan(
     """
     best: Plan | None = None
     values: dict[str, int | None] = {}
+    plain = problem.without_memory_ways
     for name, planner in (PLANNERS if planners is None else planners).items():
         if values and budget is not None and budget.over:
             break
-        plan = planner(problem, seed=seed)
+        plan = planner(plain, seed=seed)
         if plan is None:
             values[name] = None
             continue
-        plan = put_off(problem, plan)
+        plan = put_off(plain, plan)
         verdict = verify(problem, plan)
         if not verdict.ok or verdict.value is None:
             said = f"planner {name!r} broke a law: {verdict.violations[0]}"

@@ -177,6 +177,9 @@ class Solver:
         if not isinstance(problem, handled):
             return f"it is for a {handled.__name__}, this is a {type(problem).__name__}"
         asked: Any = problem
+        ways = isinstance(problem, PlanningProblem) and problem.has_memory_ways
+        if ways and not self.formulation.card.memory_ways:
+            return "its operators run once, on devices alone: no runs again, no hosts"
         formulation = within(self.formulation, limit_s)
         with step(formulation.card.name, "unsupported"):
             formulation.restricts(self.options)  # known from now on

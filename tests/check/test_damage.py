@@ -10,6 +10,8 @@ from milp_plan.core import OperatorRun, Plan, Transfer
 from tests.support.damage import DAMAGES
 from tests.support.plans import planted
 from tests.support.seeds import few
+from tests.support.ways import planted_ways
+from tests.support.ways_damage import WAYS_DAMAGES, unlimited
 
 SEEDS = range(150)
 SOME = few(SEEDS, 50)
@@ -100,3 +102,44 @@ def test_an_empty_plan_lacks_every_operator():
     verdict = verify(case.problem, Plan(case.problem.name, ()))
     assert [v.rule for v in verdict.violations] == ["assignment"] * len(case.plan.runs)
     assert verdict.value is None
+
+
+def test_there_are_many_kinds_of_damage_to_runs_again_and_hosts():
+    assert len(WAYS_DAMAGES) >= 10
+
+
+@pytest.mark.parametrize("seed", SOME)
+def test_planted_plans_with_runs_again_and_hosts_are_valid(seed):
+    case = planted_ways(seed)
+    assert verify(case.problem, case.plan).ok, explain(case.problem, case.plan)
+
+
+@pytest.mark.parametrize("name", WAYS_DAMAGES)
+def test_damage_to_runs_again_and_hosts_is_caught_by_its_rule_alone(name):
+    rule, words, damage = WAYS_DAMAGES[name]
+    done = 0
+    for seed in range(80):
+        case = planted_ways(seed)
+        problem = unlimited(case.problem)
+        damaged = damage(problem, case.plan, random.Random(f"{name} {seed}"))
+        if damaged is None:
+            continue
+        violations = verify(damaged.problem, damaged.plan).violations
+        assert {v.rule for v in violations} == {rule}, f"{name}, seed {seed}: {violations}"
+        assert any(word in v.message for v in violations for word in words), (
+            f"{name}, seed {seed}: {violations}"
+        )
+        replay(damaged.problem, damaged.plan)
+        done += 1
+    assert done >= 6, f"{name} was done to {done} plans only"
+
+
+@pytest.mark.parametrize("seed", SOME)
+def test_no_plan_with_runs_again_and_hosts_is_too_broken_to_be_judged(seed):
+    case, rng = planted_ways(seed), random.Random(seed)
+    runs = tuple(_scrambled(run, rng) for run in case.plan.runs)
+    transfers = tuple(_scrambled(trip, rng) for trip in case.plan.transfers)
+    plan = replace(case.plan, runs=runs, transfers=transfers)
+    verdict = verify(case.problem, plan)
+    assert explain(case.problem, plan, verdict).startswith("valid" if verdict.ok else "not valid")
+    replay(case.problem, plan)

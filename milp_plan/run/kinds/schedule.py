@@ -266,12 +266,14 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..ways.contiguous import ContiguousWay
         from ..ways.latency import LatencyWay
         from ..ways.max_load import MaxLoadWay
+        from ..ways.memory import MemoryWay
         from ..ways.offload import OffloadWay
         from ..ways.places import PlacesWay
         from ..ways.schedule import ScheduleWay
         from ..ways.shop import ShopWay
 
         return (
+            MemoryWay,
             LatencyWay,
             ContiguousWay,
             MaxLoadWay,

@@ -1,0 +1,205 @@
+"""Copies of a value that is made again or waits on a host, and who reads which of them.
+
+A consumer reads, of the copies it may read at its place, the one completed last before it starts
+(docs/laws.md, `Copies and supply`). Everything else follows from that: what travels needlessly,
+which input is missing, and how long each copy is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from milp_plan.core import FULL, Value
+
+from .facts import Facts
+from .resources import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A run or a transfer as far as it makes or reads copies of one value.
+
+    Parameters
+    ----------
+    entry
+        The run or journey of the reading.
+    start_ns, stop_ns
+        Its times.
+    order
+        Its position in the plan, runs before transfers.
+    """
+
+    entry: object
+    start_ns: int
+    stop_ns: int
+    order: int
+
+
+@dataclass(eq=False, slots=True)
+class Copy:
+    """One copy of the value.
+
+    Parameters
+    ----------
+    maker, site, layout
+        The task that leaves it, on these devices, in this layout.
+    native
+        Whether its maker is a run.
+    origin
+        The copy that its maker read, where that is a transfer that may be.
+    until
+        Device -> when it is released there.
+    readers
+        Tasks that read it.
+    """
+
+    maker: Task
+    site: Site
+    layout: str
+    native: bool
+    origin: Copy | None = None
+    until: dict[str, int] = field(default_factory=dict)
+    readers: list[Task] = field(default_factory=list)
+
+    def hold(self, devices: Iterable[str], reader: Task) -> None:
+        """Note a task that reads it on these devices: it is held until that stops."""
+        self.readers.append(reader)
+        for device in devices:
+            self.until[device] = max(self.until[device], reader.stop_ns)
+
+    @property
+    def recency(self) -> tuple[int, int, int]:
+        """What is completed last counts; of equals what started last, then the first listed."""
+        return self.maker.stop_ns, self.maker.start_ns, -self.maker.order
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A run that reads the value on a site in a layout."""
+
+    task: Task
+    site: Site
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A transfer as the plan lists it."""
+
+    task: Task
+    source: Site
+    target: Site
+    layout: str
+
+
+class Trail:
+    """The copies of one value.
+
+    Parameters
+    ----------
+    facts, value
+        The problem, and the value.
+    natives, sendings, readers
+        What the plan says, with times: (task, site, layout) of the producer's runs, the value's
+        transfers and the runs of its consumers.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        value: Value,
+        natives: Iterable[tuple[Task, Site, str]],
+        sendings: Iterable[Sending],
+        readers: Iterable[Reader],
+    ) -> None:
+        self.value, self.hosts = value, facts.cluster.hosts
+        self.natives = [self._copy(task, site, layout, True) for task, site, layout in natives]
+        self.sent: list[tuple[Sending, Copy]] = []
+        """Transfers with the copies they make; those from a host come after those to it."""
+        self.unserved: list[tuple[Reader, Site]] = []
+        """Readers and the devices on which there is nothing to read when they start."""
+        self._on_hosts: list[Copy] = []
+        listed = list(sendings)
+        for sending in sorted(listed, key=lambda entry: self.leaves_host(entry.source)):
+            self._send(sending)
+        for reader in readers:
+            self._read(reader)
+
+    @cached_property
+    def copies(self) -> tuple[Copy, ...]:
+        """Every copy, native ones first."""
+        return (*self.natives, *(copy for _, copy in self.sent))
+
+    def leaves_host(self, source: Site) -> bool:
+        """Whether a transfer from there brings a value back."""
+        return not self.hosts.isdisjoint(source)
+
+    @staticmethod
+    def _copy(task: Task, site: Site, layout: str, native: bool) -> Copy:
+        return Copy(task, site, layout, native, until=dict.fromkeys(site, task.stop_ns))
+
+    def _send(self, sending: Sending) -> None:
+        copy = self._copy(sending.task, sending.target, sending.layout, False)
+        fit = [
+            entry
+            for entry in (self._on_hosts if self.leaves_host(sending.source) else self.natives)
+            if entry.maker.stop_ns <= sending.task.start_ns and self._may_leave(entry, sending)
+        ]
+        copy.origin = max(fit, key=lambda entry: entry.recency, default=None)
+        if copy.origin is not None:
+            here = [device for device in sending.source if device in copy.origin.site]
+            copy.origin.hold(here, sending.task)
+            if not self.hosts.isdisjoint(sending.target):
+                self._on_hosts.append(copy)
+        self.sent.append((sending, copy))
+
+    def _may_leave(self, copy: Copy, sending: Sending) -> bool:
+        """Whether a transfer of this form may read this copy."""
+        if not copy.native:
+            back = self.hosts.isdisjoint(sending.target) and len(sending.target) == 1
+            return sending.source == copy.site and back and sending.layout == FULL
+        if copy.layout == sending.layout == FULL:
+            alone = len(sending.source) == len(sending.target) == 1
+            return alone and sending.source[0] in copy.site and sending.target[0] not in copy.site
+        stays = copy.layout == sending.layout and sending.target == copy.site
+        return sending.source == copy.site and self.hosts.isdisjoint(sending.target) and not stays
+
+    def _read(self, reader: Reader) -> None:
+        missing = []
+        for device in reader.site:
+            fit = [
+                copy
+                for copy in self.copies
+                if copy.maker.stop_ns <= reader.task.start_ns and _may_read(copy, reader, device)
+            ]
+            if fit:
+                found = max(fit, key=lambda copy: copy.recency)
+                found.hold((device,), reader.task)
+            else:
+                missing.append(device)
+        if missing:
+            self.unserved.append((reader, tuple(missing)))
+
+    def repeated(self) -> Iterator[Sending]:
+        """Transfers that make the same copy of the same run again."""
+        made: set[tuple[int, Site, str]] = set()
+        for sending, copy in self.sent:
+            if copy.origin is not None and copy.origin.native:
+                key = (copy.origin.maker.order, sending.target, sending.layout)
+                if key in made:
+                    yield sending
+                made.add(key)
+
+
+def _may_read(copy: Copy, reader: Reader, device: str) -> bool:
+    if copy.layout != reader.layout:
+        return False
+    if copy.native:
+        return copy.site == reader.site or (copy.layout == FULL and device in copy.site)
+    if copy.origin is None:
+        return False
+    if copy.origin.layout == copy.layout == FULL:
+        return copy.site == (device,)
+    return copy.site == reader.site
