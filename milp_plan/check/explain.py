@@ -12,12 +12,13 @@ from . import serial
 from .chain import Link, critical_chain
 from .evaluate import MAKESPAN, components
 from .facts import Facts
-from .reading import Reading
+from .reading import Reading, Run
 from .replay import DeviceMemory, Tape
 from .verify import verify
 
 _LINKS = 20
 _CHANNELS = 5
+_NAMES = 6
 
 
 def explain(problem: PlanningProblem, plan: Plan, verdict: Verdict | None = None) -> str:
@@ -70,8 +71,35 @@ def _valid(problem: PlanningProblem, plan: Plan, verdict: Verdict) -> Iterator[s
         text = f"busy {time_text(units, busy)}{_share(busy, makespan)}"
         when = time_text(units, memory.peak_ns)
         yield f"  {name}: {text}, peak memory {_memory(units, memory)} at {when}"
+    yield from _memory_ways(reading)
     yield from _channels(units, figures, set(memories), makespan)
     yield from _chain(units, critical_chain(problem, plan), makespan)
+
+
+def _memory_ways(reading: Reading) -> Iterator[str]:
+    """What runs again, for how long in all, and what waits on hosts."""
+    units, hosts = reading.facts.problem.units, reading.facts.cluster.hosts
+    again = [run for runs in reading.runs_of.values() for run in sorted(runs, key=_start)[1:]]
+    if again:
+        ticks = sum(run.times[1] - run.times[0] for run in again if run.times)
+        names = list(dict.fromkeys(run.operator for run in again))
+        yield f"runs again: {len(again)}, {time_text(units, ticks)} in all: {_some(names)}"
+    trips = [j for j in reading.journeys if not hosts.isdisjoint((*j.source, *j.target))]
+    if trips:
+        names = list(dict.fromkeys(journey.transfer.value for journey in trips))
+        out = [journey for journey in trips if not hosts.isdisjoint(journey.target)]
+        number = f"{len(names)} value{'' if len(names) == 1 else 's'}"
+        back = len(trips) - len(out)
+        yield f"on hosts: {number}, {len(out)} times out and {back} back: {_some(names)}"
+
+
+def _start(run: Run) -> int:
+    return run.times[0] if run.times else 0
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
 
 
 def _serial(reading: Reading, memories: dict[str, DeviceMemory]) -> Iterator[str]:

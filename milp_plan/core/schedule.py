@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from .cluster import Cluster, CommunicationModel
 from .errors import MissingFacetError
-from .plan import Plan
+from .plan import Plan, Transfer
 from .problem import PlanningProblem
+
+AGAIN = ", again"
+"""What the kind of an operator's task ends in where the operator has run before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,26 @@ def transfer_resources(
     return ()
 
 
+def transfer_kind(cluster: Cluster, transfer: Transfer) -> str:
+    """``offload`` to a host, ``reload`` from one, ``transfer`` between devices."""
+    if not cluster.hosts.isdisjoint(transfer.target):
+        return "offload"
+    return "transfer" if cluster.hosts.isdisjoint(transfer.source) else "reload"
+
+
+def runs_again(plan: Plan) -> frozenset[int]:
+    """Identities of all runs but the first to start, of each operator."""
+    seen: set[str] = set()
+    again = []
+    if len(plan.runs) == len({run.operator for run in plan.runs}):
+        return frozenset()
+    for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
+        if run.operator in seen:
+            again.append(id(run))
+        seen.add(run.operator)
+    return frozenset(again)
+
+
 def schedule(problem: PlanningProblem, plan: Plan) -> tuple[Task, ...]:
     """List the plan's operators and transfers as tasks, by start time.
 
@@ -47,13 +70,17 @@ def schedule(problem: PlanningProblem, plan: Plan) -> tuple[Task, ...]:
         The plan has no schedule.
     """
     tasks = []
+    again = runs_again(plan)
     for run in plan.runs:
         kind = problem.graph.operator(run.operator).kind
+        if id(run) in again:
+            kind += AGAIN
         tasks.append((run.operator, kind, run.devices, run.start_ns, run.stop_ns))
     for transfer in plan.transfers:
         held = transfer_resources(problem.cluster, transfer.source, transfer.target)
         name = f"{transfer.value} to {'+'.join(transfer.target)}"
-        tasks.append((name, "transfer", held, transfer.start_ns, transfer.stop_ns))
+        kind = transfer_kind(problem.cluster, transfer)
+        tasks.append((name, kind, held, transfer.start_ns, transfer.stop_ns))
     done = []
     for name, kind, resources, start, stop in tasks:
         if start is None or stop is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import BackendUnavailableError, Units
+from milp_plan.core.schedule import AGAIN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +25,8 @@ COLOURS = {
     "collective": "#F0E442",
     "transfer": "#56B4E9",
     "accumulate": "#D55E00",
+    "offload": "#5D3A9B",
+    "reload": "#40B0A6",
 }
 """Colour of the usual kinds: the palette of Okabe and Ito, which colour-blind readers can tell."""
 
@@ -88,12 +91,23 @@ def axis_label(what: str, scale: Scale) -> str:
 
 
 def colours(kinds: Iterable[str]) -> dict[str, str]:
-    """Give each kind its colour: the usual kinds theirs, others a spare one by name."""
-    found = sorted(set(kinds))
+    """Give each kind its colour: the usual kinds theirs, others a spare one by name.
+
+    What runs again has the colour it has the first time.
+    """
+    kinds = tuple(kinds)
+    found = sorted({kind.removesuffix(AGAIN) for kind in kinds})
     others = [kind for kind in found if kind not in COLOURS]
     spare = {kind: _SPARE[index % len(_SPARE)] for index, kind in enumerate(others)}
     usual = [kind for kind in COLOURS if kind in found]
-    return {kind: COLOURS[kind] for kind in usual} | spare
+    first = {kind: COLOURS[kind] for kind in usual} | spare
+    return {kind: first[kind.removesuffix(AGAIN)] for kind in _in_order(kinds, first)}
+
+
+def _in_order(kinds: Iterable[str], first: Iterable[str]) -> list[str]:
+    """Kinds in the order of the colours, each with its runs again after it."""
+    known = set(kinds)
+    return [kind for base in first for kind in (base, base + AGAIN) if kind in known]
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -112,7 +112,9 @@ def lanes(
         notes.append(f"{len(used)} channels or ports are drawn as one lane per sending device.")
         transfers = [_by_sender(task) for task in transfers]
         used = [f"from {device}" for device in problem.cluster.device_names]
-    compute = _fill(problem.cluster.device_names, operators)
+    hosts = problem.cluster.hosts
+    computing = [name for name in problem.cluster.device_names if name not in hosts]
+    compute = _fill([*computing, *_used_by(operators, hosts)], operators)
     transfer = tuple(lane for lane in _fill(used, transfers) if lane.bars)
     stop = max((task.stop_ns for task in tasks), default=0)
     start = min((task.start_ns for task in tasks), default=0)
@@ -125,6 +127,11 @@ def lanes(
             0, f"{len(tasks):,} tasks are drawn as {bars:,} bars: neighbours of one kind merge."
         )
     return Lanes(compute, transfer, min(start, 0), stop, len(tasks), overlapping, tuple(notes))
+
+
+def _used_by(operators: Iterable[Task], hosts: Iterable[str]) -> list[str]:
+    """Hosts on which a broken plan runs something."""
+    return [name for name in hosts if any(name in task.resources for task in operators)]
 
 
 def _with_channels(problem: PlanningProblem) -> PlanningProblem:

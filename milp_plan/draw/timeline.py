@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.check import replay
 from milp_plan.core import Plan, PlanningProblem, Units
+from milp_plan.core.schedule import AGAIN
 
 from .canvas import (
     Scale,
@@ -127,6 +128,7 @@ def _draw_lanes(axes: Axes, rows: Lanes, time: Scale, fill: Mapping[str, str]) -
                     facecolors=fill[kind],
                     edgecolors=["white" if yes else fill[kind] for yes in wide],
                     linewidth=0.4,
+                    hatch=_hatch(kind),
                     alpha=0.6 if see_through else None,
                     label=kind,
                 )
@@ -143,6 +145,11 @@ def _draw_lanes(axes: Axes, rows: Lanes, time: Scale, fill: Mapping[str, str]) -
     axes.tick_params(axis="y", length=0)
 
 
+def _hatch(kind: str) -> str | None:
+    """What runs again is hatched."""
+    return "/////" if kind.endswith(AGAIN) else None
+
+
 def _label(bar: Bar, points: float) -> str:
     """Return the longest form of the label that fits: all of it, the value, the micro-batch."""
     value = bar.label.partition(" to ")[0]
@@ -156,7 +163,10 @@ def _label(bar: Bar, points: float) -> str:
 def _draw_legend(figure: Figure, fill: Mapping[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(facecolor=colour, label=kind) for kind, colour in fill.items()]
+    handles = [
+        Patch(facecolor=colour, hatch=_hatch(kind), edgecolor="white", label=kind)
+        for kind, colour in fill.items()
+    ]
     figure.legend(
         handles=handles,
         loc="outside upper right",

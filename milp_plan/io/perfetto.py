@@ -10,7 +10,7 @@ several things at once goes on in a second one below it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,6 +24,7 @@ from milp_plan.core import (
     Transfer,
     Units,
 )
+from milp_plan.core.schedule import AGAIN, runs_again, transfer_kind
 
 COMPUTE, SEND, RECEIVE, OFFLOAD = range(4)
 """Threads of a device."""
@@ -113,17 +114,22 @@ def _boxes(problem: PlanningProblem, plan: Plan) -> list[_Box]:
     """Everything there is to draw, by time."""
     graph = problem.graph
     boxes: list[_Box] = []
+    again = runs_again(plan)
     for run in plan.runs:
         operator = graph.operator(run.operator)
         told = {"kind": operator.kind, **_origin(operator), "option": run.option}
+        title = (operator.name, operator.kind)
+        if id(run) in again:
+            title = (f"{operator.name}{AGAIN}", operator.kind + AGAIN)
         for device in run.devices:
-            boxes.append(_box(run, (operator.name, operator.kind), (device, COMPUTE), told))
+            boxes.append(_box(run, title, (device, COMPUTE), told))
     for trip in plan.transfers:
         maker = graph.value(trip.value).producer if graph.has_value(trip.value) else None
-        told = {"kind": "transfer", **(_origin(graph.operator(maker)) if maker else {})}
+        kind = transfer_kind(problem.cluster, trip)
+        told = {"kind": kind, **(_origin(graph.operator(maker)) if maker else {})}
         told |= {"source": "+".join(trip.source), "target": "+".join(trip.target)}
-        title = (f"{trip.value} to {told['target']}", "transfer")
-        for end in _ends(trip):
+        title = (f"{trip.value} to {told['target']}", kind)
+        for end in _ends(trip, problem.cluster.hosts):
             boxes.append(_box(trip, title, end, {**told, "layout": trip.layout}))
     return sorted(boxes, key=lambda box: (box.start, box.stop, box.name, box.thread, box.device))
 
@@ -146,8 +152,11 @@ def _box(
     return _Box(task, *title, *end, task.start_ns, task.stop_ns, args)
 
 
-def _ends(trip: Transfer) -> list[tuple[str, int]]:
+def _ends(trip: Transfer, hosts: Set[str]) -> list[tuple[str, int]]:
     """Devices and threads a transfer is drawn on."""
+    ends = (*trip.source, *trip.target)
+    if not hosts.isdisjoint(ends):
+        return [(device, OFFLOAD) for device in ends if device not in hosts]
     for device in (*trip.source, *trip.target):
         if _HOST + device in (*trip.source, *trip.target):
             return [(device, OFFLOAD)]
@@ -198,13 +207,13 @@ class _Lanes:
 
     def flows(self, plan: Plan, clock: _Clock) -> Iterator[Event]:
         """Yield an arrow from each transfer to every operator that reads its copy."""
-        runs = {run.operator: run for run in plan.runs}
+        hosts = self.problem.cluster.hosts
         where = {(id(box.task), box.device, box.thread): tid for box, tid in self.placed}
         number = 0
         for trip in plan.transfers:
-            for device, thread in _ends(trip)[:1]:
+            for device, thread in _ends(trip, hosts)[:1]:
                 begin = {"pid": self.pid[device], "tid": where[id(trip), device, thread]}
-            for reader in _readers(self.problem, runs, trip):
+            for reader in _readers(self.problem, plan, trip):
                 place = next(d for d in reader.devices if d in trip.target)
                 end = {"pid": self.pid[place], "tid": where[id(reader), place, COMPUTE]}
                 assert trip.start_ns is not None
@@ -216,15 +225,14 @@ class _Lanes:
                 yield {"ph": "f", "bp": "e", **arrow, **end, "ts": read}
 
 
-def _readers(
-    problem: PlanningProblem, runs: Mapping[str, OperatorRun], trip: Transfer
-) -> Iterator[OperatorRun]:
-    """Yield the runs that read the copy a transfer makes."""
-    if not _ends(trip) or not problem.graph.has_value(trip.value):
+def _readers(problem: PlanningProblem, plan: Plan, trip: Transfer) -> Iterator[OperatorRun]:
+    """Yield the runs that read the copy a transfer makes, unless a newer one was there."""
+    if not _ends(trip, problem.cluster.hosts) or not problem.graph.has_value(trip.value):
         return  # a plan that is not valid can be drawn all the same
-    for name in problem.graph.value(trip.value).consumers:
-        reader = runs.get(name)
-        if reader is None:
+    value = problem.graph.value(trip.value)
+    for reader in plan.runs:
+        name = reader.operator
+        if name not in value.consumers or _renewed(problem, plan, trip, reader):
             continue
         part = len(trip.target) == 1 and trip.target[0] in reader.devices
         options = {option.name: option for option in problem.graph.operator(name).options}
@@ -232,3 +240,22 @@ def _readers(
         read = trip.layout if option is None else option.layout_read(trip.value)
         if (part or reader.devices == trip.target) and read == trip.layout:
             yield reader
+
+
+def _renewed(problem: PlanningProblem, plan: Plan, trip: Transfer, reader: OperatorRun) -> bool:
+    """Whether a copy may have come between, where values are made more than once."""
+    if not problem.has_memory_ways:
+        return False
+    producer = problem.graph.value(trip.value).producer
+    stops = [
+        t.stop_ns or 0
+        for t in plan.transfers
+        if t.value == trip.value and not set(t.target).isdisjoint(trip.target)
+    ]
+    stops += [
+        run.stop_ns or 0
+        for run in plan.runs
+        if run.operator == producer and not set(run.devices).isdisjoint(trip.target)
+    ]
+    before = [stop for stop in stops if stop <= (reader.start_ns or 0)]
+    return max(before, default=-1) != trip.stop_ns

@@ -2,6 +2,7 @@ import re
 
 from milp_plan.check import critical_chain, explain, verify
 from milp_plan.core import MemoryLaw, Objective, Units
+from tests.support.ways import planted_ways
 
 from .cases import cluster, op, plan, problem, run, send, value
 
@@ -127,3 +128,15 @@ def test_long_chains_show_their_end():
     assert "critical chain: 30 tasks, the last 20" in text
     assert "290 ns to 300 ns: op29 on d0" in text
     assert "90 ns to 100 ns: op9 on d0" not in text
+
+
+def test_runs_again_and_hosts_are_told():
+    case = next(
+        case
+        for case in map(planted_ways, range(50))
+        if len(case.plan.runs) == len(case.problem.graph.operators) + 1
+        and any(trip.source == ("host",) for trip in case.plan.transfers)
+    )
+    text = explain(case.problem, case.plan)
+    assert "\nruns again: 1, " in text
+    assert "\non hosts: " in text

@@ -38,7 +38,7 @@ def test_scales_without_units():
 
 
 def test_colours_differ_and_stay_with_their_kind():
-    kinds = [*COLOURS, "recompute", "offload"]
+    kinds = [*COLOURS, "recompute", "spill"]
     found = colours(kinds)
     assert len(set(found.values())) == len(kinds)
     assert list(found)[: len(COLOURS)] == list(COLOURS)

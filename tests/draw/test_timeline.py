@@ -8,6 +8,7 @@ from milp_plan.core import CommunicationModel, Units
 from milp_plan.draw import timeline
 from milp_plan.draw.canvas import COLOURS
 from tests.report.plans import MEMORY, chain, plan_of_two_devices, two_devices
+from tests.support.ways import HOST, planted_ways
 
 
 def bars(axes):
@@ -124,3 +125,27 @@ def test_times_beyond_64_bits():
     ]
     figure = timeline(problem, replace(plan, runs=tuple(runs)))
     assert figure.axes[-1].get_xlim()[1] == pytest.approx(20 * big / 1e9)
+
+
+def test_runs_again_are_hatched_and_hosts_have_channels_and_memory():
+    cases = (planted_ways(seed) for seed in range(40))
+    case = next(
+        case
+        for case in cases
+        if len(case.plan.runs) > len(case.problem.graph.operators)
+        and any(trip.source == (HOST,) for trip in case.plan.transfers)
+        and case.problem.cluster.communication == "channel"
+    )
+    figure = timeline(case.problem, case.plan)
+    lanes_of, *memory = figure.axes
+    labels = [label.get_text() for label in lanes_of.get_yticklabels()]
+    assert HOST not in labels
+    assert any(label.startswith(f"{HOST}->") for label in labels)
+    assert memory[-1].get_ylabel() == HOST
+    bars = {c.get_label(): c for c in lanes_of.collections}
+    hatched = {label for label, entry in bars.items() if entry.get_hatch()}
+    assert hatched == {label for label in bars if label.endswith(", again")} != set()
+    assert {"offload", "reload"} <= set(bars)
+    for label in hatched:
+        first = bars[label.removesuffix(", again")]
+        assert tuple(first.get_facecolor()[0]) == tuple(bars[label].get_facecolor()[0])

@@ -31,6 +31,7 @@ from milp_plan.pipeline import (
     times,
     uniform,
 )
+from tests.support.ways import HOST, planted_ways
 
 NANOSECONDS = Units()
 
@@ -209,3 +210,19 @@ def test_a_plan_without_times_has_no_trace():
     untimed = tuple(replace(run, start_ns=None) for run in plan.runs)
     with pytest.raises(MissingFacetError):
         io.trace(problem, replace(plan, runs=untimed))
+
+
+def test_what_runs_again_and_what_waits_on_a_host_is_named():
+    seen = 0
+    for seed in range(12):
+        case = planted_ways(seed)
+        events = io.trace(case.problem, case.plan)["traceEvents"]
+        boxes = [event for event in events if event["ph"] == "X"]
+        again = [event for event in boxes if event["name"].endswith(", again")]
+        assert len(again) == len(case.plan.runs) - len(case.problem.graph.operators)
+        back = [trip for trip in case.plan.transfers if trip.source == (HOST,)]
+        assert len([event for event in boxes if event["cat"] == "reload"]) == len(back)
+        arrows = {event["id"] for event in events if event["ph"] == "s"}
+        assert len(arrows) >= len(back)
+        seen += bool(again) and bool(back)
+    assert seen > 2
