@@ -184,6 +184,17 @@ def _rematerialisation() -> None:
     greedy(problem.within(Fraction(4, 5), fraction=True))
 
 
+def _orders() -> None:
+    from milp_plan.planners.ordering import ORDERS, Orderer, OrderGraph, read_order
+    from milp_plan.zoo import TRAPS
+
+    for problem in (trap.problem for trap in TRAPS):
+        graph = read_order(problem)
+        if isinstance(graph, OrderGraph):
+            orderer = Orderer(graph, ORDERS["definition order"](graph))
+            tuple(orderer.search(Budget(SEARCH_S), 0))
+
+
 def _near() -> None:
     from milp_plan.planners import dispatch, indexed
     from milp_plan.zoo import TRAPS
@@ -230,6 +241,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "contiguous parts": _contiguous,
     "near a schedule": _near,
     "packing": _packing,
+    "orders": _orders,
     "rematerialisation": _rematerialisation,
     "hybrid parallelism": _hybrid,
 }

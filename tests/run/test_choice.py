@@ -34,6 +34,16 @@ def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) 
     return replace(problem, objective=objective)
 
 
+def test_orders_of_one_device_need_no_model_unless_one_is_named() -> None:
+    problem = trap("depth-first-saves-memory").problem
+    way, solver, _, _ = chosen(problem)
+    assert (way.name, solver) == ("order", None)
+    named = chosen(problem, GENERAL)
+    assert named.way.name == "order"
+    assert named.solver is not None
+    assert named.solver.found.name == GENERAL
+
+
 @pytest.mark.parametrize(
     ("problem", "name"),
     [
@@ -43,7 +53,6 @@ def pipeline(objective: Objective = Objective.MAKESPAN, *, hosts: bool = False) 
         (pipeline(hosts=True), HOSTS),
         (pipeline(Objective.SPAN, hosts=True), HOSTS),
         (pipeline(Objective.PEAK_MEMORY, hosts=True), GENERAL),
-        (trap("depth-first-saves-memory").problem, GENERAL),
     ],
     ids=lambda thing: getattr(thing, "name", thing),
 )

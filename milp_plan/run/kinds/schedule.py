@@ -268,6 +268,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..ways.max_load import MaxLoadWay
         from ..ways.memory import MemoryWay
         from ..ways.offload import OffloadWay
+        from ..ways.order import OrderWay
         from ..ways.places import PlacesWay
         from ..ways.schedule import ScheduleWay
         from ..ways.shop import ShopWay
@@ -280,6 +281,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             PlacesWay,
             ShopWay,
             OffloadWay,
+            OrderWay,
             ScheduleWay,
         )
 

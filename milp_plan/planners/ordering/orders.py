@@ -1,0 +1,237 @@
+"""Orders by rule, and their improvement: searches between cuts, windows where those are too large.
+
+A cut is a set of operators that all others wait for: every order runs it first, and what is held
+at its end depends on no order (ROAM, arXiv 2310.19295). So the parts between cuts are ordered one
+by one, and the fullest part counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+
+from .reading import OrderGraph
+from .search import EXACT, FAILED, FOUND, FULL, MOST_STATES, STATES, Trial
+
+SEARCH = "order search"
+"""Name of what proves."""
+
+_FIRST_NODES, _GROWTH = 20_000, 4
+"""Nodes of the first search of a part, and how many times as many each later one gets."""
+
+_NARROW = 8
+"""Part of what is open that is no longer halved before searches get more nodes."""
+
+_WINDOW_NODES, _WINDOW_STATES, _PATIENCE = 20_000, 2**16, 60
+"""Of windows: nodes and states of each search, and how many without a gain end it."""
+
+Order = list[int]
+
+
+def definition(graph: OrderGraph) -> Order:
+    """As in the file, each operator as soon as what it reads is there."""
+    return graph.by_rank(range(len(graph)))
+
+
+def depth_first(graph: OrderGraph) -> Order:
+    """What became ready last comes next."""
+    waiting = [len(before) for before in graph.before]
+    ready = [o for o in reversed(range(len(graph))) if not waiting[o]]
+    order = []
+    while ready:
+        order.append(ready.pop())
+        for other in reversed(graph.after[order[-1]]):
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    return order
+
+
+def frugal(graph: OrderGraph) -> Order:
+    """What leaves least behind comes next; of several the one that needs least."""
+    waiting = [len(before) for before in graph.before]
+    left = [len(readers) for readers in graph.consumers]
+    ready = {o for o in range(len(graph)) if not waiting[o]}
+    order = []
+
+    def growth(o: int) -> tuple[int, int, int]:
+        made = sum(graph.sizes[v] for v in graph.outputs[o])
+        kept = sum(graph.sizes[v] for v in graph.outputs[o] if graph.consumers[v])
+        freed = sum(graph.sizes[v] for v in graph.inputs[o] if left[v] == 1)
+        return kept - freed, made + graph.workspace[o], o
+
+    while ready:
+        chosen = min(ready, key=growth)
+        ready.remove(chosen)
+        order.append(chosen)
+        for value in graph.inputs[chosen]:
+            left[value] -= 1
+        for other in graph.after[chosen]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.add(other)
+    return order
+
+
+ORDERS: dict[str, Callable[[OrderGraph], Order]] = {
+    "definition order": definition,
+    "depth first": depth_first,
+    "frugal": frugal,
+}
+"""Orders by rule, by name."""
+
+
+@dataclass
+class Part:
+    """Operators between two cuts.
+
+    ``low``: bytes that every order of them holds at some time. ``nodes``, ``states``: what a search
+    may use; ``left``: bytes within which searches were left unfinished; ``full``: for the memory of
+    states.
+    """
+
+    begin: int
+    operators: Order
+    peak: int
+    low: int = 0
+    nodes: int = _FIRST_NODES
+    states: int = STATES
+    left: set[int] = field(default_factory=set)
+    full: bool = False
+    tried: bool = False
+
+
+class Orderer:
+    """The best order of a graph so far, and how it gets better."""
+
+    def __init__(self, graph: OrderGraph, order: Sequence[int]) -> None:
+        self.graph = graph
+        self.order = list(order)
+        self.used = 0
+        """Nodes of all searches."""
+
+    @property
+    def peak(self) -> int:
+        """Value of the order."""
+        return self.graph.peak(self.order)
+
+    @cached_property
+    def cuts(self) -> list[int]:
+        """Places of an order that all orders have in common: before them the same operators run."""
+        graph, found, before = self.graph, [0], _ancestors(self.graph)
+        need: list[int] = [0] * (len(graph) + 1)  # operators that all those behind a place wait for
+        common = (1 << len(graph)) - 1
+        for at in range(len(graph) - 1, 0, -1):
+            common &= before[self.order[at]]
+            need[at] = common
+        done = 0
+        for at in range(1, len(graph)):
+            done |= 1 << self.order[at - 1]
+            if done & ~need[at] == 0:
+                found.append(at)
+        return [*found, len(graph)]
+
+    def parts(self) -> list[Part]:
+        """The parts of the order, with their peaks."""
+        profile = self.graph.profile(self.order)
+        pairs = zip(self.cuts, self.cuts[1:], strict=False)
+        return [Part(a, self.order[a:b], max(profile[a:b])) for a, b in pairs]
+
+    def search(self, budget: Budget, lower: int) -> Iterator[Order | Bound]:
+        """Search the fullest part again and again: lower orders, higher bounds, until they meet.
+
+        ``lower`` is a bound on the peak; the nodes of the budget are those of all searches.
+        """
+        parts, base = self.parts(), self.graph.base_bytes
+        lower = max(lower, base)
+        while not budget.over and (budget.nodes is None or self.used < budget.nodes):
+            part = max(parts, key=lambda entry: entry.peak, default=None)
+            if part is None or part.peak <= lower:
+                return
+            top = _next_top(part, lower)
+            if top is None:
+                return
+            done = self.order[: part.begin]
+            trial = Trial(self.graph, part.operators, done, top, states=part.states)
+            result = trial.go_on(part.nodes, budget)
+            self.used += trial.nodes
+            if result == FOUND:
+                self._put(part, trial.order)
+                yield list(self.order)
+            elif result == FAILED and trial.exact:
+                part.low = min(trial.next_top, part.peak)
+                if part.low > lower:
+                    lower = part.low
+                    detail = f"no order of {len(part.operators)} operators within {top} bytes, "
+                    yield Bound(SEARCH, lower, detail + f"in {trial.nodes} nodes")
+            else:
+                part.left.add(top)
+                part.full = result == FULL
+
+    def polish(self, budget: Budget, lower: int, seed: int) -> Iterator[Order]:
+        """Order windows around the fullest operators anew, each a search of its own."""
+        rng, graph, idle = Random(seed), self.graph, 0
+        while idle < _PATIENCE and not budget.over:
+            profile = graph.profile(self.order)
+            peak = max(profile, default=0)
+            if peak <= max(lower, graph.base_bytes):
+                return
+            full = rng.choice([at for at, held in enumerate(profile) if held == peak])
+            width = rng.randint(min(8, len(graph)), min(EXACT, len(graph)))
+            begin = max(0, min(len(graph) - width, full - rng.randrange(width)))
+            window = self.order[begin : begin + width]
+            done = self.order[:begin]
+            trial = Trial(graph, window, done, peak - 1, states=_WINDOW_STATES)
+            result = trial.go_on(_WINDOW_NODES, budget)
+            self.used += trial.nodes
+            idle += 1
+            if result == FOUND:
+                self.order[begin : begin + width] = trial.order
+                if max(graph.profile(self.order)) < peak:
+                    yield list(self.order)
+                idle = 0
+
+    def _put(self, part: Part, order: Order) -> None:
+        """Take a better order of a part."""
+        end = part.begin + len(order)
+        self.order[part.begin : end] = part.operators = order
+        part.peak = max(self.graph.profile(self.order)[part.begin : end])
+
+
+def _next_top(part: Part, lower: int) -> int | None:
+    """Bytes to search within next; ``None`` where there is nothing left to try.
+
+    The least first. Then halfway, and halfway to either side of what was left unfinished; when
+    that has become narrow, all again with more nodes.
+    """
+    low, high = max(part.low, lower), part.peak - 1
+    if not part.tried:
+        part.tried = True
+        return low
+    hard = [top for top in part.left if low <= top <= high]
+    if not hard:
+        return (low + high) // 2
+    least, most = min(hard), max(hard)
+    if max(least - low, high - most) > (high - low) // _NARROW:
+        return (most + high + 1) // 2 if high - most >= least - low else (low + least) // 2
+    if part.full and part.states == MOST_STATES:
+        return None
+    if part.full:
+        part.states *= _GROWTH
+    part.left.clear()
+    part.nodes *= _GROWTH
+    return (low + high) // 2
+
+
+def _ancestors(graph: OrderGraph) -> list[int]:
+    """Bits of all operators that each one waits for."""
+    found = [0] * len(graph)
+    for o in definition(graph):
+        for before in graph.before[o]:
+            found[o] |= found[before] | 1 << before
+    return found
