@@ -13,6 +13,7 @@ from milp_plan.cost import cluster as build_cluster
 from milp_plan.cost.mesh import Training
 
 from . import moe, transformer, two_tower
+from .alexnet import alexnet
 from .architecture import Architecture
 from .blocks import GRANULARITIES
 from .build import OPTIMIZERS, inference, training_step
@@ -67,6 +68,7 @@ ARCHITECTURES: dict[str, Entry] = {
     "resnet50": Entry("resnet", _only(resnet50)),
     "inception_v3": Entry("inception", _only(inception_v3)),
     "unet": Entry("unet", _only(unet)),
+    "alexnet": Entry("alexnet", _only(alexnet)),
     "vgg16": Entry("vgg", _only(vgg16)),
 }
 """Every architecture, by name."""

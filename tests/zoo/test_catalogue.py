@@ -17,7 +17,7 @@ def test_every_architecture_builds_and_ends_in_a_loss(name):
 
 def test_families():
     families = {entry.family for entry in ARCHITECTURES.values()}
-    assert families == {"gpt", "moe", "two-tower", "resnet", "inception", "unet", "vgg"}
+    assert families == {"gpt", "moe", "two-tower", "resnet", "inception", "unet", "vgg", "alexnet"}
 
 
 def test_generate():

@@ -125,6 +125,8 @@ def read_order(problem: PlanningProblem) -> OrderGraph | str:
     """Read a problem as an order of operators, or say why it is none."""
     if len(problem.cluster.devices) != 1 or problem.serial is not None:
         return "there are several devices, or transfers are work"
+    if problem.has_memory_ways:
+        return "operators may run again, or values wait on a host"
     if problem.memory_law is not MemoryLaw.INSTANT:
         return "memory has no clock"
     graph = problem.graph
