@@ -10,6 +10,8 @@ TORCH ?= 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TORCH_VENV := .venv-torch
+TORCH_READY := $(TORCH_VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/python install --quiet --no-deps --no-compile
 
@@ -34,9 +36,8 @@ test: $(READY) ## Run the tests, most of them with branch coverage
 	$(PYTEST) -m 'untraced and not slow'
 	$(PYTEST) -m 'not untraced and not slow' --cov --cov-report=term:skip-covered --cov-fail-under=90
 
-test-torch: $(READY) ## Install torch (CPU, 1 GB) and run planned schedules in it
-	$(filter-out --no-deps,$(PIP)) 'torch==$(TORCH)'
-	$(BIN)/python -m pytest tests/examples
+test-torch: $(TORCH_READY) ## Install torch (CPU, 1 GB) into .venv-torch and run what needs it
+	$(TORCH_VENV)/bin/python -m pytest tests/examples tests/torch
 
 lint: $(READY) ## Check style, format, types and who imports whom
 	$(BIN)/ruff check .
@@ -52,7 +53,7 @@ bench: $(READY) ## Solve every shipped instance again and write results/overview
 	$(BIN)/python benchmarks/overview.py
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
+	rm -rf $(VENV) $(TORCH_VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
 
 # pip installs from outside (--python), so the machine needs neither ensurepip nor python3-venv.
 $(READY): requirements.lock pyproject.toml
@@ -61,4 +62,12 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv --clear --without-pip $(VENV)
 	$(PIP) --requirement requirements.lock
 	$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+# Beside the pinned packages, which it sees: torch brings others of its own.
+$(TORCH_READY): $(READY)
+	$(PYTHON) -m venv --clear --without-pip $(TORCH_VENV)
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+	  > $$($(TORCH_VENV)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/pinned.pth
+	$(subst $(BIN),$(TORCH_VENV)/bin,$(filter-out --no-deps,$(PIP))) 'torch==$(TORCH)'
 	@touch $@

@@ -13,6 +13,7 @@ from milp_plan.core.budget import process_began
 from . import (
     bench,
     bound,
+    capture,
     check,
     data,
     draw,
@@ -83,6 +84,7 @@ for command in (
     listing.list_,
     make.generate,
     make.convert,
+    capture.capture,
     draw.plot,
     draw.export,
     new.new,

@@ -140,7 +140,7 @@ def generate(
             link=link,
             name=name,
         )
-        _write(grid, output)
+        write_instance(grid, output)
         return
     if zero_levels and not meshes:
         raise click.UsageError("--zero goes with --mesh or --sharding")
@@ -161,10 +161,10 @@ def generate(
         objective=objective,
         name=name,
     )
-    _write(made, output)
+    write_instance(made, output)
 
 
-def _write(made: Any, output: Path | None) -> None:
+def write_instance(made: Any, output: Path | None) -> None:
     """Write a new instance in the first format of its kind; it may replace another instance."""
     from milp_plan.io import write_document
     from milp_plan.run.kinds import kind_of

@@ -1,0 +1,116 @@
+"""Fused kernels to operators of a plan: by kernel, by module or by block of the model.
+
+Merging only puts groups together; durations add up, so that their sum stays the same to the tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from milp_plan.core import Finding, InputError
+from milp_plan.io.capture_wire import Capture
+
+from .grouping import Groups
+from .passes import block_of, homes, kinds, sources
+
+GRANULARITIES = ("kernel", "module", "block")
+"""What an operator of the plan can be."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Kernels that a plan places as one operator.
+
+    Parameters
+    ----------
+    label
+        Path of the module or block; at granularity ``kernel``, of the module.
+    kind
+        ``forward``, ``backward-input`` or ``backward-weight``.
+    units
+        Fused groups of kernels, in captured order of their first members.
+    """
+
+    label: str
+    kind: str
+    units: tuple[tuple[int, ...], ...]
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        """Places of all its kernels, in captured order."""
+        return tuple(sorted(place for unit in self.units for place in unit))
+
+
+def merged(capture: Capture, units: Sequence[tuple[int, ...]], granularity: str) -> list[Part]:
+    """Merge fused groups of one module (or block) and kind, unless that would close a circle.
+
+    Parameters
+    ----------
+    capture
+        The graph.
+    units
+        Its fused groups; together they hold every kernel once.
+    granularity
+        One of :data:`GRANULARITIES`.
+
+    Raises
+    ------
+    InputError
+        Another granularity.
+    """
+    if granularity not in GRANULARITIES:
+        expected = f"one of {', '.join(GRANULARITIES)}"
+        raise InputError([Finding("granularity", repr(granularity), expected, "correct it")])
+    kind, home = kinds(capture), homes(capture)
+    place_of = {place: number for number, unit in enumerate(units) for place in unit}
+    edges = sources(capture)
+    order = _ordered(units, edges, place_of)
+    groups = Groups(len(units))
+    labels: list[tuple[str, str]] = []
+    known: dict[tuple[str, str], list[int]] = {}
+    for number in order:
+        unit = units[number]
+        path = home[unit[-1]]
+        label = (block_of(path) if granularity == "block" else path), kind[unit[-1]]
+        before = {place_of[source] for place in unit for source in edges[place]} - {number}
+        candidates = () if granularity == "kernel" else reversed(known.setdefault(label, []))
+        group = next((group for group in candidates if groups.may_join(group, before)), None)
+        if group is None:
+            known.setdefault(label, []).append(groups.open(number, before))
+            labels.append(label)
+        else:
+            groups.join(number, group, before)
+    parts = [
+        Part(label, kind, tuple(sorted(units[number] for number in members)))
+        for (label, kind), members in zip(labels, groups.members, strict=True)
+    ]
+    return sorted(parts, key=lambda part: part.kernels[0])
+
+
+def _ordered(
+    units: Sequence[tuple[int, ...]], edges: list[tuple[int, ...]], place_of: dict[int, int]
+) -> list[int]:
+    """Numbers of groups, producers first; among those that are free the first captured."""
+    import heapq
+
+    before = [
+        {place_of[source] for place in unit for source in edges[place]} - {number}
+        for number, unit in enumerate(units)
+    ]
+    after: list[list[int]] = [[] for _ in units]
+    for number, sources_of in enumerate(before):
+        for source in sources_of:
+            after[source].append(number)
+    missing = [len(sources_of) for sources_of in before]
+    free = [(units[number][0], number) for number, count in enumerate(missing) if count == 0]
+    heapq.heapify(free)
+    order = []
+    while free:
+        _, number = heapq.heappop(free)
+        order.append(number)
+        for reader in after[number]:
+            missing[reader] -= 1
+            if missing[reader] == 0:
+                heapq.heappush(free, (units[reader][0], reader))
+    return order

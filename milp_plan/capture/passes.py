@@ -1,0 +1,79 @@
+"""Which part of the step a kernel belongs to, and which module, where PyTorch does not say."""
+
+from __future__ import annotations
+
+from milp_plan.io.capture_wire import Capture
+
+from .record import made_by, read_by, tensors_made, tensors_read
+from .work import FORMULAS, operator_of
+
+FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT = "forward", "backward-input", "backward-weight"
+"""Kinds of operators, as everywhere."""
+
+Edges = list[tuple[int, ...]]
+"""Kernel -> kernels it reads from."""
+
+
+def sources(capture: Capture) -> Edges:
+    """Kernel -> kernels whose results it reads, in order, each once."""
+    made = made_by(capture)
+    return [
+        tuple(
+            dict.fromkeys(
+                made[tensor.storage] for tensor in tensors_read(kernel) if tensor.storage in made
+            )
+        )
+        for kernel in capture.kernels
+    ]
+
+
+def kinds(capture: Capture) -> list[str]:
+    """Kernel -> kind: forward, or backward for inputs or for weights.
+
+    For weights are the kernels of the backward pass whose results are nothing but gradients of
+    parameters, and those without formula that only feed such kernels. Nothing waits for them but
+    the update.
+    """
+    readers = read_by(capture)
+    gradients = {result.storage for result in capture.results if result.kind == "gradient"}
+    wanted = {result.storage for result in capture.results} - gradients
+    found = [FORWARD] * len(capture.kernels)
+    for place in range(len(capture.kernels) - 1, -1, -1):
+        kernel = capture.kernels[place]
+        if kernel.phase == "forward":
+            continue
+        used = {tensor.storage for tensor in tensors_made(kernel)}
+        after = {reader for storage in used for reader in readers[storage] if reader != place}
+        only = not used & wanted and all(found[reader] == BACKWARD_WEIGHT for reader in after)
+        ends = bool(used & gradients) or operator_of(kernel) not in FORMULAS
+        weight = only and ends and bool(after or used & gradients)
+        found[place] = BACKWARD_WEIGHT if weight else BACKWARD_INPUT
+    return found
+
+
+def homes(capture: Capture) -> list[str]:
+    """Kernel -> path of its module.
+
+    A kernel of which PyTorch does not say it (sums of gradients, mostly) goes where the latest
+    kernel that it reads from is, or else the first that reads from it.
+    """
+    before = sources(capture)
+    paths: list[str | None] = [kernel.module for kernel in capture.kernels]
+    for place, path in enumerate(paths):
+        if path is None:
+            known = [paths[source] for source in sorted(before[place], reverse=True)]
+            paths[place] = next((entry for entry in known if entry is not None), None)
+    for place in range(len(paths) - 1, -1, -1):
+        for source in before[place]:
+            if paths[source] is None:
+                paths[source] = paths[place]
+    return [path or "" for path in paths]
+
+
+def block_of(path: str) -> str:
+    """Path of a module up to its first index: ``h.3.attn.out`` lies in ``h.3``."""
+    steps = path.split(".")
+    for place, step in enumerate(steps):
+        if step.isdecimal():
+            return ".".join(steps[: place + 1])
+    return path

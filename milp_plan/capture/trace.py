@@ -1,0 +1,338 @@
+"""PyTorch's capture: a module and example inputs to one graph, without weights.
+
+The only file that touches PyTorch's private interfaces (``torch._functorch``, fake tensors). A
+model is built on the device ``meta``; its tensors become fake tensors of the CPU (on ``meta``
+itself gradients would come out as none, without an error); ``torch.export`` keeps the paths of
+modules, which AOTAutograd alone would lose; and AOTAutograd gives the joint graph of forward and
+backward pass. Later releases than :data:`TESTED` may move these interfaces.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from milp_plan.core import BackendUnavailableError, Finding, InputError
+from milp_plan.io.capture_wire import Capture
+
+from .model_file import NO_TORCH, TESTED, Builder
+from .nodes import Recorder
+
+Report = Callable[[str], None]
+"""Told what goes on."""
+
+Built = tuple[Any, tuple[Any, ...], dict[str, Any]]
+"""A module, and its inputs by place and by name."""
+
+INNER = "module"
+"""Name of the user's module inside the one that is captured."""
+
+
+def torch_module() -> Any:
+    """Import PyTorch.
+
+    Raises
+    ------
+    BackendUnavailableError
+        It is not installed; says how to get it.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise BackendUnavailableError(NO_TORCH) from error
+    return torch
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What PyTorch captured.
+
+    Parameters
+    ----------
+    graph
+        An ``fx.Graph`` of forward and backward pass; each input, and the output, says in its
+        ``meta["desc"]`` what it is.
+    torch
+        Release that captured it.
+    """
+
+    graph: Any
+    torch: str
+
+
+def capture_model(
+    builder: Builder,
+    *,
+    mode: str = "training",
+    dtype: str | None = None,
+    name: str | None = None,
+    report: Report = lambda _text: None,
+) -> Capture:
+    """Capture the model of a user's file.
+
+    Parameters
+    ----------
+    builder
+        From :func:`~milp_plan.capture.model_file.load_builder`.
+    mode
+        ``"training"`` (the first output is the scalar loss) or ``"inference"``.
+    dtype
+        Type of numbers to build the model in, such as ``"bfloat16"``; PyTorch's own otherwise.
+    name
+        Of the graph; made from the file's name unless given.
+    report
+        Told what goes on.
+
+    Raises
+    ------
+    BackendUnavailableError
+        PyTorch is not installed.
+    InputError
+        The model cannot be built or captured; names module and source line.
+    """
+    torch = torch_module()
+    with _quiet(), trace(builder.text, build(builder, dtype, report), mode, report) as joint:
+        report(f"recording {len(joint.graph.nodes):,} nodes")
+        recorder = Recorder(builder.text, builder.flops, prefix=INNER)
+        return recorder.capture(joint.graph, name or builder.stem, mode, torch.__version__)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep PyTorch's warnings about its own insides to ourselves."""
+    known = logging.getLogger("torch").level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch").setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logging.getLogger("torch").setLevel(known)
+
+
+# building ----------------------------------------------------------------------------------------
+
+
+def build(builder: Builder, dtype: str | None, report: Report) -> Built:
+    """Build module and inputs on ``meta``; where that cannot be, on the CPU.
+
+    Raises
+    ------
+    InputError
+        The function fails, or returns something else than ``(module, args)``.
+    """
+    torch = torch_module()
+    before = torch.get_default_dtype()
+    if dtype is not None:
+        chosen = getattr(torch, dtype, None)
+        if not isinstance(chosen, torch.dtype):
+            raise _error("--dtype", repr(dtype), "a type such as bfloat16", "correct it", builder)
+        torch.set_default_dtype(chosen)
+    report("building the model")
+    try:
+        try:
+            with torch.device("meta"):
+                built = builder.build()
+        except (RuntimeError, NotImplementedError) as error:
+            report(f"building it again with weights, since it reads them ({_first_line(error)})")
+            built = builder.build()
+    except InputError:
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {_first_line(error)}{_source_line(error, builder.text)}"
+        expected, remedy = "a function that returns (module, args)", "correct the function"
+        raise _error("build", found, expected, remedy, builder) from error
+    finally:
+        torch.set_default_dtype(before)
+    return _unpacked(built, builder)
+
+
+def _unpacked(built: Any, builder: Builder) -> Built:
+    torch = torch_module()
+    pair = isinstance(built, tuple) and len(built) == 2
+    if not pair or not isinstance(built[0], torch.nn.Module):
+        expected = "(module, args) with a torch.nn.Module"
+        found = type(built[0] if pair else built).__name__
+        raise _error("build", found, expected, "return module and example inputs", builder)
+    module, args = built
+    if isinstance(args, dict):
+        return module, (), args
+    if isinstance(args, list | tuple):
+        return module, tuple(args), {}
+    expected = "a tuple of example inputs, or a dictionary of named ones"
+    raise _error("args", type(args).__name__, expected, "write for example (x,)", builder)
+
+
+# capturing ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def trace(text: str, built: Built, mode: str, report: Report) -> Iterator[Joint]:
+    """Capture the graph of a module; it is good as long as the context lasts.
+
+    Raises
+    ------
+    InputError
+        PyTorch cannot capture the model; names module and source line.
+    """
+    torch = torch_module()
+    try:
+        from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+        from torch._subclasses.fake_tensor import FakeTensorMode
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f"PyTorch {torch.__version__} has other interfaces than {TESTED} ({error});"
+            f" pip install 'torch=={TESTED}.*'"
+        ) from None
+    training = mode == "training"
+    module, args, kwargs = built
+    fakes = FakeTensorMode()
+    wrapped = _wrapper(module if training else module.eval(), training)
+    args, kwargs = _faked(wrapped, (args, kwargs), fakes, training)
+    gradients = torch.enable_grad if training else torch.no_grad
+    with fakes, gradients(), ExitStack() as stack:
+        report("exporting the forward pass")
+        try:
+            exported = torch.export.export(wrapped, args, kwargs, strict=False).module()
+        except Exception as error:
+            raise _not_captured(text, error, wrapped, args, kwargs) from error
+        report("tracing forward and backward pass" if training else "tracing")
+        try:
+            found = aot_export_joint_with_descriptors(stack, exported, args, kwargs)
+        except Exception as error:
+            raise _not_captured(text, error, wrapped, args, kwargs) from error
+        yield Joint(found.graph_module.graph, torch.__version__)
+
+
+def _wrapper(module: Any, training: bool) -> Any:
+    """A module around the user's, which hands out the loss alone, or every tensor it returns.
+
+    What a training step does not need for its loss (logits, caches) is not computed: nothing
+    would read it. Caches that are no tensors cannot be handed out at all.
+    """
+    torch = torch_module()
+    leaves = torch.utils._pytree.tree_leaves
+
+    class Wrapper(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            setattr(self, INNER, module)
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            found = getattr(self, INNER)(*args, **kwargs)
+            if isinstance(found, torch.Tensor):
+                return found
+            values = list(found.values()) if isinstance(found, dict) else found
+            if training:
+                return values[0] if isinstance(values, list | tuple) else values
+            return tuple(leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor))
+
+    return Wrapper().train(module.training)
+
+
+def _faked(wrapped: Any, inputs: Any, fakes: Any, training: bool) -> Any:
+    """Put fake tensors of the CPU in the place of all tensors; tied ones stay tied."""
+    torch = torch_module()
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    known: dict[int, tuple[Any, Any]] = {}
+
+    def fake(item: Any) -> Any:
+        if not isinstance(item, torch.Tensor):
+            return item
+        if id(item) not in known:
+            made = FakeTensor(fakes, item.detach().to("meta"), torch.device("cpu"))
+            if isinstance(item, torch.nn.Parameter):
+                made = torch.nn.Parameter(made, requires_grad=item.requires_grad and training)
+            known[id(item)] = made, item  # keeps the item alive, so that its id stays its own
+        return known[id(item)][0]
+
+    with torch.no_grad():
+        for module in wrapped.modules():
+            for name, item in list(vars(module).items()):
+                if isinstance(item, torch.Tensor):  # no buffer: AOTAutograd would not know it
+                    del vars(module)[name]
+                    module.register_buffer(name, item, persistent=False)
+            for table in (module._parameters, module._buffers):
+                table.update((name, fake(item)) for name, item in table.items())
+        return torch.utils._pytree.tree_map(fake, inputs)
+
+
+# what went wrong ---------------------------------------------------------------------------------
+
+
+def _not_captured(
+    text: str, error: Exception, wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> InputError:
+    """Say in one finding what PyTorch said on many lines, and where it happened."""
+    module, operator = _place_of_failure(wrapped, args, kwargs)
+    where = f"module {module!r}" if module else "the model"
+    said = _first_line(error)
+    found = f"{type(error).__name__}: {said}{_source_line(error, text)}"
+    if operator:
+        found = f"{found}, in {operator}"
+    remedy = "take what depends on values of tensors (.item(), data-dependent shapes) out of it"
+    if not isinstance(error, RuntimeError | ValueError) and not module:
+        remedy = "try torch.export.export(module, args, strict=False) on it"
+    expected = "a model that torch.export can capture"
+    return InputError([Finding(where, found, expected, remedy, text)])
+
+
+def _place_of_failure(
+    wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[str, str]:
+    """Run the module once more on fake tensors; return path and function where it stops."""
+    torch = torch_module()
+    paths = {module: name for name, module in wrapped.named_modules()}
+    inside: list[str] = []
+    functions: list[str] = []
+
+    class Watch(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            functions.append(str(getattr(function, "__name__", function)))
+            return function(*args, **(kwargs or {}))
+
+    hooks = [
+        hook
+        for module in wrapped.modules()
+        for hook in (
+            module.register_forward_pre_hook(lambda m, _a: inside.append(paths[m])),
+            module.register_forward_hook(lambda _m, _a, _o: inside.pop() and None),
+        )
+    ]
+    try:
+        with Watch():
+            wrapped(*args, **kwargs)
+    except Exception:
+        path = inside[-1] if inside else ""
+        return path.removeprefix(INNER).removeprefix("."), functions[-1] if functions else ""
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return "", ""
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:200] if lines else "without a message"
+
+
+def _source_line(error: BaseException, text: str) -> str:
+    """Innermost line of the user's file in a traceback, as words."""
+    file, line = text.rpartition(":")[0] or text, None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.endswith(file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return "" if line is None else f" (line {line})"
+
+
+def _error(where: str, found: str, expected: str, remedy: str, builder: Builder) -> InputError:
+    return InputError([Finding(where, found, expected, remedy, builder.text)])

@@ -1,0 +1,170 @@
+"""``capture``: an instance from a PyTorch model of the user's own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, Finding, InputError, Objective
+
+from .inputs import PATH, positive_fraction
+from .make import write_instance
+from .output import note
+from .outputs import Content, Output, refuse
+
+if TYPE_CHECKING:
+    from milp_plan.capture import Coverage
+    from milp_plan.io.capture_wire import Capture
+
+
+@click.command()
+@click.argument("model")
+@click.argument("cluster")
+@click.option(
+    "--mode",
+    type=click.Choice(["training", "inference"]),
+    default="training",
+    show_default=True,
+    help="A training step (the model's first output is the loss), or one forward pass.",
+)
+@click.option(
+    "--granularity",
+    type=click.Choice(["kernel", "module", "block"]),
+    default="block",
+    show_default=True,
+    help="What an operator of the plan is. Total work is the same.",
+)
+@click.option(
+    "--optimizer",
+    type=click.Choice(["adamw", "momentum", "sgd"]),
+    default="adamw",
+    show_default=True,
+)
+@click.option("--eager", is_flag=True, help="Let each kernel run alone, as without a compiler.")
+@click.option("--dtype", help="Type of numbers to build the model in, such as bfloat16.")
+@click.option(
+    "--flops",
+    "formulas",
+    multiple=True,
+    metavar="OPERATOR=NUMBER",
+    help="Operations per element of an operator's results, where none are known. Repeatable.",
+)
+@click.option(
+    "--memory-scale",
+    type=positive_fraction,
+    metavar="FRACTION",
+    default="1",
+    help="Factor on the memory of every device, exact: 0.8 or 4/5.",
+)
+@click.option(
+    "--communication",
+    type=click.Choice([model.value for model in CommunicationModel]),
+    default=CommunicationModel.CHANNEL.value,
+    show_default=True,
+    help="What a transfer holds while it runs.",
+)
+@click.option("--link", help="Link inside nodes, if not the devices' own, such as PCIe4.")
+@click.option(
+    "--objective",
+    type=click.Choice([entry.value for entry in PLAIN_OBJECTIVES]),
+    default=Objective.MAKESPAN.value,
+    show_default=True,
+)
+@click.option("--name", help="Name of the instance; made from the model's unless given.")
+@click.option("--graph", type=PATH, help="Write the captured graph as well (.gz: compressed).")
+@click.option(
+    "-o", "--output", type=PATH, help="File to write (.gz: compressed); NAME.json unless given."
+)
+def capture(
+    *,
+    model: str,
+    cluster: str,
+    mode: str,
+    granularity: str,
+    optimizer: str,
+    eager: bool,
+    dtype: str | None,
+    formulas: tuple[str, ...],
+    memory_scale: Fraction,
+    communication: str,
+    link: str | None,
+    objective: str,
+    name: str | None,
+    graph: Path | None,
+    output: Path | None,
+) -> None:
+    """Build an instance from a PyTorch MODEL and a CLUSTER such as 4xH100.
+
+    MODEL is my_model.py:build, a function without arguments that returns (module, args), or a
+    captured graph that was written by --graph, for which PyTorch is not needed. The model is never
+    run and its weights are never made.
+    """
+    from milp_plan import capture as room
+    from milp_plan.cost import cluster as build_cluster
+
+    asked = [
+        Output("--graph", graph, Content.OTHER),
+        Output("--output", output, Content.INSTANCE),
+    ]
+    refuse(asked)
+    machines = build_cluster(cluster, communication=communication, link=link)
+    found = _captured(model, mode, dtype)
+    found = room.with_formulas(found, dict(_formula(text) for text in formulas))
+    _tell(found, room.coverage(found))
+    if graph is not None:
+        room.write_capture(found, graph)
+    problem = room.instance(
+        found,
+        machines,
+        granularity=granularity,
+        optimizer=optimizer,
+        fuse=not eager,
+        objective=Objective(objective),
+        name=name,
+    )
+    if memory_scale != 1:
+        problem = problem.with_memory_scale(memory_scale.numerator, memory_scale.denominator)
+    write_instance(problem, output)
+
+
+def _captured(model: str, mode: str, dtype: str | None) -> Capture:
+    """Read a captured graph, or capture a model."""
+    from milp_plan import capture as room
+
+    if ".py" in Path(model).name:
+        builder = room.load_builder(model)
+        return room.capture_model(
+            builder, mode=mode, dtype=dtype, report=lambda text: note(f"{builder.stem}: {text}")
+        )
+    found = room.read_capture(model)
+    if found.mode != mode:
+        remedy = f"ask for --mode {found.mode}, or capture the model again"
+        raise InputError([Finding("mode", repr(found.mode), repr(mode), remedy, model)])
+    return found
+
+
+def _formula(text: str) -> tuple[str, int]:
+    operator, equals, number = text.partition("=")
+    if not equals or not operator or not number.isdecimal():
+        raise click.BadParameter(f"{text!r}: write OPERATOR=NUMBER", param_hint="'--flops'")
+    return operator.replace("::", "."), int(number)
+
+
+def _tell(graph: Capture, found: Coverage) -> None:
+    """Say what was captured, and what of it is not counted."""
+    forward, backward = found.flops["forward"], found.flops["backward"]
+    passes = f"{forward / 1e9:,.3f} GFLOP forward"
+    passes += f", {backward / 1e9:,.3f} backward" if graph.mode == "training" else ""
+    note(f"{graph.name}: {found.kernels:,} kernels of {graph.nodes:,} nodes; {passes}")
+    if found.pathless:
+        note(f"{graph.name}: {found.pathless} kernels without a module, put beside a neighbour")
+    moved = sum(size for _, size in found.uncounted.values())
+    most = sorted(found.uncounted.items(), key=lambda entry: -entry[1][1])[:3]
+    names = ", ".join(name for name, _ in most)
+    note(
+        f"{graph.name}: {len(found.uncounted)} kinds of operators compute nothing that is counted,"
+        f" and pay for {moved / 1e9:,.2f} GB that they move ({names} most)"
+    )
