@@ -28,7 +28,7 @@ from .serial_memory import serial_obstacle
 from .serial_relaxed import read_relaxed
 from .site_choices import choice_bound
 from .stagger import stagger_bound
-from .tight import tight_windows
+from .tight import known_regions, tight_windows
 from .turns import turns_bound
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ LARGEST_PAIRS = 5000
 """Operators beyond which arrays over all pairs are not built."""
 
 SMALLEST_SPINE = 40
-"""Operators below which compiled code is not loaded: exact models prove more there."""
+"""Operators below which no spines are looked for: exact models prove more there."""
 
 
 @view
@@ -181,7 +181,9 @@ class _Catalogue:
         yield from self.within("windows", partial(self._windows, incumbent))
 
     def _windows(self, incumbent: int | None) -> Iterator[Bound | None]:
-        windows = tight_windows(with_milestones(self.frame), self.budget)
+        small = len(self.frame.names) < SMALLEST_SPINE
+        known = known_regions(self.frame, self.budget)
+        windows = tight_windows(with_milestones(self.frame), self.budget, known)
         if windows.dead is not None:
             return
         bounds = [window_bound(windows)]
@@ -193,10 +195,10 @@ class _Catalogue:
             bounds.append(chosen)
             yield chosen
         best = max(bound.value for bound in bounds)
-        if len(self.frame.names) >= SMALLEST_SPINE and (incumbent is None or best < incumbent):
+        if not small and (incumbent is None or best < incumbent):
             from .runs import run_bounds  # loads compiled code
 
-            yield from run_bounds(self.frame, windows, self.budget, (best, incumbent))
+            yield from run_bounds(self.frame, windows, self.budget, (best, incumbent), known)
 
 
 def critical_path(windows: Windows) -> Bound:

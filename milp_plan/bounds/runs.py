@@ -59,7 +59,7 @@ from .heads import Windows
 from .run_choices import WIDTHS, thin
 from .run_tables import Tables, tables_of
 from .spine import ENDLESS, Pairs, Spine, Times
-from .tight import both_separations
+from .tight import Known, both_separations
 
 _KEPT = 8
 """Choices kept for one run, however many side units it has."""
@@ -68,7 +68,11 @@ _SHARES = (0.02, 0.1, 0.3, 1.0)
 
 
 def run_bounds(
-    frame: Frame, windows: Windows, budget: Budget, known: tuple[int, int | None]
+    frame: Frame,
+    windows: Windows,
+    budget: Budget,
+    known: tuple[int, int | None],
+    regions: Known | None = None,
 ) -> Iterator[Bound]:
     """Bounds by runs along some spines, each larger than those before.
 
@@ -82,10 +86,12 @@ def run_bounds(
         Gives up with :class:`OutOfTime`.
     known
         Another bound, and the value of a plan or ``None``, in ticks of the problem.
+    regions
+        Least times between operators of the frame.
     """
     if not frame.single:
         return
-    times = Times(both_separations(frame, budget)[0], windows)
+    times = Times(both_separations(frame, budget, regions)[0], windows)
     best, top = known
     for spine, tables in _tables(times, budget):
         value = _refuted(tables, best // times.tick, top, times.tick, budget)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from milp_plan.core.budget import Budget
@@ -9,11 +11,50 @@ from milp_plan.core.budget import Budget
 from .frame import Frame
 from .heads import HeadPass, Windows
 from .neighbourhoods import neighbourhood_times
+from .regions import find_regions
 from .segments import LARGEST, segment_times
-from .view import Separations, View, tick_of
+from .view import FAR, Array, Separations, View, tick_of
+
+SMALLEST = 10
+"""Operators below which regions are not looked for."""
 
 
-def tight_windows(frame: Frame, budget: Budget) -> Windows:
+class Known(NamedTuple):
+    """Least times from stop to start between operators of a frame, in units of ``tick``."""
+
+    frame: Frame
+    times: Array
+    tick: int
+
+    def within(self, frame: Frame) -> Array:
+        """Return the same for a frame that has all these operators."""
+        place = [frame.index[name] for name in self.frame.names]
+        found = np.full((len(frame.names), len(frame.names)), -FAR, dtype=np.int64)
+        times = np.where(self.times < 0, -FAR, np.minimum(self.times, FAR // self.tick))
+        found[np.ix_(place, place)] = np.where(times < 0, -FAR, times * self.tick // tick_of(frame))
+        return found
+
+
+def known_regions(frame: Frame, budget: Budget) -> Known | None:
+    """Least times from forks to joins (:mod:`.region_times`); loads compiled code if there are any.
+
+    Raises
+    ------
+    OutOfTime
+        The budget passed.
+    """
+    if not SMALLEST <= len(frame.names) <= LARGEST or not frame.single:
+        return None
+    plain = Separations(View(frame, False), budget)
+    regions = list(find_regions(plain, budget))
+    if not regions:
+        return None
+    from .region_times import region_times
+
+    return Known(frame, region_times(plain, regions, budget), plain.view.tick)
+
+
+def tight_windows(frame: Frame, budget: Budget, known: Known | None = None) -> Windows:
     """Windows by edges and by one-device arguments (:mod:`.heads`).
 
     Raises
@@ -22,14 +63,14 @@ def tight_windows(frame: Frame, budget: Budget) -> Windows:
         The budget passed.
     """
     sides = []
-    for separations in both_separations(frame, budget):
+    for separations in both_separations(frame, budget, known):
         heads = HeadPass(separations.view, separations, budget).run()
         sides.append(heads[::-1] if separations.view.backward else heads)
     return Windows(frame, sides[0], sides[1], tick_of(frame))
 
 
-def both_separations(frame: Frame, budget: Budget) -> list[Separations]:
-    """Separations forward and backward, raised by segments and by neighbourhoods.
+def both_separations(frame: Frame, budget: Budget, known: Known | None = None) -> list[Separations]:
+    """Separations forward and backward, raised by segments, neighbourhoods and what is known.
 
     Raises
     ------
@@ -43,6 +84,8 @@ def both_separations(frame: Frame, budget: Budget) -> list[Separations]:
     times = segment_times(plain[0], plain[1], budget)
     if all(map(frame.problem.graph.has_operator, frame.names)):  # moments have branches everywhere
         np.maximum(times, neighbourhood_times(plain[0], budget), out=times)
+    if known is not None:
+        np.maximum(times, known.within(frame), out=times)
     return [
         Separations(views[0], budget, segments=times),
         Separations(views[1], budget, segments=np.ascontiguousarray(times[::-1, ::-1].T)),
