@@ -8,11 +8,14 @@ from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
+from scipy.optimize import Bounds, LinearConstraint, milp
 
+from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.bounds.rematerialisation import rematerialisation_obstacle
 from milp_plan.check.rematerialisation import copies, usage, verify_rematerialisation
 from milp_plan.cli.main import main
 from milp_plan.core import InputError
+from milp_plan.core.budget import Budget
 from milp_plan.core.rematerialisation import (
     MOST,
     Computation,
@@ -28,6 +31,7 @@ from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.kinds.rematerialisation import Share, budget
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
+from milp_plan.run.watched import Known, Watch, Watched, refine
 from tests.support.public import PUBLIC
 from tests.support.rematerialisation import drawn, least
 
@@ -345,6 +349,86 @@ def test_obstacle_names_the_operator():
     )
     assert rematerialisation_obstacle(diamond(16)) is None
     assert rematerialisation_obstacle(diamond()) is None
+
+
+def any_plan(problem, rng):
+    """Return a plan of random runs, and the problem with a budget that just admits it."""
+    names = [entry.name for entry in problem.computations]
+    runs = []
+    for place, name in enumerate(names):
+        before = [n for n in names[:place] if problem.computations[problem.numbers[n]].again]
+        runs += [rng.choice(before) for _ in range(rng.randint(0, 3)) if before]
+        runs.append(name)
+    theirs = plan(problem, *runs)
+    return theirs, replace(problem, budget=max(usage(problem, theirs)))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_every_plan_is_a_solution_of_every_model(seed):
+    rng = random.Random(seed)
+    theirs, problem = any_plan(drawn(seed, once=0.2), rng)
+    count = len(problem.computations)
+    steps = frozenset(rng.sample(range(count), rng.randint(0, count)))
+    pairs = [(step, j) for step in steps for j in range(count) if rng.random() < 0.5]
+    model = Watched(problem, Watch(steps, frozenset(pairs)))
+    runs = [problem.numbers[name] for name in theirs.runs]
+    vector = model.vector(runs, [copy.last for copy in copies(problem, theirs)])
+    assert model.compiled.violation(vector)[0] < 1e-9
+    value = verify_rematerialisation(problem, theirs).value
+    assert model.compiled.cost @ vector * model.tick <= value * (1 + 1e-12)
+
+
+def ask_scipy(model, limits, _start=None):
+    """Solve in this process: nothing has to be started."""
+    if not model.num_columns:
+        fits = (model.row_lower <= 0).all() and (model.row_upper >= 0).all()
+        return (
+            SolverReport(Stop.PROVED, model.cost, 0.0, 0.0)
+            if fits
+            else SolverReport(Stop.INFEASIBLE)
+        )
+    found = milp(
+        model.cost,
+        integrality=model.integrality,
+        bounds=Bounds(model.column_lower, model.column_upper),
+        constraints=LinearConstraint(model.matrix, model.row_lower, model.row_upper),
+        options={"mip_rel_gap": 0.0},
+    )
+    if found.x is None:
+        return SolverReport(Stop.INFEASIBLE)
+    return SolverReport(Stop.PROVED, found.x, found.fun, found.mip_dual_bound)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_models_meet_the_optimum(seed):
+    problem = drawn(seed, once=0.1)
+    optimum, best, low = least(problem), None, 0
+    if rematerialisation_obstacle(problem) is not None:
+        return
+    for answer in refine(problem, ask_scipy, Limits(), Budget(600), lambda: Known(None, None)):
+        if answer.infeasible:
+            assert optimum is None
+            continue
+        assert answer.bound is not None
+        low = max(low, answer.bound)
+        verdict = verify_rematerialisation(problem, answer.plan)
+        assert verdict.value is not None  # it may hold too much, but its runs are in order
+        best = verdict.value if verdict.ok else best
+    if optimum is not None:
+        assert low <= optimum
+        assert best is None or best >= optimum
+        if best is not None:
+            assert low == best == optimum
+
+
+def test_models_mostly_end_with_a_plan():
+    solved = 0
+    for seed in range(30):
+        problem = drawn(seed)
+        if least(problem):
+            *_, last = refine(problem, ask_scipy, Limits(), Budget(600), lambda: Known(None, None))
+            solved += verify_rematerialisation(problem, last.plan).ok
+    assert solved >= 5
 
 
 # -- run -------------------------------------------------------------------------------------------

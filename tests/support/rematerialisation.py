@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from dataclasses import replace
 from itertools import chain, combinations
 
 from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
@@ -20,20 +21,25 @@ def drawn(seed: int, count: int | None = None, *, once: float = 0.0) -> Remateri
         Share of operators that may not run again.
     """
     rng = random.Random(seed)
-    count = rng.randint(1, 7) if count is None else count
+    count = rng.randint(3, 7) if count is None else count
     ticks, most = rng.choice((3, 50, 10**9)), rng.choice((2, 40, 10**10))
+    training = rng.random() < 0.6
     rows = []
     for number in range(count):
-        near = [
-            place for place in range(number) if rng.random() < (0.9 if place == number - 1 else 0.3)
-        ]
-        cost, size = rng.randint(0, ticks), rng.randint(0, most)
+        near = [place for place in range(number) if _read(rng, place, number, count, training)]
+        cost, size = rng.randint(0, ticks), rng.randint(0 if rng.random() < 0.1 else 1, most)
         names = tuple(f"o{place}" for place in near)
         rows.append(Computation(f"o{number}", cost, size, names, rng.random() >= once))
     problem = RematerialisationProblem(f"drawn{seed}", tuple(rows))
     low, high = max(problem.floors), problem.peak
-    budget = rng.choice((low, (low + high) // 2, rng.randint(low, high), high, max(0, low - 1)))
-    return RematerialisationProblem(problem.name, problem.computations, budget)
+    budget = rng.choice((low, (low + high) // 2, *(rng.randint(low, high) for _ in range(4)), high))
+    return replace(problem, budget=max(0, budget - (rng.random() < 0.1)))
+
+
+def _read(rng: random.Random, place: int, number: int, count: int, training: bool) -> bool:
+    """Whether one reads another: nearly all do the one before; in training also their mirror."""
+    mirror = training and number >= count // 2 and place == count - 1 - number
+    return mirror or rng.random() < (0.9 if place == number - 1 else 0.1 if training else 0.3)
 
 
 def least(problem: RematerialisationProblem) -> int | None:

@@ -55,6 +55,16 @@ def once(problem: RematerialisationProblem) -> Integers:
     return np.arange(count, dtype=np.int64) * (count + 1)
 
 
+def keys_of(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Integers:
+    """Return the keys of a plan: in a stage each operator runs again once, in the order."""
+    found, done = set(), 0
+    for name in plan.runs:
+        operator = problem.numbers[name]
+        found.add(done * len(problem.computations) + operator)
+        done += operator == done
+    return np.array(sorted(found), dtype=np.int64)
+
+
 def plan_of(
     problem: RematerialisationProblem, keys: Integers, planner: str
 ) -> RematerialisationPlan:

@@ -62,7 +62,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
     changes = (BUDGET,)
-    ignores = ("rounds", "target", "formulation", "options", "solver", "only")
+    ignores = ("rounds", "target", "formulation", "options", "only")
 
     def formats(self) -> tuple[Format[RematerialisationProblem], ...]:
         """The native format, and public graphs."""
