@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 FULL = "full"
 """The layout in which every device of a site holds the whole value."""
 
+FORWARD_KIND = "forward"
+"""Kind of operators of the forward pass: those that may run again, unless a problem says so."""
+
 UPDATE_KIND = "update"
 """Kind of operators that run once per step, however many micro-batches there are."""
 

@@ -10,9 +10,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .cluster import Cluster
+from .cluster import Channel, Cluster, Device, DeviceClass
 from .errors import Finding, InputError
-from .graph import ComputationGraph, Operator
+from .graph import FORWARD_KIND, ComputationGraph, Operator
 from .plan import Placement
 from .quantity import Units
 from .serial import SerialLaw, serial_findings
@@ -140,6 +140,28 @@ class PlanningProblem:
                 channels=tuple(c for c in cluster.channels if not {c.source, c.target} & hosts),
             ),
             parent=self.parent or self.fingerprint,
+        )
+
+    def with_recomputation(self) -> PlanningProblem:
+        """Return the problem whose forward operators may run again."""
+        operators = tuple(
+            replace(op, recomputable=True) if op.kind == FORWARD_KIND else op
+            for op in self.graph.operators
+        )
+        return self.variant(graph=replace(self.graph, operators=operators))
+
+    def with_host(self, memory_bytes: int, bandwidth_bytes_per_s: int) -> PlanningProblem:
+        """Return the problem with one host that each device has a channel to and one from."""
+        cluster, name = self.cluster, "host"
+        ends = [pair for d in cluster.device_names for pair in ((d, name), (name, d))]
+        channels = tuple(Channel(a, b, 0, bandwidth_bytes_per_s) for a, b in ends)
+        return self.variant(
+            cluster=replace(
+                cluster,
+                device_classes=(*cluster.device_classes, DeviceClass(name, memory_bytes, True)),
+                devices=(*cluster.devices, Device(name, name, memory_bytes)),
+                channels=(*cluster.channels, *channels),
+            )
         )
 
     @property

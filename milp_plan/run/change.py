@@ -73,6 +73,20 @@ def size(text: str) -> Fraction:
         ) from None
 
 
+def host(text: str) -> tuple[int, int]:
+    """Read memory and bandwidth of a host, such as ``512GiB@25GB/s``: bytes, bytes per second."""
+    memory, at, rate = text.partition("@")
+    try:
+        if not at:
+            raise ValueError
+        found = size(memory), size(rate)
+    except ValueError:
+        raise ValueError(f"{text!r} is no host; write for example 512GiB@25GB/s") from None
+    if found[1] < 1:
+        raise ValueError(f"{text!r} has no bandwidth; write for example 512GiB@25GB/s")
+    return int(found[0]), int(found[1])
+
+
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     """Return a reader of one of some words."""
 

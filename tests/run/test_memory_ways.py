@@ -1,5 +1,7 @@
 """Problems with recomputable operators and hosts through the run."""
 
+from pathlib import Path
+
 import pytest
 
 from milp_plan.check import verify
@@ -8,7 +10,11 @@ from milp_plan.core import InputError, MemoryLaw, UnsupportedProblemError
 from milp_plan.io.native import from_json, to_json
 from milp_plan.io.plan_file import plan_from_json, plan_to_json
 from milp_plan.run import Settings, solve
+from milp_plan.run.change import host
+from milp_plan.run.kinds import read
 from tests.support.ways import planted_ways, tiny_ways
+
+INSTANCES = Path(__file__).parents[2] / "instances"
 
 QUICK = Settings(time_limit_s=20.0, seed=1)
 
@@ -51,3 +57,23 @@ def test_hosts_and_recomputable_operators_change_a_fingerprint():
 def test_the_static_law_has_no_instants():
     with pytest.raises(InputError, match="instant: a copy is made again"):
         tiny_ways(0).variant(memory_law=MemoryLaw.STATIC)
+
+
+def test_the_variant_of_a_file_lets_forward_operators_run_again_and_has_a_host():
+    changes = {"recompute": True, "host": host("2GiB@25GB/s")}
+    _, problem = read(INSTANCES / "gpt-tiny-training-2xA100.json", changes)
+    _, parent = read(INSTANCES / "gpt-tiny-training-2xA100.json", {})
+    assert problem.parent == parent.fingerprint
+    again = {op.name for op in problem.graph.operators if op.recomputable}
+    assert again == {op.name for op in parent.graph.operators if op.kind == "forward"}
+    assert problem.cluster.hosts == {"host"}
+    assert problem.cluster.device("host").memory_bytes == 2 * 2**30
+    for name in parent.cluster.device_names:
+        for ends in ((name, "host"), ("host", name)):
+            assert problem.cluster.channel(*ends).bandwidth_bytes_per_s == 25 * 10**9
+
+
+@pytest.mark.parametrize("text", ["512GiB", "a@b", "1GiB@0GB/s", "@25GB/s"])
+def test_a_host_is_memory_and_bandwidth(text):
+    with pytest.raises(ValueError, match="write for example 512GiB@25GB/s"):
+        host(text)

@@ -26,7 +26,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.dag import depth
 from milp_plan.io.files import Document
 
-from ..change import Change, count, one_of, positive
+from ..change import Change, count, host, one_of, positive
 from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
@@ -42,6 +42,14 @@ CHANGES = (
         "Factor on the memory of every device, exact: 0.8 or 4/5.",
         positive,
         "FRACTION",
+    ),
+    Change("recompute", "Forward operators may run again, where memory asks for it."),
+    Change(
+        "host",
+        "A host that holds values for all devices, its memory and the bandwidth to and from each "
+        "device: 512GiB@25GB/s.",
+        host,
+        "SIZE@RATE",
     ),
     Change(
         "objective",
@@ -332,6 +340,10 @@ def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
     if scale is not None:
         scale = Fraction(scale)
         problem = problem.with_memory_scale(scale.numerator, scale.denominator)
+    if changes.get("recompute"):
+        problem = problem.with_recomputation()
+    if changes.get("host") is not None:
+        problem = problem.with_host(*changes["host"])
     return problem
 
 

@@ -1,19 +1,36 @@
 """Schedules in which operators may run again and values may wait on hosts.
 
-A plan of the problem without either is a plan here as well; the steps start from those.
+A plan of the problem without either is a plan here as well, so a part of the time goes there. The
+others begin as schedules for more memory than there is, or for any amount of it, and are made to
+fit by runs again and journeys to the host (:mod:`milp_plan.planners.memory`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from milp_plan.core import Plan, PlanningProblem
-from milp_plan.planners import best_plan
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.budget import Budget
+from milp_plan.planners import Crew, best_plan, put_off
+from milp_plan.planners.memory import fit
 
+from ..ledger import Ledger
 from ..way import Step, Way
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
+
+PLAIN_SHARE = 0.3
+"""Part of the time left for plans that do without."""
+
+MOVES = 1500
+"""Moves of each search where a run must be repeatable."""
+
+SCALES = (None, (3, 2), (5, 4), (11, 10))
+"""Memory of the schedules to begin from, as a multiple of what there is; ``None``: no limit."""
+
+FIT_SHARE = 0.5
+"""Part of what is left of a schedule's time for fitting it."""
 
 
 class MemoryWay(Way[PlanningProblem, Plan]):
@@ -21,27 +38,97 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 
     name = "memory"
 
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
+        super().__init__(ledger)
+        self.problem, self.budget = ledger.problem, ledger.budget
+        self.plain = ledger.problem.without_memory_ways
+        self.fitted: dict[str, int] = {}
+
     @classmethod
     def unsuited(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
         """Every problem in which each operator runs once, on devices alone."""
         return None if problem.has_memory_ways else "nothing may run again or wait on a host"
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, then plans that do without."""
+        """Proofs, plans that do without, then plans made to fit."""
         return (
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
+            Step("fit baselines", self.fit_baselines, always=True),
+            Step("plain", self.search_plain, lambda: self.searches),
+            Step("fit", self.fit_searched, lambda: self.searches),
         )
+
+    @property
+    def searches(self) -> bool:
+        """Whether there is a search for schedules with this objective."""
+        times = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
+        return self.problem.objective in times
 
     def find_baselines(self) -> None:
         """Every heuristic, on the problem without memory ways."""
-        ledger, budget = self.ledger, self.ledger.budget
-        with budget.phase("baselines"):
-            _, ledger.baselines = best_plan(
-                ledger.problem,
-                seed=ledger.settings.seed,
-                budget=budget.part("baselines", BASELINE_SHARE),
-                on_plan=lambda plan: ledger.offer(plan, plan.planner, "baselines"),
-                on_defect=ledger.fail,
+        with self.budget.phase("baselines"):
+            _, self.ledger.baselines = best_plan(
+                self.problem,
+                seed=self.ledger.settings.seed,
+                budget=self.budget.part("baselines", BASELINE_SHARE),
+                on_plan=lambda plan: self.ledger.offer(plan, plan.planner, "baselines"),
+                on_defect=self.ledger.fail,
             )
+
+    def fit_baselines(self) -> None:
+        """The best heuristic's plan for each amount of memory."""
+        with self.budget.phase("fit"):
+            for name, roomy in self.roomy():
+                plan, _ = best_plan(roomy, seed=self.ledger.settings.seed)
+                if plan is not None:
+                    self.take(plan, name, self.budget.part("fit", BASELINE_SHARE))
+
+    def roomy(self) -> Iterator[tuple[str, PlanningProblem]]:
+        """The problem without memory ways with more memory, by name."""
+        for scale in SCALES:
+            if scale is None:
+                free = dict.fromkeys(self.plain.cluster.device_names)
+                yield "no limit", self.plain.variant(cluster=self.plain.cluster.with_memory(free))
+            else:
+                yield f"memory x {scale[0]}/{scale[1]}", self.plain.with_memory_scale(*scale)
+
+    def search_plain(self) -> None:
+        """A search for plans that do without."""
+        part = self.budget.part("plain", PLAIN_SHARE, of_limit=False)
+        with self.budget.phase("plain"):
+            self.search(self.plain, part, lambda plan: self.ledger.offer(plan, "search", "plain"))
+
+    def fit_searched(self) -> None:
+        """A search for schedules with more memory, made to fit."""
+        todo = list(self.roomy())
+        for number, (name, roomy) in enumerate(todo):
+            if self.ledger.done:
+                return
+            whole = self.budget.part("roomy", 1 / (len(todo) - number), of_limit=False)
+            found: list[Plan] = []
+            with self.budget.phase("roomy"):
+                self.search(roomy, whole.part("search", FIT_SHARE), found.append)
+            with self.budget.phase("fit"):
+                if found:
+                    self.take(found[-1], name, whole)
+
+    def search(
+        self, problem: PlanningProblem, budget: Budget, take: Callable[[Plan], object]
+    ) -> None:
+        """Search a problem without memory ways."""
+        crew = Crew(problem, self.ledger.settings.seed, self.ledger.threads)
+        crew.construct(budget.part("construct", 0.5))
+        endless = self.ledger.repeatable or budget.limit_s == float("inf")
+        crew.run(budget, MOVES if endless else None, lambda plan: take(put_off(problem, plan)))
+
+    def take(self, plan: Plan, name: str, budget: Budget) -> None:
+        """Make a plan fit and offer it."""
+        if self.ledger.value is not None and plan.stop_ns >= self.ledger.value:
+            return
+        fitting = fit(self.problem, plan, budget, self.ledger.settings.seed)
+        if fitting is not None:
+            self.fitted[name] = fitting.makespan
+            self.ledger.offer(fitting.plan(), "fitted", "fit")
+        self.ledger.details["fitted"] = dict(self.fitted)

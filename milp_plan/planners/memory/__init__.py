@@ -1,0 +1,6 @@
+"""Less memory for a given plan: what is made again, what waits on a host, and when."""
+
+from .fitting import Fitting, fit
+from .layout import AGAIN, AWAY, Base
+
+__all__ = ["AGAIN", "AWAY", "Base", "Fitting", "fit"]

@@ -1,0 +1,285 @@
+"""Decisions until a plan fits: the peak first, the cheapest bytes first; then those to take back.
+
+Peak-directed greedy: while a device is too full, look at the copies that lie idle across its
+fullest instant, and have them made again or brought back before their next reader, those first that
+cost the least time for each byte. A way to the host and back is free where it fits into the gap.
+Every set of decisions is timed by :mod:`.timing`; then each decision is taken back if the plan
+still fits and is no slower.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.budget import Budget
+
+from .layout import AGAIN, AWAY, BASE, Base, Held, Layout, Place
+from .timing import Profile, plan_of, starts_of
+
+DEPTH = 40
+"""Runs again for inputs of runs again, at most."""
+
+LISTED = 4
+"""Cuts of each way that are timed at each step: the cheapest by estimate."""
+
+Choices = dict[tuple[Place, int], str]
+
+
+class Cut(NamedTuple):
+    """Decisions that take bytes away from an instant, and the ticks they are thought to cost."""
+
+    ticks: float
+    bytes: int
+    choices: Choices
+
+    @property
+    def price(self) -> float:
+        """Ticks per byte."""
+        return self.ticks / self.bytes
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Decisions, timed."""
+
+    choices: Choices
+    layout: Layout
+    start: list[int]
+    profile: Profile
+
+    @property
+    def excess(self) -> int:
+        """Bytes above limits times ticks, on all devices."""
+        return sum(self.profile.excess().values())
+
+    @property
+    def makespan(self) -> int:
+        """Stop of the last run."""
+        return self.profile.makespan
+
+    def plan(self) -> Plan:
+        """Return the plan."""
+        return plan_of(self.layout, self.start)
+
+
+def timed(base: Base, choices: Choices) -> Fitting:
+    """Time decisions."""
+    layout = Layout(base, choices)
+    start = starts_of(layout.tasks)
+    if AWAY in choices.values():
+        layout.bring_late(start)
+        start = starts_of(layout.tasks)
+    return Fitting(choices, layout, start, Profile(base.problem, layout, start))
+
+
+def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> Fitting | None:
+    """Make a plan fit into memory.
+
+    Parameters
+    ----------
+    problem
+        With hosts or recomputable operators.
+    plan
+        Of the problem in which each operator runs once, whatever memory it takes; with times.
+    budget
+        For all of it.
+    seed
+        Of the order in which decisions are taken back.
+
+    Returns
+    -------
+    Fitting or None
+        ``None`` where the greedy found no way, or no time.
+    """
+    base = Base(problem, plan)
+    found = _descend(base, budget)
+    return None if found is None else _taken_back(base, found, budget, Random(seed))
+
+
+def _descend(base: Base, budget: Budget) -> Fitting | None:
+    now = timed(base, {})
+    while now.excess:
+        cuts = _cuts(base, now)
+        better = _best(base, now, _shortlist(cuts), budget) or _best(base, now, cuts, budget)
+        if better is None:
+            return None
+        now = better
+    return now
+
+
+def _best(base: Base, now: Fitting, cuts: list[Cut], budget: Budget) -> Fitting | None:
+    """What lowers the excess at the least time for each byte and tick of it."""
+    best: tuple[float, int] | None = None
+    found: Fitting | None = None
+    for cut in cuts:
+        if budget.over:
+            return None
+        after = timed(base, now.choices | cut.choices)
+        gain = now.excess - after.excess
+        if gain > 0:
+            key = (max(0, after.makespan - now.makespan) / gain, -gain)
+            if best is None or key < best:
+                best, found = key, after
+    return found
+
+
+def _shortlist(cuts: list[Cut]) -> list[Cut]:
+    """The cheapest of each way, and the largest."""
+    found: dict[int, Cut] = {}
+    for way in (AGAIN, AWAY):
+        mine = [cut for cut in cuts if next(iter(cut.choices.values())) == way]
+        few = [*mine[:LISTED], *sorted(mine, key=lambda cut: -cut.bytes)[:2]]
+        found |= {id(cut): cut for cut in few}
+    return list(found.values())
+
+
+def _fullest(now: Fitting) -> str:
+    excess = now.profile.excess()
+    return max(
+        excess, key=lambda name: (name not in now.layout.base.problem.cluster.hosts, excess[name])
+    )
+
+
+def _cuts(base: Base, now: Fitting) -> list[Cut]:
+    """Ways to take bytes away from the fullest instant, cheapest first."""
+    device = _fullest(now)
+    instant, _ = now.profile.peak(device)
+    cuts = []
+    for copy in now.layout.copies:
+        if copy.place[1] == (device,) and copy.bytes and not base.problem.cluster.hosts & {device}:
+            gap = _gap(now, copy, instant)
+            if gap is not None:
+                cuts += _ways(base, now, copy, gap, instant)
+    cuts = [cut for cut in cuts if cut.bytes > 0]
+    return sorted(cuts, key=lambda cut: cut.price)
+
+
+def _gap(now: Fitting, copy: Held, instant: int) -> tuple[int, int] | None:
+    """When a copy's use before an instant ends, and the run that reads it next after."""
+    profile = now.profile
+    last = int(profile.stop[copy.maker])
+    for reader in sorted(copy.readers, key=lambda task: int(profile.start[task])):
+        if last <= instant < profile.start[reader]:
+            return (last, reader) if now.layout.tasks[reader].number >= 0 else None
+        last = max(last, int(profile.stop[reader]))
+    return None
+
+
+def _ways(base: Base, now: Fitting, copy: Held, gap: tuple[int, int], instant: int) -> list[Cut]:
+    number = now.layout.tasks[gap[1]].number
+    key = (copy.place, number)
+    if key in now.choices:
+        return []
+    found = []
+    if base.may_wait(copy.place):
+        found.append(Cut(_journey(base, now, copy, gap), copy.bytes, {key: AWAY}))
+    again = _Again(base, now, gap[1], instant)
+    if again.make(copy.place, number, DEPTH):
+        found.append(Cut(again.ticks, copy.bytes - again.extended, again.choices))
+    return found
+
+
+def _journey(base: Base, now: Fitting, copy: Held, gap: tuple[int, int]) -> float:
+    """Ticks by which a journey to the host and back does not fit into a gap."""
+    name, site, _ = copy.place
+    source = base.natives[str(base.problem.graph.value(name).producer)][0][1][0]
+    out = base.trip_ticks(name, source, str(base.host)) or 0
+    back = base.trip_ticks(name, str(base.host), site[0]) or 0
+    idle = int(now.profile.start[gap[1]]) - gap[0]
+    return max(0, out + back - idle) + 1e-3 * (out + back)
+
+
+class _Again:
+    """What it takes to make a value again just before a reader.
+
+    Attributes
+    ----------
+    ticks, extended, choices
+        Of the runs; bytes that stay across the instant for them; the decisions.
+    """
+
+    def __init__(self, base: Base, now: Fitting, reader: int, instant: int) -> None:
+        self.base, self.now, self.reader, self.instant = base, now, reader, instant
+        self.ticks = self.extended = 0
+        self.choices: Choices = {}
+
+    def make(self, place: Place, number: int, depth: int) -> bool:
+        """Decide that the run ``number`` has the value of a place made again, if it can be."""
+        base = self.base
+        if depth == 0 or not base.may_run_again(place):
+            return False
+        producer = str(base.problem.graph.value(place[0]).producer)
+        again = base.number(producer, number)
+        newest = [self._newest(needed) for needed in base.needs[producer]]
+        if None in newest:
+            return False
+        self.ticks += base.ticks[producer]
+        self.choices[place, number] = AGAIN
+        for needed, copy in zip(base.needs[producer], newest, strict=True):
+            assert copy is not None
+            if self.now.profile.until[copy] <= self.instant:
+                self._supply(needed, self.now.layout.copies[copy].bytes, again, depth)
+        return True
+
+    def _newest(self, place: Place) -> int | None:
+        """The copy that would be read."""
+        copies = self.now.layout.copies
+        held = [c for c in self.now.layout.of_place[place] if copies[c].maker < self.reader]
+        return held[-1] if held else None
+
+    def _supply(self, place: Place, size: int, number: int, depth: int) -> None:
+        """Bring an input that is gone by then: made again, from the host, or kept after all."""
+        if self.make(place, number, depth - 1):
+            return
+        if self.base.may_wait(place):
+            self.choices[place, number] = AWAY
+        else:
+            self.extended += size
+
+
+def _taken_back(base: Base, found: Fitting, budget: Budget, rng: Random) -> Fitting:
+    """Without decisions that are not needed, from the deepest run on."""
+    changed = True
+    while changed and not budget.over:
+        changed = False
+        keys = list(found.choices)
+        rng.shuffle(keys)
+        for key in keys:
+            if budget.over:
+                break
+            for other in (None, AGAIN, AWAY):
+                if key not in found.choices or other == found.choices[key]:
+                    continue
+                if other == AGAIN and not base.may_run_again(key[0]):
+                    continue
+                if other == AWAY and not base.may_wait(key[0]):
+                    continue
+                choices = {k: way for k, way in found.choices.items() if k != key}
+                if other is not None:
+                    choices[key] = other
+                after = timed(base, _rooted(base, choices))
+                better = after.makespan < found.makespan or (
+                    after.makespan == found.makespan and len(after.choices) < len(found.choices)
+                )
+                if better and not after.excess:
+                    found, changed = after, True
+                    break
+    return found
+
+
+def _rooted(base: Base, choices: Choices) -> Choices:
+    """Decisions of runs that still take place."""
+    again = {
+        base.number(str(base.problem.graph.value(place[0]).producer), number)
+        for (place, number), way in choices.items()
+        if way == AGAIN
+    }
+    kept = {
+        key: way
+        for key, way in choices.items()
+        if base.parents[key[1]][1] == BASE or key[1] in again
+    }
+    return kept if len(kept) == len(choices) else _rooted(base, kept)

@@ -1,0 +1,184 @@
+"""When the tasks of a layout run, and what every device holds meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core import OperatorRun, Plan, PlanningProblem, Transfer
+
+from .layout import Layout, Task
+
+Ints = NDArray[np.int64]
+
+
+def starts_of(tasks: list[Task]) -> list[int]:
+    """Start of each task: as early as its inputs, its device's order and its channels allow.
+
+    Transfers that wait for the same channel or port go by urgency.
+    """
+    clock = _Clock(tasks)
+    clock.go()
+    return clock.start
+
+
+class _Clock:
+    """Runs the tasks of a layout from stop to stop."""
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.tasks = tasks
+        self.missing = [len(task.before) + (task.anchor >= 0) for task in tasks]
+        self.after: list[list[int]] = [[] for _ in tasks]
+        self.anchored: dict[int, list[int]] = {}
+        for number, task in enumerate(tasks):
+            for before in task.before:
+                self.after[before].append(number)
+            if task.anchor >= 0:
+                self.anchored.setdefault(task.anchor, []).append(number)
+        self.start = [0] * len(tasks)
+        self.busy: dict[str, int] = {}
+        self.stops: list[tuple[int, int]] = []
+        self.lagging: list[tuple[int, int]] = []
+        self.waiting: list[tuple[float, int]] = []
+
+    def go(self) -> None:
+        """Start everything."""
+        for number, missing in enumerate(self.missing):
+            if not missing and self.tasks[number].anchor < 0 and not self.tasks[number].before:
+                self._ready(number, 0)
+        self._serve(0)
+        while self.stops or self.lagging:
+            now = min(events[0][0] for events in (self.stops, self.lagging) if events)
+            while self.lagging and self.lagging[0][0] == now:
+                self._met(heappop(self.lagging)[1], now)
+            while self.stops and self.stops[0][0] == now:
+                _, number = heappop(self.stops)
+                for follower in self.after[number]:
+                    self._met(follower, now)
+            self._serve(now)
+
+    def _met(self, number: int, now: int) -> None:
+        self.missing[number] -= 1
+        if not self.missing[number]:
+            self._ready(number, now)
+
+    def _ready(self, number: int, now: int) -> None:
+        task = self.tasks[number]
+        if task.resources:
+            heappush(self.waiting, (task.urgency, number))
+        else:
+            self._begin(number, now)
+
+    def _begin(self, number: int, now: int) -> None:
+        self.start[number] = now
+        heappush(self.stops, (now + self.tasks[number].ticks, number))
+        for follower in self.anchored.get(number, ()):
+            heappush(self.lagging, (now + self.tasks[follower].lag, follower))
+
+    def _serve(self, now: int) -> None:
+        left = []
+        while self.waiting:
+            entry = heappop(self.waiting)
+            task = self.tasks[entry[1]]
+            if all(self.busy.get(name, 0) <= now for name in task.resources):
+                self.busy |= dict.fromkeys(task.resources, now + task.ticks)
+                self._begin(entry[1], now)
+            else:
+                left.append(entry)
+        self.waiting = left  # sorted, so a heap
+
+
+class Profile:
+    """Bytes on every device over time, under the memory law."""
+
+    def __init__(self, problem: PlanningProblem, layout: Layout, start: list[int]) -> None:
+        self.layout = layout
+        self.start = np.array(start, dtype=np.int64)
+        self.stop = self.start + np.array([task.ticks for task in layout.tasks], dtype=np.int64)
+        self.until = np.array(
+            [
+                max(int(self.stop[task]) for task in (copy.maker, *copy.readers))
+                for copy in layout.copies
+            ],
+            dtype=np.int64,
+        )
+        """When each copy is released."""
+        self.makespan = max(
+            int(self.stop[n]) for n, task in enumerate(layout.tasks) if task.number >= 0
+        )
+        self.limits = {d.name: d.memory_bytes for d in problem.cluster.devices}
+        events: dict[str, list[tuple[int, int]]] = {name: [] for name in self.limits}
+        for number, copy in enumerate(layout.copies):
+            for device in copy.place[1]:
+                events[device].append((int(self.start[copy.maker]), copy.bytes))
+                events[device].append((int(self.until[number]), -copy.bytes))
+        fixed = dict.fromkeys(self.limits, 0)
+        self._add_runs(problem, events, fixed)
+        self.steps = {name: _steps(events[name], fixed[name]) for name in self.limits}
+
+    def _add_runs(
+        self,
+        problem: PlanningProblem,
+        events: dict[str, list[tuple[int, int]]],
+        fixed: dict[str, int],
+    ) -> None:
+        lying: set[tuple[str, str, str]] = set()
+        for number, task in enumerate(self.layout.tasks):
+            run = task.made
+            if not isinstance(run, OperatorRun):
+                continue
+            option = problem.graph.operator(run.operator).option(run.option)
+            for device in run.devices:
+                if option.workspace_bytes:
+                    events[device].append((int(self.start[number]), option.workspace_bytes))
+                    events[device].append((int(self.stop[number]), -option.workspace_bytes))
+                for value in problem.graph.inputs[run.operator]:
+                    layout = option.layout_read(value.name)
+                    if value.producer is None and (value.name, device, layout) not in lying:
+                        lying.add((value.name, device, layout))
+                        fixed[device] += value.bytes[layout]
+
+    def excess(self) -> dict[str, int]:
+        """Bytes above the limit times ticks, of each device that is too full at some time."""
+        found = {}
+        for name, limit in self.limits.items():
+            if limit is None:
+                continue
+            times, held = self.steps[name]
+            over = np.maximum(held[:-1] - limit, 0).astype(object)
+            area = int((over * np.diff(times).astype(object)).sum()) if len(over) else 0
+            if area:
+                found[name] = area
+        return found
+
+    def peak(self, device: str) -> tuple[int, int]:
+        """Time and bytes of the largest sum on a device."""
+        times, held = self.steps[device]
+        lasting = np.flatnonzero(np.diff(times) > 0)
+        worst = int(lasting[held[lasting].argmax()])
+        return int(times[worst]), int(held[worst])
+
+
+def _steps(events: list[tuple[int, int]], fixed: int) -> tuple[Ints, Ints]:
+    """Times of changes, and what is held from then on."""
+    if not events:
+        return np.array([0, 1]), np.array([fixed, fixed])
+    table = np.array(sorted(events), dtype=np.int64)
+    times, first = np.unique(table[:, 0], return_index=True)
+    return times, fixed + np.cumsum(np.add.reduceat(table[:, 1], first))
+
+
+def plan_of(layout: Layout, start: list[int]) -> Plan:
+    """Return the plan of a layout at these starts."""
+    runs: list[OperatorRun] = []
+    trips: list[Transfer] = []
+    for task, begin in zip(layout.tasks, start, strict=True):
+        made = replace(task.made, start_ns=begin, stop_ns=begin + task.ticks)
+        if isinstance(made, OperatorRun):
+            runs.append(made)
+        else:
+            trips.append(made)
+    return Plan(layout.base.problem.name, tuple(runs), tuple(trips))
