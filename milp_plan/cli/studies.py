@@ -13,6 +13,7 @@ from milp_plan.io.study_file import Study, published_rows, read_study
 
 from .exits import Exit
 from .output import note, say
+from .study_part import Part
 
 if TYPE_CHECKING:
     from .bench import Doing
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 STUDY, TABLE, RESULTS = "study.toml", "table.md", "table.json"
 
 
-def make_study(folder: Path, doing: Doing, *, render: bool) -> Exit:
+def make_study(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
     """Measure what is left of a study (or read what was stored), and write its page and figures.
 
     A script may have ``present(rows)``, which returns what the page's texts and tables name beside
     the rows; ``figures(rows)``, file name -> figure; and ``complaints(rows)``, sentences on what
     contradicts the page's claims, with which the command ends with 7.
+
+    Results are those of the ``part`` that was asked for, and so is the page.
 
     Raises
     ------
@@ -39,7 +42,7 @@ def make_study(folder: Path, doing: Doing, *, render: bool) -> Exit:
     from milp_plan.study.measured import load, tasks_of
 
     study, script = read_study(folder / STUDY)
-    cases = study.all_cases()
+    cases = part.of(study.all_cases())
     asked = [{k: v for k, v in case.items() if k not in study.labels} for case in cases]
     if render:
         made = _stored(folder / RESULTS, asked)
@@ -61,7 +64,7 @@ def make_study(folder: Path, doing: Doing, *, render: bool) -> Exit:
         study.tables,
         {"": rows, **facts},
         facts,
-        command=f"milp-plan table {folder.as_posix()}",
+        command=f"milp-plan table {folder.as_posix()}{part.options}",
         made=made,
     )
     write_atomic(folder / TABLE, page.encode())

@@ -16,6 +16,7 @@ from .exits import Exit
 from .inputs import PATH
 from .output import complain, say
 from .outputs import Content, Output, refuse
+from .study_part import Part
 
 _NEEDED = ("instance", "fingerprint", "value", "stop")
 """Members that tell a record from other JSON files."""
@@ -42,6 +43,13 @@ _NEEDED = ("instance", "fingerprint", "value", "stop")
 )
 @click.option("--render", is_flag=True, help="Write a RECIPE's table from its stored results.")
 @click.option("--dask", metavar="ADDRESS", help="Dask scheduler that does the runs.")
+@click.option(
+    "--only",
+    metavar="MEMBER=PATTERN",
+    multiple=True,
+    help="Cases of a study.toml like a pattern: 'file=*training*'; like all, if several.",
+)
+@click.option("--first", type=click.IntRange(min=1), help="So many cases of a study.toml at most.")
 @stored
 @click.option("--quiet", is_flag=True, help="No progress of a RECIPE.")
 @click.pass_context
@@ -57,6 +65,8 @@ def table(
     jobs: int,
     render: bool,
     dask: str | None,
+    only: tuple[str, ...],
+    first: int | None,
     store_folder: Path,
     quiet: bool,
 ) -> None:
@@ -69,8 +79,9 @@ def table(
     Exits with 3 when there is no record, or one that cannot be read; with a suite as
     `milp-plan bench run`, and with 7 if a result contradicts a known value.
     """
+    doing, part = Doing(store_folder, jobs, dask, quiet=quiet), Part(only, first)
     if recipe_folder is not None:
-        ctx.exit(_of_folder(recipe_folder, Doing(store_folder, jobs, dask, quiet=quiet), render))
+        ctx.exit(_of_folder(recipe_folder, doing, part, render=render))
     from milp_plan.io import write_atomic
     from milp_plan.report import to_json, to_markdown
 
@@ -101,15 +112,18 @@ def table(
     ctx.exit(code)
 
 
-def _of_folder(folder: Path, doing: Doing, render: bool) -> Exit:
+def _of_folder(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
+    if (folder / "study.toml").exists():
+        from .studies import make_study
+
+        return make_study(folder, doing, part, render=render)
+    if part.named:
+        remedy = "leave out --only and --first, or name the folder of a study"
+        raise InputError([Finding("folder", "no study.toml", "a study", remedy, str(folder))])
     if (folder / "spec.toml").exists():
         from .suite_table import make_suite_table
 
         return make_suite_table(folder, doing, render=render)
-    if (folder / "study.toml").exists():
-        from .studies import make_study
-
-        return make_study(folder, doing, render=render)
     from .recipes import make_table
 
     return make_table(folder, doing, render=render)

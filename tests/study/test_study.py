@@ -236,3 +236,37 @@ def test_amounts():
     assert amount(12345 * 10**22, amount_scale(row)) == "1,234.5 ms"
     assert amount(None, (1, "ns")) == "—"
     assert seconds(12.34) == "12.3"
+
+
+def test_part_of_a_study(folder):
+    store = folder / "store"
+    asked = ("--only", "number=[37]", "--first", 1)
+    result = call("table", folder, "--store", store, *asked)
+    assert result.exit_code == Exit.DONE, result.stderr
+    rows = json.loads((folder / "table.json").read_text())["rows"]
+    assert [row["number"] for row in rows] == [7]
+    page = (folder / "table.md").read_text()
+    assert f"milp-plan table {folder.as_posix()} --only 'number=[37]' --first 1" in page
+    assert "Of 1 numbers." in page
+    assert call("table", folder, "--render", *asked).exit_code == Exit.DONE
+    assert (folder / "table.md").read_text() == page
+    assert call("table", folder, "--render").exit_code == Exit.BAD_INPUT
+
+    result = call("table", folder, "--store", store)
+    assert result.exit_code == Exit.DONE, result.stderr
+    assert len(json.loads((folder / "table.json").read_text())["rows"]) == 3
+
+
+@pytest.mark.parametrize("pattern", ["number", "colour=7", "number=8", "label=*eight*"])
+def test_no_such_part_of_a_study(folder, pattern):
+    result = call("table", folder, "--store", folder / "store", "--only", pattern)
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "--only" in result.stderr
+    assert not (folder / "store").exists()
+
+
+def test_only_a_study_has_parts(tmp_path):
+    (tmp_path / "recipe.toml").write_text("")
+    result = call("table", tmp_path, "--first", 2)
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "study.toml" in result.stderr

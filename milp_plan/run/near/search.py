@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.core.budget import now
+from milp_plan.core.budget import Budget, now
 from milp_plan.planners import dispatch_order, indexed
 
 from ..beside import Beside
@@ -68,17 +68,31 @@ BY = "window search"
 """Who made the plans."""
 
 
-def search_near(ledger: Ledger[PlanningProblem, Plan]) -> None:
+def search_near(
+    ledger: Ledger[PlanningProblem, Plan],
+    budget: Budget | None = None,
+    most_in_vain: int | None = None,
+) -> None:
     """Search near the best plan, until the budget ends or nothing is left to try.
+
+    Parameters
+    ----------
+    ledger
+        Of the run.
+    budget
+        A part of the run's, if the search may not take all that is left.
+    most_in_vain
+        Rounds one after the other that may find nothing, whether or not neighbourhoods can grow.
 
     Raises
     ------
     KeyboardInterrupt
         So is the run.
     """
-    if ledger.plan is None or ledger.settings.rounds == 0 or ledger.budget.left_s < LEAST_S:
+    budget = budget or ledger.budget
+    if ledger.plan is None or ledger.settings.rounds == 0 or budget.left_s < LEAST_S:
         return
-    search = Search(ledger)
+    search = Search(ledger, budget, most_in_vain)
     with ledger.budget.phase("near"):
         search.run(ledger.threads)
 
@@ -86,8 +100,13 @@ def search_near(ledger: Ledger[PlanningProblem, Plan]) -> None:
 class Search:
     """What the threads of a search share."""
 
-    def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
-        self.ledger, self.budget = ledger, ledger.budget
+    def __init__(
+        self,
+        ledger: Ledger[PlanningProblem, Plan],
+        budget: Budget,
+        most_in_vain: int | None = None,
+    ) -> None:
+        self.ledger, self.budget, self.most_in_vain = ledger, budget, most_in_vain
         self.view = indexed(ledger.problem)
         self.arms = Arms(CHOOSERS)
         self.lock = RLock()
@@ -97,7 +116,9 @@ class Search:
         if self.most is None and ledger.repeatable:
             self.most = ROUNDS_WITH_NODE_LIMIT
         self._tape: Tape | None = None
-        self.told = ledger.details["polish"] = {"rounds": 0, "improvements": {}, "models": {}}
+        known = ledger.details.get("polish")  # of an earlier search in this run
+        self.before = known or {"rounds": 0, "improvements": {}, "models": {}}
+        self.told = ledger.details["polish"] = {**self.before}
 
     def run(self, threads: int) -> None:
         """Search in this thread and in others beside it."""
@@ -125,6 +146,8 @@ class Search:
             return True
         if self.vain >= MOST_IN_VAIN and self.arms.all_largest:
             return True
+        if self.most_in_vain is not None and self.vain >= self.most_in_vain:
+            return True
         return self.most is not None and self.rounds >= self.most
 
     def tape(self) -> Tape:
@@ -140,7 +163,7 @@ class Search:
         """Begin a round."""
         with self.lock:
             self.rounds += 1
-            self.told["rounds"] = self.rounds
+            self.told["rounds"] = self.before["rounds"] + self.rounds
             return self.arms.choose(rng)
 
     def settle(self, arm: Arm, gain: float, seconds: float) -> None:
@@ -148,9 +171,11 @@ class Search:
         with self.lock:
             self.arms.settle(arm, gain, 1.0 if self.ledger.repeatable else seconds)
             self.vain = 0 if gain else self.vain + 1
-            self.told["models"] = {a.name: a.rounds for a in self.arms.arms.values() if a.rounds}
-            made = {a.name: a.better for a in self.arms.arms.values() if a.better}
-            self.told["improvements"] = made
+            arms = self.arms.arms.values()
+            models = {arm.name: arm.rounds for arm in arms if arm.rounds}
+            made = {arm.name: arm.better for arm in arms if arm.better}
+            self.told["models"] = _sum(self.before["models"], models)
+            self.told["improvements"] = _sum(self.before["improvements"], made)
 
 
 class Worker:
@@ -182,7 +207,7 @@ class Worker:
             arm.grow()
             return False
         ledger = self.ledger
-        left = ledger.budget.left_s
+        left = self.search.budget.left_s
         most = left if ledger.repeatable else min(ROUND_S, left)
         limits = Limits(
             time_s=most,
@@ -251,3 +276,8 @@ class Worker:
         placements = {run.operator: run.placement for run in runs}
         packed = dispatch_order(ledger.problem, placements, [run.operator for run in runs])
         return ledger.offer(packed, BY, phase)
+
+
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    """Counts by name, added."""
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

@@ -29,8 +29,11 @@ bound counts, and on a heuristically coarsened one, after which the search goes 
 ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.7, 0.1
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
 
-ANNEALING_S_EACH = 0.01
+ANNEALING_S_EACH = 0.04
 """Seconds of annealing for each operator, at most, where a model that proves follows."""
+
+NEAR_SHARE, NEAR_IN_VAIN = 0.15, 8
+"""Part of the time left for windows before a model that proves, and rounds in vain until it."""
 
 CONSTRUCTION_SHARE = 0.1
 """Part of the time left that constructions may take."""
@@ -80,6 +83,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("baselines", self.find_baselines, always=True),
             Step("exact coarsening", self.choose_coarsening),
             Step("annealing", self.anneal),
+            Step("near, first", self.search_near_first, lambda: modelled and not self.searched),
             Step("model", self.exact_stage, lambda: modelled and not self.searched),
             Step("near", self.search_near),
         )
@@ -244,6 +248,13 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             polish(self.ledger)
         elif self.problem.objective is Objective.MAKESPAN:
             search_near(self.ledger)
+
+    def search_near_first(self) -> None:
+        """A few small models before the one of everything: they find more in the same time."""
+        own = self.problem.objective is Objective.MAKESPAN and not self.polishes
+        if own and self.coarsening.exact:
+            part = self.budget.part("near, first", NEAR_SHARE, of_limit=False)
+            search_near(self.ledger, part, NEAR_IN_VAIN)
 
     def offer_compact(self, plan: Plan, name: str) -> None:
         """The expanded plan with every task as early as its order allows."""

@@ -1,0 +1,66 @@
+"""Which cases of a study are asked for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from milp_plan.core import Finding, InputError
+
+Case = dict[str, Any]
+
+
+class Part(NamedTuple):
+    """Some cases of a study.
+
+    Parameters
+    ----------
+    only
+        ``MEMBER=PATTERN``, each of which a case must be like; patterns as in a shell.
+    first
+        How many cases at most.
+    """
+
+    only: tuple[str, ...] = ()
+    first: int | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether it may be less than the whole."""
+        return bool(self.only) or self.first is not None
+
+    @property
+    def options(self) -> str:
+        """The options of a command line that ask for it, with a space before each."""
+        words = [word for each in self.only for word in ("--only", shlex.quote(each))]
+        words += [] if self.first is None else ["--first", str(self.first)]
+        return "".join(f" {word}" for word in words)
+
+    def of(self, cases: Sequence[Case]) -> list[Case]:
+        """The cases, in their order.
+
+        Raises
+        ------
+        InputError
+            A pattern is none, names a member that no case has, or no case is like all of them.
+        """
+        chosen = list(cases)
+        for each in self.only:
+            member, sign, pattern = each.partition("=")
+            if not sign or not any(member in case for case in cases):
+                known = ", ".join(dict.fromkeys(name for case in cases for name in case))
+                raise InputError(
+                    [
+                        Finding(
+                            "--only", repr(each), f"MEMBER=PATTERN, a member of {known}", "name one"
+                        )
+                    ]
+                )
+            chosen = [case for case in chosen if fnmatchcase(str(case.get(member)), pattern)]
+        if not chosen:
+            found = " and ".join(map(repr, self.only))
+            remedy = "widen the patterns; * stands for anything"
+            raise InputError([Finding("--only", found, "patterns of at least one case", remedy)])
+        return chosen[: self.first]
