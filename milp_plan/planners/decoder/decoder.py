@@ -85,6 +85,7 @@ class Decoder:
         patient: bool = True,
         soft: bool = False,
         aside: float = 1.0,
+        holding: bool = False,
     ) -> int | None:
         """Schedule a placement.
 
@@ -104,6 +105,9 @@ class Decoder:
             :attr:`excess` tells how much too many bytes are then held.
         aside
             Share of the largest working set of operators that free memory which others leave free.
+        holding
+            Whether a transfer waits for a more urgent one whose value is being made, where it would
+            be in its way.
 
         Returns
         -------
@@ -113,7 +117,7 @@ class Decoder:
         """
         self.site[:], self.option[:] = site, option
         self.memory.part(at.RANK)[: self.size] = rank
-        found = decode(self.memory.a, self.memory.t, (patient, soft), aside, cutoff)
+        found = decode(self.memory.a, self.memory.t, (patient, soft, holding), aside, cutoff)
         return None if found == NEVER else int(found)
 
     @property
@@ -163,7 +167,7 @@ class Decoder:
 
 
 @compiled
-def decode(a: Ints, t: Ints, rules: tuple[bool, bool], aside: float, cutoff: int) -> int:
+def decode(a: Ints, t: Ints, rules: tuple[bool, bool, bool], aside: float, cutoff: int) -> int:
     """Schedule the placement that stands in the arrays; as :meth:`Decoder.decode`."""
     if not find_legs(a, t):
         return NEVER

@@ -1,7 +1,8 @@
 """The schedule of a placement by events: whatever is free takes the most urgent task that waits.
 
-Such a schedule is *non-delay*: nothing that could run is kept waiting, but for memory and, where
-``patient``, for a more urgent operator that waits for one of the same devices.
+Such a schedule is *non-delay*: nothing that could run is kept waiting, but for memory, where
+``patient`` for a more urgent operator that waits for one of the same devices, and where ``holding``
+for a more urgent transfer whose value is being made.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def _begin(a: Ints, t: Ints, task: int, time: int, units: int) -> None:
 def _begin_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
     site = a[t[SITE] + operator]
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
-        a[t[BUSY] + a[t[SITE_DEVICE] + i]] = True
+        a[t[BUSY] + a[t[SITE_DEVICE] + i]] = operator + 1
     if a[t[TIMED]]:
         take(a, t, site, a[t[MADE] + operator] + a[t[BESIDES] + operator])
         for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
@@ -203,6 +204,34 @@ def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
 
 
 @compiled
+def _share(a: Ints, t: Ints, leg: int, other: int) -> bool:
+    """Whether two legs hold a resource in common."""
+    for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
+        for j in range(a[t[LEG_HELD_PTR] + other], a[t[LEG_HELD_PTR] + other + 1]):
+            if a[t[LEG_HELD] + i] == a[t[LEG_HELD] + j]:
+                return True
+    return False
+
+
+@compiled
+def _holds(a: Ints, t: Ints, leg: int, time: int) -> bool:
+    """Whether a leg would be in the way of a more urgent one whose value is being made."""
+    rank = a[t[RANK] + t[OPERATORS] + leg]
+    until = time + a[t[LEG_UNITS] + leg]
+    for device in range(t[DEVICES]):
+        operator = a[t[BUSY] + device] - 1
+        if operator < 0 or a[t[STOP] + operator] >= until:
+            continue
+        for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
+            value = a[t[OUTPUT_VALUE] + i]
+            for other in range(a[t[LEG_FIRST] + value], a[t[LEG_FIRST] + value + 1]):
+                urgent = a[t[RANK] + t[OPERATORS] + other] < rank
+                if urgent and _share(a, t, leg, other):
+                    return True
+    return False
+
+
+@compiled
 def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
     devices = t[DEVICES]
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
@@ -215,7 +244,7 @@ def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
 
 
 @compiled
-def _next_leg(a: Ints, t: Ints, queue: int) -> int:
+def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
     """Take the most urgent leg that can start out of a queue; -1 if none can."""
     found, passed = -1, 0
     first = t[SITES]
@@ -224,7 +253,8 @@ def _next_leg(a: Ints, t: Ints, queue: int) -> int:
         if queue < last and a[t[BUSY] + t[DEVICES] + queue - first]:
             break
         task = _leave(a, t, queue)
-        if _leg_may(a, t, task - t[OPERATORS]):
+        leg = task - t[OPERATORS]
+        if _leg_may(a, t, leg) and not (holding and _holds(a, t, leg, time)):
             found = task
             break
         a[t[ASIDE] + passed] = task
@@ -235,7 +265,7 @@ def _next_leg(a: Ints, t: Ints, queue: int) -> int:
 
 
 @compiled
-def _start_legs(a: Ints, t: Ints, time: int) -> None:
+def _start_legs(a: Ints, t: Ints, time: int, holding: bool) -> None:
     """Start legs, the most urgent first, until none can."""
     while a[t[COUNT] + 1] > 0:
         best, home, kept = -1, -1, 0
@@ -248,7 +278,7 @@ def _start_legs(a: Ints, t: Ints, time: int) -> None:
             kept += 1
             if best >= 0 and a[t[RANK] + a[t[QUEUE] + queue]] >= a[t[RANK] + best]:
                 continue
-            task = _next_leg(a, t, queue)
+            task = _next_leg(a, t, queue, time, holding)
             if task < 0:
                 continue
             if best >= 0 and a[t[RANK] + task] >= a[t[RANK] + best]:
@@ -428,7 +458,7 @@ def _force(a: Ints, t: Ints, time: int, soft: bool) -> bool:
 
 
 @compiled
-def run_events(a: Ints, t: Ints, rules: tuple[bool, bool], cutoff: int) -> int:
+def run_events(a: Ints, t: Ints, rules: tuple[bool, bool, bool], cutoff: int) -> int:
     """Schedule a placement whose legs are known; ``RANK`` says what is urgent.
 
     Parameters
@@ -437,6 +467,8 @@ def run_events(a: Ints, t: Ints, rules: tuple[bool, bool], cutoff: int) -> int:
         ``patient``: a device waits for an operator more urgent than those that could start on it.
         ``soft``: where memory lets nothing start, the most urgent task starts all the same, and
         ``PEAK`` tells by how much memory is exceeded.
+        ``holding``: a transfer does not begin while a more urgent one, whose value is being made,
+        would have to wait for it.
     cutoff
         A schedule that cannot stop before it is given up.
 
@@ -446,15 +478,17 @@ def run_events(a: Ints, t: Ints, rules: tuple[bool, bool], cutoff: int) -> int:
         Last stop of an operator, in units; ``NEVER`` where there is none before the cutoff or
         memory lets nothing start.
     """
-    patient, soft = rules
+    patient, soft, holding = rules
     _prepare(a, t)
     operators = t[OPERATORS]
     time, latest = 0, 0
     while True:
-        if a[t[COUNT] + 1] > 0:
-            _start_legs(a, t, time)
+        if a[t[COUNT] + 1] > 0 and not holding:
+            _start_legs(a, t, time, holding)
         if a[t[COUNT] + 2] > 0:
             _start_operators(a, t, time, patient)
+        if a[t[COUNT] + 1] > 0 and holding:  # behind operators: what they make may be awaited
+            _start_legs(a, t, time, holding)
         if a[t[HEAD]] >= cutoff:
             return NEVER
         if a[t[COUNT]] == 0:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core import CommunicationModel, Objective, Plan, PlanningProblem
 from milp_plan.core.compiled import compiled
 
 from ..decoder import NEVER, Decoder
@@ -68,13 +68,14 @@ class Rules(NamedTuple):
         Whether the busiest resource counts, not the last stop.
     soft
         Whether a state may hold too many bytes, which makes it worse.
-    aside
+    aside, holding
         See :meth:`Decoder.decode`.
     """
 
     loads: bool
     soft: bool
     aside: float
+    holding: bool
 
 
 @compiled
@@ -84,7 +85,7 @@ def worth(a: Ints, t: Ints, rules: Rules, cutoff: int) -> tuple[int, bool]:
     The worth is the value where it does. ``NEVER`` stands for a worth not below the cutoff.
     """
     last = NEVER if rules.loads else cutoff
-    found = decode(a, t, (True, rules.soft), rules.aside, last)
+    found = decode(a, t, (True, rules.soft, rules.holding), rules.aside, last)
     if found == NEVER:
         return NEVER, False
     if rules.loads:
@@ -159,7 +160,8 @@ class Annealing:
         self.kept = Kept(zeros, zeros.copy(), zeros.copy(), never)
         self.value, self.width = NEVER, 1.0
         self.loads = problem.objective is Objective.BOTTLENECK
-        self.rules = Rules(self.loads, False, 1.0)
+        self.holds = problem.cluster.communication is not CommunicationModel.DELAY
+        self.rules = Rules(self.loads, False, 1.0, self.holds)
 
     def begin(self, start: State, *, soft: bool = False) -> bool:
         """Stand at a state; whether it has a schedule.
@@ -170,8 +172,8 @@ class Annealing:
         self.decoder.site[:], self.decoder.option[:] = start.site, start.option
         memory.part(at.RANK)[: self.decoder.size] = start.rank
         self.width = float(np.ptp(start.rank)) + 1.0
-        hard = [Rules(self.loads, False, aside) for aside in (1.0, 0.0)]
-        freely = Rules(self.loads, True, 0.0)
+        hard = [Rules(self.loads, False, aside, self.holds) for aside in (1.0, 0.0)]
+        freely = Rules(self.loads, True, 0.0, self.holds)
         if not self.decoder.limited:
             return self._stand(hard[:1])
         return self._stand([freely] if soft else hard) or self._stand([freely])
@@ -225,12 +227,14 @@ class Annealing:
 
 def plan_of(decoder: Decoder, state: State, planner: str) -> Plan | None:
     """The plan of a state; ``None`` if it has none within memory."""
-    found: list[tuple[int, float]] = []
-    for aside in (1.0, 0.0):
-        value = decoder.decode(state.site, state.option, state.rank, aside=aside)
-        if value is not None:
-            found.append((value, aside))
+    found: list[tuple[int, float, bool]] = []
+    for aside in (1.0, 0.0) if decoder.limited else (1.0,):
+        for hold in (False, True):
+            value = decoder.decode(*state[:3], aside=aside, holding=hold)
+            if value is not None:
+                found.append((value, aside, hold))
     if not found:
         return None
-    decoder.decode(state.site, state.option, state.rank, aside=min(found)[1])
+    _, aside, hold = min(found)
+    decoder.decode(*state[:3], aside=aside, holding=hold)
     return decoder.plan(planner)

@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.core import Objective, Placement, PlanningProblem
+from milp_plan.core import (
+    FULL,
+    Channel,
+    Cluster,
+    CommunicationModel,
+    ComputationGraph,
+    Device,
+    DeviceClass,
+    Objective,
+    Operator,
+    Option,
+    Placement,
+    PlanningProblem,
+    Value,
+)
 from milp_plan.planners.decoder import Decoder
 from milp_plan.planners.indexed import indexed
 from tests.support.problems import random_problem
@@ -53,8 +67,9 @@ def test_a_schedule_is_worth_what_the_checker_says(seed: int) -> None:
     for _ in range(30):
         site, option = decoder.place(random_placement(problem, rng))
         rank = np.array([rng.randint(0, 9) for _ in range(decoder.size)])
-        patient, soft = rng.random() < 0.5, rng.random() < 0.5
-        value = decoder.decode(site, option, rank, patient=patient, soft=soft)
+        patient, soft, holding = (rng.random() < 0.5 for _ in range(3))
+        how = {"patient": patient, "soft": soft, "holding": holding}
+        value = decoder.decode(site, option, rank, **how)
         if value is None:
             continue
         seen += 1
@@ -67,7 +82,49 @@ def test_a_schedule_is_worth_what_the_checker_says(seed: int) -> None:
             assert verdict.ok, verdict.violations[0]
             assert verdict.value == decoder.ticks(value)
         # What ends at the cutoff is not before it.
-        again = {"patient": patient, "soft": soft}
-        assert decoder.decode(site, option, rank, cutoff=value, **again) is None
-        assert decoder.decode(site, option, rank, cutoff=value + 1, **again) == value
+        assert decoder.decode(site, option, rank, cutoff=value, **how) is None
+        assert decoder.decode(site, option, rank, cutoff=value + 1, **how) == value
     assert seen or decoder.limited, "only memory or missing channels leave nothing"
+
+
+@pytest.mark.parametrize("model", [CommunicationModel.CHANNEL, CommunicationModel.ENDPOINT])
+def test_a_long_transfer_holds_for_a_more_urgent_one(model: CommunicationModel) -> None:
+    """Two chains from one device to the other: the bulky value is made first, the urgent one next.
+
+    On the wire at once, the bulky value keeps the other one waiting for 100 ticks, and the long
+    reader behind it; held for the 5 ticks until the urgent value is there, it does not.
+    """
+    names = ("bulky", "urgent", "short", "long")
+    ticks = dict(zip(names, (5, 5, 1, 200), strict=True))
+    problem = PlanningProblem(
+        "hold",
+        graph=ComputationGraph(
+            operators=tuple(Operator(n, (Option("o", {"X": ticks[n]}),)) for n in names),
+            values=(
+                Value("b", "bulky", ("short",), {FULL: 100}),
+                Value("u", "urgent", ("long",), {FULL: 10}),
+            ),
+        ),
+        cluster=Cluster(
+            device_classes=(DeviceClass("X", None),),
+            devices=(Device("a", "X", None), Device("b", "X", None)),
+            channels=(Channel("a", "b", 0, 10**9),),
+            communication=model,
+        ),
+    )
+    decoder = Decoder(problem)
+    place = {n: Placement("o", ("b" if n in ("short", "long") else "a",)) for n in names}
+    site, option = decoder.place(place)
+    values = {}
+    for order in (("bulky", "urgent", "long", "short"), ("bulky", "urgent", "short", "long")):
+        rank = decoder.ranks({n: -float(order.index(n)) for n in names})
+        for holding in (False, True):
+            values[order[2], holding] = decoder.decode(site, option, rank, holding=holding)
+            assert verify(problem, decoder.plan()).ok
+    # Made after 10 ticks, sent in 10, read in 200; behind the bulky value 95 ticks later.
+    assert values == {
+        ("long", False): 315,
+        ("long", True): 221,
+        ("short", False): 315,
+        ("short", True): 315,
+    }
