@@ -74,8 +74,10 @@ class Desk(NamedTuple):
     that begins here; groups share no section, and are packed alone. ``at``, ``low``, ``high``: of
     the group at work, which of its order comes next, its begin and end; no offset of it is below
     ``bottom`` nor from ``limit`` on; ``end``: where the groups end that its last choice has left in
-    the next row. ``rank``: decides between buffers that may start as low. ``state``: groups that
-    were looked at (``NODES``), the row at work (``DEPTH``), the height that is asked (``TOP``).
+    the next row. ``rank``: decides between buffers that start as low; ``last``: of the one that
+    lies at ``bottom``. ``load`` and ``reach``: of sections, what is to be packed, and how high the
+    lowest of it ends. ``state``: groups that were looked at (``NODES``), the row at work
+    (``DEPTH``), the height that is asked (``TOP``).
     """
 
     items: Indices
@@ -84,6 +86,7 @@ class Desk(NamedTuple):
     floor: Integers
     start: Integers
     load: Integers
+    reach: Integers
     group: Indices
     fill: Indices
     offset: Integers
@@ -92,6 +95,7 @@ class Desk(NamedTuple):
     low: Integers
     high: Integers
     bottom: Integers
+    last: Integers
     limit: Integers
     end: Integers
     rank: Integers
@@ -159,20 +163,56 @@ def _improve(field: Field, order: Indices, offset: Integers, seed: int, steps: i
 
 
 @compiled
-def _may_fit(field: Field, desk: Desk, depth: int, low: int, bottom: int) -> bool:
+def _starts(field: Field, desk: Desk, depth: int, low: int) -> int:
+    """Find the least offsets of a group; return the section it ends with.
+
+    What comes next lies at ``bottom`` with a larger rank, or above. So whatever rests lower, or
+    there with a smaller rank, will rest on something that is still to come: it starts no lower than
+    the lowest such top of its sections.
+    """
+    items, start, floor, reach = desk.items[depth], desk.start[depth], desk.floor[depth], desk.reach
+    high, bottom, rank = desk.stop[depth, low], desk.bottom[depth], desk.last[depth]
+    first, last, waits = field.lower[items[low]], np.int64(0), False
+    for at in range(low, high):
+        i = items[at]
+        rest = _aligned(floor[i], field.alignment[i])
+        start[i] = _aligned(max(floor[i], bottom), field.alignment[i])
+        if rest < bottom or (rest == bottom and desk.rank[i] < rank):
+            waits = True
+        last = max(last, field.upper[i])
+    if not waits:
+        return int(last)
+    reach[first:last] = 2**62
+    for at in range(low, high):
+        i = items[at]
+        top = start[i] + field.size[i]
+        for section in range(field.lower[i], field.upper[i]):
+            reach[section] = min(reach[section], top)
+    for at in range(low, high):
+        i = items[at]
+        rest = _aligned(floor[i], field.alignment[i])
+        if rest < bottom or (rest == bottom and desk.rank[i] < rank):
+            least = np.int64(2**62)
+            for section in range(field.lower[i], field.upper[i]):
+                least = min(least, reach[section])
+            start[i] = _aligned(max(start[i], least), field.alignment[i])
+    return int(last)
+
+
+@compiled
+def _may_fit(field: Field, desk: Desk, depth: int, low: int) -> bool:
     """Order a group by least offsets; whether the sections have room for it.
 
     In each section, buffers with a start of s or more fill what lies above s.
     """
-    order, start, floor, load = desk.order[depth], desk.start[depth], desk.floor[depth], desk.load
+    order, start, load = desk.order[depth], desk.start[depth], desk.load
     high, rank = desk.stop[depth, low], desk.rank
-    first, last = field.lower[desk.items[depth, low]], np.int64(0)
+    last = _starts(field, desk, depth, low)
+    first = field.lower[desk.items[depth, low]]
     desk.state[NODES] += 1
     for at in range(low, high):
         i = order[at]
-        begin = _aligned(max(floor[i], bottom), field.alignment[i])
-        start[i] = begin
-        last = max(last, field.upper[i])
+        begin = start[i]
         put = at
         while put > low:
             j = order[put - 1]
@@ -244,14 +284,15 @@ def _allowed(field: Field, desk: Desk, chosen: int, begin: int) -> bool:
 
 
 @compiled
-def _enter(field: Field, desk: Desk, depth: int, low: int, bottom: int) -> None:
+def _enter(field: Field, desk: Desk, depth: int, low: int) -> None:
     """Begin with the group of a row that starts there."""
     high, limit = desk.stop[depth, low], desk.state[TOP]
     for at in range(low, high):
-        i = desk.order[depth, at]
-        limit = min(limit, desk.start[depth, i] + field.size[i])
+        i = desk.items[depth, at]
+        rest = _aligned(desk.floor[depth, i], field.alignment[i])
+        limit = min(limit, rest + field.size[i])
     desk.at[depth], desk.low[depth], desk.high[depth] = low, low, high
-    desk.bottom[depth], desk.limit[depth] = bottom, limit
+    desk.limit[depth] = limit
 
 
 @compiled
@@ -275,11 +316,11 @@ def _search(field: Field, desk: Desk, nodes: int) -> int:
 
     Of the packings up to ``top`` take one with the least sum of offset times squared size, and of
     these the one whose offsets are least one after the other. In it (a) every buffer lies on what
-    is below it, or at 0; (b) with buffers in the order of their offsets, none that comes later
-    would fit below the next one; (c) of buffers that are alike the first lies lowest; (d) of two
-    with the same lifetime of which one lies on the other, the upper one is not the larger. Else
-    one of them could be moved down, or two exchanged. So packings without these need no look;
-    groups without a common section do not disturb each other.
+    is below it, or at 0; (b) with buffers in the order of their offsets, and by rank where those
+    are equal, none that comes later would fit below the next one; (c) of buffers that are alike the
+    first lies lowest; (d) of two with the same lifetime of which one lies on the other, the upper
+    one is not the larger. Else one of them could be moved down, or two exchanged. So packings
+    without these need no look; groups without a common section do not disturb each other.
 
     Called again on the same desk with more nodes, it goes on.
     """
@@ -297,9 +338,10 @@ def _search(field: Field, desk: Desk, nodes: int) -> int:
         begin, low = desk.start[depth, chosen], desk.low[depth]
         desk.offset[chosen] = begin
         end = _lay(field, desk, depth, low, chosen)
+        desk.bottom[depth + 1], desk.last[depth + 1] = begin, desk.rank[chosen]
         fits, first = True, low
         while first < end and fits:
-            fits = _may_fit(field, desk, depth + 1, first, begin)
+            fits = _may_fit(field, desk, depth + 1, first)
             first = desk.stop[depth + 1, first]
         if not fits:
             continue
@@ -307,13 +349,13 @@ def _search(field: Field, desk: Desk, nodes: int) -> int:
         desk.end[depth] = end
         if end > low:
             depth += 1
-            _enter(field, desk, depth, low, begin)
+            _enter(field, desk, depth, low)
             continue
         while depth > 0 and desk.high[depth] >= desk.end[depth - 1]:
             depth -= 1
         if depth == 0:
             return PACKED
-        _enter(field, desk, depth, desk.high[depth], desk.bottom[depth])
+        _enter(field, desk, depth, desk.high[depth])
     desk.state[DEPTH] = depth
     return RUNNING
 
@@ -325,9 +367,9 @@ class Trial:
         size = len(field.size)
         kinds = (np.int32,) * 3 + (np.int64,) * 2
         parts: list[Any] = [np.zeros((size + 2, size), kind) for kind in kinds]
-        parts.append(np.zeros(int(field.upper.max()) + 1, np.int64))
+        parts += [np.zeros(int(field.upper.max()) + 1, np.int64) for _ in range(2)]
         parts += [np.zeros(size, kind) for kind in (np.int32, np.int32, np.int64, np.bool_)]
-        parts += [*(np.zeros(size + 2, np.int64) for _ in range(6)), rank, np.array([0, 1, top])]
+        parts += [*(np.zeros(size + 2, np.int64) for _ in range(7)), rank, np.array([0, 1, top])]
         self.field, self.desk = field, Desk(*parts)
         self.result = RUNNING if self._begin() else FAILED
 
@@ -348,13 +390,13 @@ class Trial:
         f, desk = self.field, self.desk
         size = len(f.size)
         cuts = np.flatnonzero(f.lower[1:] >= np.maximum.accumulate(f.upper)[:-1]) + 1
-        desk.items[1], desk.end[0] = np.arange(size), size
+        desk.items[1], desk.end[0], desk.last[1] = np.arange(size), size, -1
         for low, high in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
             desk.order[1, low:high] = low + np.argsort(desk.rank[low:high])
             desk.stop[1, low] = high
-            if not _may_fit(f, desk, 1, low, 0):
+            if not _may_fit(f, desk, 1, low):
                 return False
-        _enter(f, desk, 1, 0, 0)
+        _enter(f, desk, 1, 0)
         return True
 
 

@@ -191,7 +191,7 @@ def _orders() -> None:
     for problem in (trap.problem for trap in TRAPS):
         graph = read_order(problem)
         if isinstance(graph, OrderGraph):
-            orderer = Orderer(graph, ORDERS["definition order"](graph))
+            orderer = Orderer(graph, ORDERS["definition-order"](graph))
             tuple(orderer.search(Budget(SEARCH_S), 0))
 
 

@@ -23,6 +23,7 @@ from milp_plan.planners.packing import FITS, MOST, Packer
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
+from milp_plan.zoo.packings import dissection
 from tests.support.public import PUBLIC
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
@@ -367,6 +368,24 @@ def test_picture(tmp_path, example):
         path = write_figure(packing_figure(problem, plan), tmp_path / "plan.png")
         assert path.stat().st_size > 5_000
     assert kind.draw(problem, plan).axes[0].get_title(loc="left") == "example: height 103 B"
+
+
+def test_capacity_can_be_left_out(example):
+    _, limited = read(example)
+    _, free = read(example, {"no_capacity": True})
+    assert (limited.capacity, free.capacity) == (12, None)
+    assert free.buffers == limited.buffers
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_cut_apart_is_put_together(seed):
+    """No address is ever free: first fits are far off, the search is not."""
+    problem = dissection(seed, 40, 24, 64)
+    packer = Packer(problem)
+    assert min(packer.fit(name).value for name in FITS) > problem.capacity
+    found = next(packer.search(Budget(300, nodes=400_000), 0, problem.capacity, None))
+    assert isinstance(found, PackingPlan)
+    assert verify_packing(problem, found).ok
 
 
 @KNOWN

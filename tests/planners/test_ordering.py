@@ -114,7 +114,7 @@ def test_the_least_peak_is_that_of_all_orders(seed):
 def test_sixty_operators_are_proved(seed):
     problem = drawn(seed, 60, 6)
     graph = read_order(problem)
-    orderer = Orderer(graph, ORDERS["definition order"](graph))
+    orderer = Orderer(graph, ORDERS["definition-order"](graph))
     first, low = orderer.peak, best_bound(problem).value
     for order in orderer.polish(Budget(), low, seed):
         assert graph.peak(order) < first
@@ -130,7 +130,7 @@ def test_a_part_may_begin_and_end_anywhere():
     for seed in range(60):
         problem = drawn(seed, 7)
         graph = read_order(problem)
-        order = ORDERS["definition order"](graph)
+        order = ORDERS["definition-order"](graph)
         begin, end = 2, 6
         profile = graph.profile(order)
         peaks = []
@@ -166,7 +166,7 @@ def test_cuts_are_where_all_orders_agree():
 def test_beyond_a_word_nothing_is_claimed_but_orders_are_found():
     problem = drawn(1, 100, 6)
     graph = read_order(problem)
-    orderer = Orderer(graph, ORDERS["definition order"](graph))
+    orderer = Orderer(graph, ORDERS["definition-order"](graph))
     assert max(len(part.operators) for part in orderer.parts()) > 64
     found = list(orderer.search(Budget(60, nodes=100_000), 0))
     assert found
@@ -225,4 +225,4 @@ def test_training_steps_with_updates_that_may_come_early(architecture):
     outcome = solve(problem, Settings(time_limit_s=100))
     assert (outcome.proved, outcome.record["way"]) == (True, "order")
     least = {"alexnet": 0.14}.get(architecture, 0)
-    assert outcome.value <= (1 - least) * outcome.baselines["definition order"]
+    assert outcome.value <= (1 - least) * outcome.baselines["definition-order"]

@@ -17,6 +17,7 @@ from milp_plan.zoo import architecture
         ("resnet50", "fine"),
         ("inception_v3", "fine"),
         ("unet", "fine"),
+        ("alexnet", "fine"),
         ("vgg16", "fine"),
     ],
 )

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
-from .reading import OrderGraph
+from .reading import OrderGraph, read_order
 from .search import EXACT, FAILED, FOUND, FULL, MOST_STATES, STATES, Trial
 
 SEARCH = "order search"
@@ -79,11 +80,22 @@ def frugal(graph: OrderGraph) -> Order:
 
 
 ORDERS: dict[str, Callable[[OrderGraph], Order]] = {
-    "definition order": definition,
-    "depth first": depth_first,
-    "frugal": frugal,
+    "definition-order": definition,
+    "depth-first-order": depth_first,
+    "frugal-order": frugal,
 }
 """Orders by rule, by name."""
+
+
+def plan_by(name: str, problem: PlanningProblem) -> Plan | None:
+    """Plan one device by an order of :data:`ORDERS`; ``None`` where it is none, or has no room."""
+    graph = read_order(problem)
+    if isinstance(graph, str):
+        return None
+    order, limit = ORDERS[name](graph), problem.cluster.devices[0].memory_bytes
+    if limit is not None and graph.peak(order) > limit:
+        return None
+    return graph.plan(order, name)
 
 
 @dataclass

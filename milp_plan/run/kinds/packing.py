@@ -13,6 +13,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
+from ..change import Change
 from ..kind import Format, Kind, Measure
 from ..way import Step, Way
 
@@ -93,14 +94,16 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     name = "packing"
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.core.packing:PackingProblem"
+    changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
     ignores = ("rounds", "target", "formulation", "options", "solver", "only")
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """The CSV of MiniMalloc."""
         from milp_plan.io import minimalloc
 
-        def read(document: Document, _changes: Mapping[str, Any]) -> PackingProblem:
-            return minimalloc.read(document)
+        def read(document: Document, changes: Mapping[str, Any]) -> PackingProblem:
+            problem = minimalloc.read(document)
+            return replace(problem, capacity=None) if changes.get("no_capacity") else problem
 
         known = minimalloc.can_read
         return (Format("minimalloc", minimalloc.TITLE, known, read, minimalloc.to_csv),)

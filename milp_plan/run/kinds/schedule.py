@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -297,11 +298,13 @@ class Schedule(Kind[PlanningProblem, Plan]):
         """List schedules and their like, then schedules of pipelines."""
         from milp_plan.planners import PLANNERS
         from milp_plan.planners.experts import EXPERTS
+        from milp_plan.planners.ordering import ORDERS, plan_by
 
         def seedless(expert: Any) -> Callable[[PlanningProblem, int], Plan | None]:
             return lambda problem, _seed: expert(problem)
 
-        return PLANNERS | {name: seedless(expert) for name, expert in EXPERTS.items()}
+        found = PLANNERS | {name: seedless(expert) for name, expert in EXPERTS.items()}
+        return found | {name: seedless(partial(plan_by, name)) for name in ORDERS}
 
 
 def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
