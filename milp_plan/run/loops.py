@@ -172,7 +172,7 @@ def _packing() -> None:
 
 def _rematerialisation() -> None:
     from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
-    from milp_plan.planners.rematerialisation import greedy
+    from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of
 
     names = [f"o{i}" for i in range(8)]
     inputs = [(), *((names[i - 1], names[7 - i]) for i in range(1, 8))]
@@ -181,7 +181,11 @@ def _rematerialisation() -> None:
         for name, read in zip(names, inputs, strict=True)
     ]
     problem = RematerialisationProblem("loops", tuple(rows))
-    greedy(problem.within(Fraction(4, 5), fraction=True))
+    tight = problem.within(Fraction(4, 5), fraction=True)
+    plan = greedy(tight)
+    assert plan is not None
+    looks = iter((True, False))
+    Annealing(tight, keys_of(tight, plan)).cool(looks.__next__, lambda: None)
 
 
 def _orders() -> None:

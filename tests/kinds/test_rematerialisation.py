@@ -26,7 +26,7 @@ from milp_plan.draw.canvas import write_figure
 from milp_plan.draw.rematerialisation import rematerialisation_figure
 from milp_plan.io.files import read_document
 from milp_plan.io.rematerialisation import plan_to_csv, plan_to_json, to_json
-from milp_plan.planners.rematerialisation import greedy
+from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of, once, plan_of
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.kinds.rematerialisation import Share, budget
 from milp_plan.run.settings import Settings
@@ -429,6 +429,45 @@ def test_models_mostly_end_with_a_plan():
             *_, last = refine(problem, ask_scipy, Limits(), Budget(600), lambda: Known(None, None))
             solved += verify_rematerialisation(problem, last.plan).ok
     assert solved >= 5
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_annealing_finds_the_optimum(seed):
+    problem = drawn(seed, once=0.1)
+    optimum = least(problem)
+    search = Annealing(problem, once(problem), seed)
+    looks = iter([True] * 3)
+    values = []
+    search.cool(lambda: next(looks, False), lambda: values.append(search.value), 6_000)
+    assert values == sorted(values, reverse=True)
+    if search.value is None:
+        assert optimum is None or problem.budget < problem.peak
+        return
+    verdict = verify_rematerialisation(problem, plan_of(problem, search.best, "annealing"))
+    assert verdict.ok
+    assert verdict.value == search.value >= optimum
+
+
+def test_annealing_is_mostly_right_and_goes_on_from_what_it_is_given():
+    right = 0
+    for seed in range(60):
+        problem = drawn(seed)
+        optimum = least(problem)
+        if not optimum:
+            continue
+        search = Annealing(problem, once(problem), seed)
+        looks = iter([True] * 3)
+        search.cool(lambda: next(looks, False), lambda: None, 6_000)  # noqa: B023
+        right += search.value == optimum
+    assert right >= 10
+    problem = diamond(24)
+    keys = keys_of(problem, plan(problem, "wide", "b", "c", "b", "d", "wide", "end"))
+    search = Annealing(problem, once(problem))
+    assert search.value is None
+    search.adopt(keys)
+    assert search.value == 8
+    search.cool(iter((True, False)).__next__, lambda: None)
+    assert search.value == 5
 
 
 # -- run -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
 from milp_plan.core.view import view
 
-from .loops import Integers, relieve
+from .loops import BITS, MASK, Integers, relieve
 
 NAME = "peak-directed greedy"
 
@@ -52,7 +52,7 @@ def tables(problem: RematerialisationProblem) -> Tables:
 def once(problem: RematerialisationProblem) -> Integers:
     """Return the keys of the plan in which every operator runs once."""
     count = len(problem.computations)
-    return np.arange(count, dtype=np.int64) * (count + 1)
+    return np.arange(count, dtype=np.int64) * ((1 << BITS) + 1)
 
 
 def keys_of(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Integers:
@@ -60,7 +60,7 @@ def keys_of(problem: RematerialisationProblem, plan: RematerialisationPlan) -> I
     found, done = set(), 0
     for name in plan.runs:
         operator = problem.numbers[name]
-        found.add(done * len(problem.computations) + operator)
+        found.add((done << BITS) + operator)
         done += operator == done
     return np.array(sorted(found), dtype=np.int64)
 
@@ -68,9 +68,9 @@ def keys_of(problem: RematerialisationProblem, plan: RematerialisationPlan) -> I
 def plan_of(
     problem: RematerialisationProblem, keys: Integers, planner: str
 ) -> RematerialisationPlan:
-    """Return the plan of keys ``stage * n + operator``."""
+    """Return the plan of keys, see :mod:`.loops`."""
     names = [entry.name for entry in problem.computations]
-    runs = tuple(names[place] for place in (keys % len(names)).tolist())
+    runs = tuple(names[place] for place in (keys & MASK).tolist())
     return RematerialisationPlan(problem.name, runs, planner=planner)
 
 

@@ -1,7 +1,7 @@
 """Loops over runs: what they hold, one change, and annealing over sets of changes.
 
-A plan is a sorted list of keys ``stage * n + operator`` for n operators: stage t ends with the
-first run of operator t, before which any operators below t run again, each once, in their order.
+A plan is a sorted list of keys ``stage << BITS | operator``: stage t ends with the first run of
+operator t, before which any operators below t run again, each once, in their order.
 What is held follows: a copy lasts until its last reader before the operator runs again.
 """
 
@@ -14,6 +14,10 @@ from milp_plan.core.compiled import compiled
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+BITS = 24
+MASK = (1 << BITS) - 1
+"""An operator is what these bits of a key say."""
 
 COST, SIZE, AGAIN = 0, 1, 2
 """Rows of the table of operators."""
@@ -31,17 +35,16 @@ def hold(  # noqa: PLR0917 (loops take arrays)
     held: Integers,
 ) -> None:
     """Derive ``last`` (the run that reads each copy last) and ``held`` (bytes) of each run."""
-    n = table.shape[1]
     for number in range(count + 1):
         held[number] = 0
     for number in range(count):
-        operator = keys[number] % n
+        operator = keys[number] & MASK
         for place in range(first[operator], first[operator + 1]):
             last[made[inputs[place]]] = number
         made[operator] = number
         last[number] = number
     for number in range(count):
-        size = table[SIZE, keys[number] % n]
+        size = table[SIZE, keys[number] & MASK]
         held[number] += size
         held[last[number] + 1] -= size
     for number in range(1, count):
@@ -105,9 +108,8 @@ def next_reader(  # noqa: PLR0917
     first: Integers, inputs: Integers, keys: Integers, count: int, operator: int, begin: int
 ) -> int:
     """First run from ``begin`` on that reads an operator's output."""
-    n = len(first) - 1
     for number in range(begin, count):
-        if reads(first, inputs, keys[number] % n, operator):
+        if reads(first, inputs, keys[number] & MASK, operator):
             return number
     return count
 
@@ -130,26 +132,25 @@ def add_chain(  # noqa: PLR0917
     ``last`` belongs to ``keys`` as they are before. Each input that is not held is run again with
     probability ``share``; otherwise its last copy is kept until then.
     """
-    n = table.shape[1]
     size = 1
     stack[0] = operator
     old = keys[:count].copy()
     before = count
-    begin = find(old, before, stage * n)
+    begin = find(old, before, stage << BITS)
     while size:
         size -= 1
         again = stack[size]
-        count = insert(keys, count, stage * n + again)
+        count = insert(keys, count, (stage << BITS) + again)
         for place in range(first[again], first[again + 1]):
             source = inputs[place]
             if not table[AGAIN, source]:
                 continue
             idle = True
             for number in range(begin - 1, -1, -1):
-                if old[number] % n == source:
+                if old[number] & MASK == source:
                     idle = last[number] < begin
                     break
-            key = stage * n + source
+            key = (stage << BITS) + source
             there = find(keys, count, key)
             if there < count and keys[there] == key:
                 continue
@@ -165,10 +166,20 @@ def cost_of(table: Integers, keys: Integers, count: int) -> int:
     n = table.shape[1]
     total = 0
     for number in range(count):
-        operator = keys[number] % n
+        operator = keys[number] & MASK
         total += table[COST, operator]
     for operator in range(n):
         total -= table[COST, operator]
+    return total
+
+
+@compiled
+def hope(held: Integers, begin: int, end: int, size: int, budget: int) -> float:
+    """Most excess that letting go of so many bytes from run ``begin`` to before ``end`` removes."""
+    total = 0.0
+    for number in range(begin, end):
+        if held[number] > budget:
+            total += min(size, held[number] - budget)
     return total
 
 
@@ -187,8 +198,8 @@ def relieve(  # noqa: C901, PLR0912, PLR0917
     """Peak-directed greedy: while the fullest run holds too much, let go what idles across it.
 
     Each candidate is run again just before its next reader, alone or with all inputs that are not
-    held there; the least time per byte of excess removed is taken. Returns the number of keys, or
-    -1 where nothing helps any more.
+    held there; the least time per byte of excess removed is taken, those that promise most first.
+    Returns the number of keys, or -1 where nothing helps any more.
     """
     np.random.seed(seed)
     n = table.shape[1]
@@ -198,6 +209,8 @@ def relieve(  # noqa: C901, PLR0912, PLR0917
     last2, held2 = np.zeros(space, np.int64), np.zeros(space + 1, np.int64)
     trial, best = np.zeros(space, np.int64), np.zeros(space, np.int64)
     stack = np.zeros(n + 1, np.int64)
+    places, stages = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    rates = np.zeros(n, np.float64)
     for _ in range(most):
         hold(table, first, inputs, keys, count, made, last, held)
         over = excess(held, count, budget)
@@ -208,21 +221,37 @@ def relieve(  # noqa: C901, PLR0912, PLR0917
             if held[number] > held[peak]:
                 peak = number
         now = cost_of(table, keys, count)
-        best_rate, best_count = np.inf, -1
+        some = 0
         for number in range(peak):
-            operator = keys[number] % n
+            operator = keys[number] & MASK
             if last[number] <= peak or not table[AGAIN, operator] or not table[SIZE, operator]:
                 continue
-            if reads(first, inputs, keys[peak] % n, operator):
+            if reads(first, inputs, keys[peak] & MASK, operator):
                 continue
             user = next_reader(first, inputs, keys, count, operator, peak + 1)
-            stage = keys[user] // n
+            promise = hope(held, number, user, table[SIZE, operator], budget)
+            places[some], stages[some] = operator, keys[user] >> BITS
+            rates[some] = (table[COST, operator] + 1e-9) / promise
+            some += 1
+        best_rate, best_count = np.inf, -1
+        for chosen in np.argsort(rates[:some]):
+            if rates[chosen] >= best_rate:
+                break
             for share in (0.0, 1.0):
                 trial[:count] = keys[:count]
                 size = add_chain(
-                    table, first, inputs, trial, count, last, stage, operator, share, stack
+                    table,
+                    first,
+                    inputs,
+                    trial,
+                    count,
+                    last,
+                    stages[chosen],
+                    places[chosen],
+                    share,
+                    stack,
                 )
-                if size == count:
+                if size == count or (share == 1.0 and size == count + 1):
                     continue
                 hold(table, first, inputs, trial, size, made, last2, held2)
                 gain = over - excess(held2, size, budget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -63,6 +64,11 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
     changes = (BUDGET,)
     ignores = ("rounds", "target", "formulation", "options", "only")
+
+    @property
+    def threads(self) -> int:
+        """One for models, one for the search beside them."""
+        return min(2, os.cpu_count() or 1)
 
     def formats(self) -> tuple[Format[RematerialisationProblem], ...]:
         """The native format, and public graphs."""

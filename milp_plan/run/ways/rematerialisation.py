@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
+from threading import Event, Thread
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
-from milp_plan.planners.rematerialisation import NAME, greedy, keys_of, plan_of, relieved
+from milp_plan.planners.rematerialisation import (
+    NAME,
+    Annealing,
+    greedy,
+    keys_of,
+    once,
+    plan_of,
+    relieved,
+)
 
 from ..model import backend
 from ..watched import Answer, Known, refine
 from ..way import Step, Way
 
 ONCE, MODELS, REPAIRED = "every operator once", "watched steps", "watched steps, repaired"
+ANNEALING = "annealing of runs"
 
 MODEL_SHARE = 0.4
 """Part of the time limit that one model may take."""
+
+COOLINGS, ANNEALING_SHARE = 2, 0.1
+"""Coolings before the first model (all of a repeatable run), and their part of the limit."""
 
 
 class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan]):
     """The way for problems of rematerialisation."""
 
     name = "rematerialisation"
+    annealing: Annealing | None = None
 
     @classmethod
     def unsuited(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
@@ -29,14 +44,16 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         return None
 
     def steps(self) -> Iterable[Step]:
-        """Proofs, every operator once, the greedy, models."""
+        """Proofs, every operator once, the greedy, annealing, models with annealing beside them."""
         ledger = self.ledger
         return (
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
             Step("once", self.run_once, always=True),
             Step("greedy", self.relieve),
+            Step("annealing", self.anneal_first),
             Step("models", self.model),
+            Step("annealing to the end", self.anneal_on, lambda: not ledger.repeatable),
         )
 
     def run_once(self) -> None:
@@ -54,10 +71,54 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         ledger.offer(plan, NAME, "greedy")
         ledger.baselines[NAME] = ledger.reached.get(NAME)
 
+    def anneal_first(self) -> None:
+        """Cool a few times."""
+        part = self.ledger.budget.part("annealing", ANNEALING_SHARE)
+        self.anneal(lambda: part.over, COOLINGS)
+
+    def anneal(self, over: Callable[[], bool], coolings: int | None = None) -> None:
+        """Cool from the best plan, again and again or so many times, until it is over."""
+        ledger, problem = self.ledger, self.ledger.problem
+        keys = once(problem) if ledger.plan is None else keys_of(problem, ledger.plan)
+        search = self.annealing = self.annealing or Annealing(problem, keys, ledger.settings.seed)
+        if ledger.plan is not None:
+            search.adopt(keys)
+
+        def go_on() -> bool:
+            return not (ledger.done or over())
+
+        def better() -> None:
+            plan = plan_of(problem, search.best, ANNEALING)
+            ledger.offer(plan, ANNEALING, "annealing")
+
+        with ledger.budget.phase("annealing"):
+            while go_on() and coolings != 0:
+                coolings = None if coolings is None else coolings - 1
+                search.cool(go_on, better)
+
+    def anneal_on(self) -> None:
+        """Go on as long as there is time."""
+        self.anneal(lambda: False)
+
     def model(self) -> None:
+        """Ask models; beside them, where there is a thread for it, annealing goes on."""
+        ledger, stop = self.ledger, Event()
+        beside = ledger.threads > 1
+        thread = Thread(target=self.anneal, args=(stop.is_set,), daemon=True)
+        if beside:
+            thread.start()
+        try:
+            self.watch()
+        finally:
+            stop.set()
+            if beside:
+                thread.join()
+
+    def watch(self) -> None:
         """Ask models that watch more and more; what exceeds the budget is repaired."""
         ledger, budget = self.ledger, self.ledger.budget
         limits = ledger.limits(MODEL_SHARE * budget.limit_s, gap=0.0)
+        limits = dataclasses.replace(limits, threads=max(1, ledger.threads - 1))
         ask = backend(ledger.settings.solver)
         rounds: list[list[int]] = []
 
