@@ -30,7 +30,8 @@ class Parts(NamedTuple):
     one device, ``enter`` from one colour to another, ``wait`` at least. ``after[v]`` says who
     follows v. Value i is made by ``value_from[i]`` and read by those from ``reader_at[i]`` on, it
     takes ``value_ticks`` between colours. ``fits`` says which colours a place may have, ``bytes``
-    what it needs there of ``room``; there are ``machines`` of each colour.
+    what it needs there of ``room``, ``beside`` what its operators need beside all that while they
+    run; there are ``machines`` of each colour.
     """
 
     first: Array
@@ -48,6 +49,7 @@ class Parts(NamedTuple):
     value_ticks: Array
     fits: Array
     bytes: Array
+    beside: Array
     room: Array
     machines: Array
     model: int
@@ -234,6 +236,7 @@ def least_times(t: Parts, known: Array, most: int) -> tuple[int, int]:
     device = np.full(places, -1, dtype=np.int64)
     used = np.zeros(devices, dtype=np.int64)
     free = np.zeros(devices, dtype=np.int64)
+    beside = np.zeros((places + 1, devices), dtype=np.int64)
     for d in range(devices):
         free[d] = t.room[colour[d]]
     touched = np.zeros((places, parts), dtype=np.int64)
@@ -266,7 +269,10 @@ def least_times(t: Parts, known: Array, most: int) -> tuple[int, int]:
             count[depth] = 0
             for d in range(devices):
                 c = colour[d]
-                if t.fits[depth, c] == 0 or t.bytes[depth] > free[d]:
+                if (
+                    t.fits[depth, c] == 0
+                    or t.bytes[depth] + max(t.beside[depth], beside[depth, d]) > free[d]
+                ):
                     continue
                 if used[d] == 0 and d > 0 and colour[d - 1] == c and used[d - 1] == 0:
                     continue
@@ -305,6 +311,8 @@ def least_times(t: Parts, known: Array, most: int) -> tuple[int, int]:
                 device[depth] = d
                 used[d] += 1
                 free[d] -= t.bytes[depth]
+                beside[depth + 1] = beside[depth]
+                beside[depth + 1, d] = max(beside[depth, d], t.beside[depth])
                 for part in range(parts):
                     values[depth + 1, part] = each[depth, d, part]
                 depth += 1

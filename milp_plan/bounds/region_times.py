@@ -8,15 +8,16 @@ for different placements, so they are searched together.
 
 Proof. Take any plan, keep the operators strictly between u and v, and let time begin when u stops.
 What is kept is a schedule of the region on the plan's devices: exclusive, with its edges and
-transfers. For a placement, heads and tails are raised along edges, by predecessors and followers
-on the same device (one machine, in order of heads or tails), and then no device, and no channel or
+transfers. For a placement, heads and tails are raised along edges, by predecessors and followers on
+the same device (one machine, in order of heads or tails), and then no device, and no channel or
 port, can be done before Jackson's preemptive schedule of its operators or transfers with their
 heads and tails. A transfer is one per value and device, however many readers, of the least length
 that any reader allows. While some places are open, their operators take their least times on a
 device of their own, which only makes all of this smaller, so a branch whose time is at least the
 best complete one can be cut. The least of what is left holds for every plan. Equal devices are told
-apart only once used. Operators of a group share their place; units of one device must fit beside
-each other. Nothing is said of other operators, so this holds under every communication model.
+apart only once used. Operators of a group share their place; the lasting bytes of the groups of one
+device must fit beside each other and beside what each of these operators needs as it runs. Nothing
+is said of other operators, so this holds under every communication model.
 
 For two regions u .. v and b .. a with v before b, each operator is in one of them, and a plan's
 placement is one of those searched, so the sum of both times is at least the least sum. From the
@@ -39,7 +40,9 @@ from .regions import Region
 from .view import FAR, Array, Separations, scale_for
 
 _PLACEMENTS = 40_000, 250_000
-"""Placements, complete or not, that are looked at in either order of places."""
+"""Placements of a region, complete or not, that are looked at in either order of places."""
+_PLACEMENTS_OF_PAIR = 20_000, 20_000
+"""The same for a pair, about which much is known."""
 _MODELS = {
     CommunicationModel.DELAY: DELAY,
     CommunicationModel.CHANNEL: CHANNEL,
@@ -60,7 +63,7 @@ def region_times(plain: Separations, regions: list[Region], budget: Budget) -> A
         Gives up with :class:`OutOfTime`.
     """
     found = np.full(plain.through.shape, -FAR, dtype=np.int64)
-    search = _Search(plain, budget)
+    search = Search(plain, budget)
     for region in regions:
         found[region.fork, region.join] = search.least((region,), (0,))
     raised = Separations(plain.view, budget, segments=found)
@@ -71,7 +74,7 @@ def region_times(plain: Separations, regions: list[Region], budget: Budget) -> A
 class _Ways:
     """Pairs of regions, one on the way out and one on the way back, from the inside outward."""
 
-    def __init__(self, search: _Search, regions: list[Region], raised: Separations) -> None:
+    def __init__(self, search: Search, regions: list[Region], raised: Separations) -> None:
         self.search, self.regions, self.raised = search, regions, raised
         self.frame = raised.view.frame
         self.durations = raised.view.durations
@@ -113,7 +116,7 @@ class _Ways:
                 yield self.regions[a], self.regions[b]
 
 
-class _Search:
+class Search:
     """Searches regions; those that look alike once."""
 
     def __init__(self, plain: Separations, budget: Budget) -> None:
@@ -138,20 +141,18 @@ class _Search:
     def least(self, regions: tuple[Region, ...], known: tuple[int, ...]) -> int:
         """Least sum of the times of regions, each of which is known to take some time."""
         self.budget.check()
-        parts = self._parts(regions)
+        parts = self.parts(regions)
         arrays = [entry for entry in parts if isinstance(entry, np.ndarray)]
         key = b"|".join(str(entry.shape).encode() + entry.tobytes() for entry in arrays)
         if key not in self.done:
             least = np.array(known, dtype=np.int64)
             self.done[key] = 0
-            for order, most in zip((_by_work, _by_branch), _PLACEMENTS, strict=True):
-                found, tried = least_times(_ordered(parts, order(parts)), least, most)
-                self.done[key] = max(self.done[key], found)
-                if tried <= most:
-                    break
+            limits = _PLACEMENTS if len(regions) == 1 else _PLACEMENTS_OF_PAIR
+            self.done[key] = searched(parts, least, limits)
         return self.done[key]
 
-    def _parts(self, regions: tuple[Region, ...]) -> Parts:
+    def parts(self, regions: tuple[Region, ...]) -> Parts:
+        """Regions as arrays; forks and joins take no time."""
         frame = self.frame
         members: list[int] = []
         first = [0]
@@ -160,7 +161,7 @@ class _Search:
             first.append(len(members))
         places: dict[int, int] = {}
         place = [places.setdefault(frame.unit[v], len(places)) for v in members]
-        ticks = np.array([self._ticks(v) for v in members], dtype=np.int64)
+        ticks = np.array([self.ticks_of(v) for v in members], dtype=np.int64)
         for at in first[:-1]:
             ticks[at] = 0
         for at in first[1:]:
@@ -170,6 +171,9 @@ class _Search:
             for state in frame.states[v]:
                 fits[places[frame.unit[v]], self._colour(state.site)] = 1
         own = [frame.holdings.packed[unit] // self.byte_unit for unit in places]
+        beside = [0] * len(places)
+        for v, at in zip(members, place, strict=True):
+            beside[at] = max(beside[at], frame.beside(v) // self.byte_unit)
         after = np.zeros((len(members), len(members)), dtype=np.int64)
         for low, high in pairwise(first):
             listed = members[low:high]
@@ -186,6 +190,7 @@ class _Search:
             *self._values(sent),
             fits,
             np.array(own, dtype=np.int64),
+            np.array(beside, dtype=np.int64),
             self.room,
             np.array(frame.terrain.count, dtype=np.int64),
             _MODELS[frame.problem.cluster.communication],
@@ -194,7 +199,7 @@ class _Search:
     def _colour(self, site: int) -> int:
         return self.frame.types[site].colours[0]
 
-    def _ticks(self, v: int) -> list[int]:
+    def ticks_of(self, v: int) -> list[int]:
         """Fewest ticks by colour, and of all."""
         found = [ENDLESS] * self.colours
         for state in self.frame.states[v]:
@@ -285,10 +290,26 @@ class _Search:
         return found
 
 
+def searched(parts: Parts, known: Array, most: tuple[int, int]) -> int:
+    """Least sum of the parts' times, by two orders of places with a limit each."""
+    best = 0
+    for order, limit in zip((_by_work, _by_branch), most, strict=True):
+        found, tried = least_times(_ordered(parts, order(parts)), known, limit)
+        best = max(best, found)
+        if tried <= limit:
+            break
+    return best
+
+
 def _ordered(parts: Parts, order: list[int]) -> Parts:
     """Places in another order."""
     place = np.argsort(order)[parts.place]
-    return parts._replace(place=place, fits=parts.fits[order], bytes=parts.bytes[order])
+    return parts._replace(
+        place=place,
+        fits=parts.fits[order],
+        bytes=parts.bytes[order],
+        beside=parts.beside[order],
+    )
 
 
 def _ends(parts: Parts) -> list[int]:
@@ -316,4 +337,4 @@ def _by_branch(parts: Parts) -> list[int]:
         found.append(int(parts.place[v]))
         todo[:0] = following[v]
         following[v] = []
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *range(len(parts.bytes))]))
