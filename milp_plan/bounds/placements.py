@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from milp_plan.core import PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
-from .catalogue import frame_of
+from .frame import Frame
 from .region_search import ENDLESS
 from .region_times import Search, searched
 from .regions import Region
@@ -24,21 +23,18 @@ _WORK = 2**25
 """Pairs of operators looked at, in all placements together."""
 
 
-def placement_bound(problem: PlanningProblem, budget: Budget) -> Bound | None:
+def placement_bound(frame: Frame, budget: Budget) -> Bound | None:
     """Least makespan of all placements; ``None`` for large graphs and for process groups.
 
     Parameters
     ----------
-    problem
-        Whose operators run once, and whose transfers are no work of the devices.
+    frame
+        Without obstacle.
     budget
         Gives up with :class:`OutOfTime`.
     """
-    if problem.serial is not None or problem.has_memory_ways:
-        return None
-    frame = frame_of(problem)
     size = len(frame.names)
-    if not 2 <= size <= LARGEST or frame.obstacle is not None or not frame.single:
+    if not 2 <= size <= LARGEST or not frame.single:
         return None
     plain = Separations(View(frame, False), budget)
     search = Search(plain, budget)

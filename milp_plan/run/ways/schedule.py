@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, TracePoint
-from milp_plan.bounds.placements import placement_bound
+from milp_plan.bounds.catalogue import SMALLEST_SPINE
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.constructions import best_gated
@@ -82,7 +82,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
-            Step("placements", self.search_placements),
+            Step("bounds beside a plan", self.ledger.find_bounds, lambda: self.small),
             Step("exact coarsening", self.choose_coarsening),
             Step("annealing", self.anneal),
             Step("near, first", self.search_near_first, lambda: modelled and not self.searched),
@@ -99,13 +99,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
         _, ledger.baselines = self.heuristics(self.problem, BASELINE_SHARE, take)
 
-    def search_placements(self) -> None:
-        """Prove small problems without a model, where their placements say enough."""
-        if self.problem.objective is Objective.MAKESPAN:
-            with self.budget.phase("bounds"):
-                bound = placement_bound(self.problem, self.budget.part("bounds", BASELINE_SHARE))
-            if bound is not None:
-                self.ledger.prove(bound)
+    @property
+    def small(self) -> bool:
+        """Whether bounds that search placements are tried, now that cheap ones did not do."""
+        return self.ledger.value is not None and len(self.problem.graph.operators) <= SMALLEST_SPINE
 
     def heuristics(
         self,
