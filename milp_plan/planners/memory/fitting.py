@@ -17,7 +17,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
 from .layout import AGAIN, AWAY, BASE, Base, Held, Layout, Place
-from .timing import Profile, plan_of, starts_of
+from .timing import Profile, patient_starts, plan_of, starts_of
 
 DEPTH = 40
 """Runs again for inputs of runs again, at most."""
@@ -75,6 +75,16 @@ def timed(base: Base, choices: Choices) -> Fitting:
     return Fitting(choices, layout, start, Profile(base.problem, layout, start))
 
 
+def patient(base: Base, now: Fitting) -> Fitting | None:
+    """The same decisions with tasks that wait for memory; ``None`` where that does not end."""
+    if not now.excess:
+        return now
+    start = patient_starts(base.problem, now.layout)
+    if start is None:
+        return None
+    return Fitting(now.choices, now.layout, start, Profile(base.problem, now.layout, start))
+
+
 def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> Fitting | None:
     """Make a plan fit into memory.
 
@@ -100,14 +110,19 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
 
 
 def _descend(base: Base, budget: Budget) -> Fitting | None:
+    """From no decisions to a plan that fits; the best on the way where tasks wait for memory."""
     now = timed(base, {})
+    best = patient(base, now)
     while now.excess:
         cuts = _cuts(base, now)
         better = _best(base, now, _shortlist(cuts), budget) or _best(base, now, cuts, budget)
         if better is None:
-            return None
+            break
         now = better
-    return now
+        waiting = patient(base, now)
+        if waiting is not None and (best is None or waiting.makespan < best.makespan):
+            best = waiting
+    return best
 
 
 def _best(base: Base, now: Fitting, cuts: list[Cut], budget: Budget) -> Fitting | None:
@@ -260,11 +275,13 @@ def _taken_back(base: Base, found: Fitting, budget: Budget, rng: Random) -> Fitt
                 choices = {k: way for k, way in found.choices.items() if k != key}
                 if other is not None:
                     choices[key] = other
-                after = timed(base, _rooted(base, choices))
+                after = patient(base, timed(base, _rooted(base, choices)))
+                if after is None:
+                    continue
                 better = after.makespan < found.makespan or (
                     after.makespan == found.makespan and len(after.choices) < len(found.choices)
                 )
-                if better and not after.excess:
+                if better:
                     found, changed = after, True
                     break
     return found

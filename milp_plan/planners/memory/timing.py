@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -25,11 +26,74 @@ def starts_of(tasks: list[Task]) -> list[int]:
     return clock.start
 
 
+def patient_starts(problem: PlanningProblem, layout: Layout) -> list[int] | None:
+    """Return starts of tasks that wait for memory; ``None`` where some would wait for ever."""
+    room = Room(problem, layout)
+    clock = _Clock(layout.tasks, room)
+    clock.go()
+    return clock.start if room.done == len(layout.tasks) else None
+
+
+class Room:
+    """What is held on every device while tasks start and stop.
+
+    Parameters
+    ----------
+    problem, layout
+        Limits and persistent values; tasks and copies.
+    """
+
+    def __init__(self, problem: PlanningProblem, layout: Layout) -> None:
+        self.free: dict[str, float] = {
+            device.name: float("inf") if device.memory_bytes is None else device.memory_bytes
+            for device in problem.cluster.devices
+        }
+        self.needs: list[dict[str, int]] = [{} for _ in layout.tasks]
+        """Bytes that each task takes when it starts, by device."""
+        self.gives: list[dict[str, int]] = [{} for _ in layout.tasks]
+        """Bytes that are free again when it stops, whatever else reads them."""
+        self.reads: list[list[int]] = [[] for _ in layout.tasks]
+        self.left = [len(copy.readers) + 1 for copy in layout.copies]
+        self.copies = layout.copies
+        self.done = 0
+        for number, copy in enumerate(layout.copies):
+            for task in (copy.maker, *copy.readers):
+                self.reads[task].append(number)
+            for device in copy.place[1]:
+                need = self.needs[copy.maker]
+                need[device] = need.get(device, 0) + copy.bytes
+        for number, device, size in workspaces(problem, layout):
+            self.needs[number][device] = self.needs[number].get(device, 0) + size
+            self.gives[number][device] = size
+        for device, size in persistent_bytes(problem, layout).items():
+            self.free[device] -= size
+
+    def admits(self, task: int) -> bool:
+        """Whether there is room for what a task makes."""
+        return all(size <= self.free[device] for device, size in self.needs[task].items())
+
+    def start(self, task: int) -> None:
+        """Take the room of a task."""
+        for device, size in self.needs[task].items():
+            self.free[device] -= size
+
+    def stop(self, task: int) -> None:
+        """Give back what nobody reads any more."""
+        self.done += 1
+        for device, size in self.gives[task].items():
+            self.free[device] += size
+        for number in self.reads[task]:
+            self.left[number] -= 1
+            if not self.left[number]:
+                for device in self.copies[number].place[1]:
+                    self.free[device] += self.copies[number].bytes
+
+
 class _Clock:
     """Runs the tasks of a layout from stop to stop."""
 
-    def __init__(self, tasks: list[Task]) -> None:
-        self.tasks = tasks
+    def __init__(self, tasks: list[Task], room: Room | None = None) -> None:
+        self.tasks, self.room = tasks, room
         self.missing = [len(task.before) + (task.anchor >= 0) for task in tasks]
         self.after: list[list[int]] = [[] for _ in tasks]
         self.anchored: dict[int, list[int]] = {}
@@ -56,6 +120,8 @@ class _Clock:
                 self._met(heappop(self.lagging)[1], now)
             while self.stops and self.stops[0][0] == now:
                 _, number = heappop(self.stops)
+                if self.room is not None:
+                    self.room.stop(number)
                 for follower in self.after[number]:
                     self._met(follower, now)
             self._serve(now)
@@ -67,13 +133,15 @@ class _Clock:
 
     def _ready(self, number: int, now: int) -> None:
         task = self.tasks[number]
-        if task.resources:
+        if task.resources or self.room is not None:
             heappush(self.waiting, (task.urgency, number))
         else:
             self._begin(number, now)
 
     def _begin(self, number: int, now: int) -> None:
         self.start[number] = now
+        if self.room is not None:
+            self.room.start(number)
         heappush(self.stops, (now + self.tasks[number].ticks, number))
         for follower in self.anchored.get(number, ()):
             heappush(self.lagging, (now + self.tasks[follower].lag, follower))
@@ -83,7 +151,8 @@ class _Clock:
         while self.waiting:
             entry = heappop(self.waiting)
             task = self.tasks[entry[1]]
-            if all(self.busy.get(name, 0) <= now for name in task.resources):
+            idle = all(self.busy.get(name, 0) <= now for name in task.resources)
+            if idle and (self.room is None or self.room.admits(entry[1])):
                 self.busy |= dict.fromkeys(task.resources, now + task.ticks)
                 self._begin(entry[1], now)
             else:
@@ -115,31 +184,11 @@ class Profile:
             for device in copy.place[1]:
                 events[device].append((int(self.start[copy.maker]), copy.bytes))
                 events[device].append((int(self.until[number]), -copy.bytes))
-        fixed = dict.fromkeys(self.limits, 0)
-        self._add_runs(problem, events, fixed)
+        for number, device, size in workspaces(problem, layout):
+            events[device].append((int(self.start[number]), size))
+            events[device].append((int(self.stop[number]), -size))
+        fixed = persistent_bytes(problem, layout)
         self.steps = {name: _steps(events[name], fixed[name]) for name in self.limits}
-
-    def _add_runs(
-        self,
-        problem: PlanningProblem,
-        events: dict[str, list[tuple[int, int]]],
-        fixed: dict[str, int],
-    ) -> None:
-        lying: set[tuple[str, str, str]] = set()
-        for number, task in enumerate(self.layout.tasks):
-            run = task.made
-            if not isinstance(run, OperatorRun):
-                continue
-            option = problem.graph.operator(run.operator).option(run.option)
-            for device in run.devices:
-                if option.workspace_bytes:
-                    events[device].append((int(self.start[number]), option.workspace_bytes))
-                    events[device].append((int(self.stop[number]), -option.workspace_bytes))
-                for value in problem.graph.inputs[run.operator]:
-                    layout = option.layout_read(value.name)
-                    if value.producer is None and (value.name, device, layout) not in lying:
-                        lying.add((value.name, device, layout))
-                        fixed[device] += value.bytes[layout]
 
     def excess(self) -> dict[str, int]:
         """Bytes above the limit times ticks, of each device that is too full at some time."""
@@ -160,6 +209,31 @@ class Profile:
         lasting = np.flatnonzero(np.diff(times) > 0)
         worst = int(lasting[held[lasting].argmax()])
         return int(times[worst]), int(held[worst])
+
+
+def workspaces(problem: PlanningProblem, layout: Layout) -> Iterator[tuple[int, str, int]]:
+    """Yield task, device and bytes of every workspace."""
+    for number, task in enumerate(layout.tasks):
+        if isinstance(task.made, OperatorRun):
+            option = problem.graph.operator(task.made.operator).option(task.made.option)
+            if option.workspace_bytes:
+                for device in task.made.devices:
+                    yield number, device, option.workspace_bytes
+
+
+def persistent_bytes(problem: PlanningProblem, layout: Layout) -> dict[str, int]:
+    """Bytes of persistent values on every device; runs again lie where the first ones do."""
+    found = dict.fromkeys(problem.cluster.device_names, 0)
+    lying: set[tuple[str, str, str]] = set()
+    for run in layout.base.runs:
+        option = problem.graph.operator(run.operator).option(run.option)
+        for value in problem.graph.inputs[run.operator]:
+            read = option.layout_read(value.name)
+            for device in run.devices:
+                if value.producer is None and (value.name, device, read) not in lying:
+                    lying.add((value.name, device, read))
+                    found[device] += value.bytes[read]
+    return found
 
 
 def _steps(events: list[tuple[int, int]], fixed: int) -> tuple[Ints, Ints]:
