@@ -1,0 +1,9 @@
+"""Planners of address packing: first and best fits, orders that improve, and a search that proves.
+
+First fits by size are TensorFlow Lite's ("greedy by size"); canonical packings, bounds of sections
+and the orders ``TWA``, ``WAT`` and ``TAW`` are those of MiniMalloc (Moffitt, ASPLOS 2023).
+"""
+
+from .packer import FITS, MOST, ORDERS, Packer
+
+__all__ = ["FITS", "MOST", "ORDERS", "Packer"]

@@ -1,0 +1,187 @@
+"""Planners of one packing problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core import ceil_div
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem, Place
+
+from .field import Field, Indices, Integers
+from .fits import fit, improve
+from .search import FAILED, PACKED, Trial
+
+FIRST_FIT, BEST_FIT, BETTER, SEARCH = "first-fit", "best-fit", "better orders", "canonical search"
+
+ORDERS = {"load": "TWA", "lifetime": "WAT", "size": "ZWT", "load-area": "TAW", "area": "AWT"}
+ORDERS |= {"lower": "L", "upper": "U", "breadth": "B"}
+"""Name of an order -> what decides, first letter first.
+
+Decreasing: load of the fullest section (T), lifetime (W), area (A), size (Z), loads of all sections
+together (B); increasing: start (L) and end (U) of the lifetime.
+"""
+
+FITS = tuple(f"{fit}-{order}" for order in ORDERS for fit in (FIRST_FIT, BEST_FIT))
+"""Names of the planners that place each buffer once."""
+
+MOST = 1_000
+"""Buffers up to which packings are searched: tables grow with the square of their number."""
+
+_SEARCHED = ("load", "lifetime", "size", "load-area")
+_FIRST_NODES, _FAVOUR, _GROWTH, _NOISE = 20_000, 8, 2, 0.03
+"""Of searches: nodes of the first, how many times as many the first order gets, factor for those
+that follow, how far ranks move (a part of their number)."""
+
+_STEPS, _PATIENCE = 200, 4
+"""Of orders that improve: changes at a time, and how many times without a gain end it."""
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Planners of one problem."""
+
+    problem: PackingProblem
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """As :class:`Field` has them."""
+        return tuple(sorted(self.problem.buffers, key=lambda b: (b.lower, b.upper)))
+
+    @cached_property
+    def grain(self) -> int:
+        """What all sizes and alignments are multiples of: so are offsets, as in the search."""
+        alignments = (b.alignment for b in self.buffers if b.alignment > 1)
+        return gcd(*(b.size for b in self.buffers), *alignments)
+
+    @cached_property
+    def field(self) -> Field:
+        """The buffers as arrays."""
+        lower, upper = (np.array([getattr(b, s) for b in self.buffers]) for s in ("lower", "upper"))
+        times = np.unique(np.concatenate([lower, upper]))
+        return Field(
+            np.searchsorted(times, lower).astype(np.int64),
+            np.searchsorted(times, upper).astype(np.int64),
+            np.array([b.size // self.grain for b in self.buffers], np.int64),
+            np.array([max(1, b.alignment // self.grain) for b in self.buffers], np.int64),
+        )
+
+    @cached_property
+    def orders(self) -> dict[str, Indices]:
+        """Name -> buffers one after the other; see :data:`ORDERS`."""
+        f = self.field
+        change = np.zeros(int(f.upper.max()) + 1, np.int64)
+        np.add.at(change, f.lower, f.size)
+        np.add.at(change, f.upper, -f.size)
+        load = np.cumsum(change)
+        fullest = np.array([load[a:b].max() for a, b in zip(f.lower, f.upper, strict=True)])
+        sums = np.concatenate([[0], np.cumsum(load, dtype=np.float64)])
+        width = np.array([float(b.upper - b.lower) for b in self.buffers])
+        keys = {"T": -fullest, "W": -width, "A": -width * f.size, "Z": -f.size}
+        keys |= {"L": f.lower, "U": f.upper, "B": sums[f.lower] - sums[f.upper]}
+        return {
+            name: np.lexsort([keys[letter] for letter in reversed(letters)]).astype(np.int32)
+            for name, letters in ORDERS.items()
+        }
+
+    @property
+    def searchable(self) -> bool:
+        """Whether there is memory for the tables of a search."""
+        return len(self.buffers) <= MOST
+
+    def fit(self, name: str) -> PackingPlan:
+        """One of :data:`FITS`."""
+        offset = np.zeros(len(self.buffers), np.int64)
+        order = self.orders[name.split("-", 2)[2]]
+        fit(self.field, order, name.startswith(BEST_FIT), offset)
+        return self.plan(offset, name)
+
+    def better_orders(self, budget: Budget, seed: int, lower: int) -> Iterator[PackingPlan]:
+        """First fits of orders that are changed step by step, while they get lower and lower."""
+        f, offset = self.field, np.zeros(len(self.buffers), np.int64)
+        begun = {name: fit(f, order, False, offset) for name, order in self.orders.items()}
+        names = sorted(begun, key=lambda name: begun[name])
+        best = begun[names[0]]
+        for turn in range(len(names)) if budget.repeatable else count():
+            name, idle = names[turn % len(names)], 0
+            order, height = self.orders[name].copy(), begun[name]
+            while idle < _PATIENCE:
+                if best * self.grain <= lower or budget.over:
+                    return
+                reached = improve(f, order, offset, seed + 1_000 * turn + idle, _STEPS)
+                idle = 0 if reached < height else idle + 1
+                height = reached
+                if height < best:
+                    best = height
+                    yield self.plan(offset, BETTER)
+
+    def search(
+        self, budget: Budget, seed: int, lower: int, known: int | None
+    ) -> Iterator[PackingPlan | Bound]:
+        """Look for lower and lower packings, by many orders with more and more nodes each.
+
+        ``lower`` and ``known``: a bound on the height, and the height of a packing if one is known.
+        The nodes of the budget are those of all trials together.
+        """
+        low, high = ceil_div(lower, self.grain), self._highest(known)
+        begun: dict[tuple[int, int], Trial] = {}
+        left = np.inf if budget.nodes is None else budget.nodes
+        for number, rank, nodes in self._trials(seed):
+            for top in (high, (low + high) // 2, low):
+                if low > high or left <= 0 or budget.over:
+                    return
+                if not low <= top <= high:
+                    continue
+                trial = begun.get((top, number)) or Trial(self.field, rank, top)
+                used = trial.nodes
+                result = trial.go_on(nodes, budget)
+                left -= trial.nodes - used
+                if result == PACKED:
+                    yield self.plan(trial.desk.offset, SEARCH)
+                    high = int((trial.desk.offset + self.field.size).max()) - 1
+                elif result == FAILED:
+                    low = top + 1
+                    detail = f"no packing of {top * self.grain} or less, in {trial.nodes} nodes"
+                    yield Bound(SEARCH, low * self.grain, detail)
+                elif number >= 0:
+                    begun[top, number] = trial
+                begun = {key: kept for key, kept in begun.items() if low <= key[0] <= high}
+
+    def _trials(self, seed: int) -> Iterator[tuple[int, Integers, int]]:
+        """Ranks with their numbers and how many nodes they may use; -1 for ranks nearby."""
+        rng, ranks = np.random.default_rng(seed), [_ranks(self.orders[name]) for name in _SEARCHED]
+        spread = _NOISE * len(self.buffers)
+        for turn in count():
+            nodes = _FIRST_NODES * _GROWTH**turn
+            for number, rank in enumerate(ranks):
+                yield number, rank, nodes * (1 if number else _FAVOUR)
+            rank = ranks[turn % len(ranks)]
+            yield -1, _ranks(np.argsort(rank + rng.normal(0, spread, len(rank)))), nodes
+
+    def _highest(self, known: int | None) -> int:
+        """Height to aim at first: below what is known, within the capacity."""
+        tops = [self.problem.capacity, None if known is None else known - 1]
+        within = (top // self.grain for top in tops if top is not None)
+        return min([int((self.field.size + self.field.alignment).sum()), *within])
+
+    def plan(self, offset: Integers, planner: str) -> PackingPlan:
+        """The plan of offsets in grains."""
+        pairs = zip(self.buffers, offset.tolist(), strict=True)
+        starts = {buffer.name: start * self.grain for buffer, start in pairs}
+        places = tuple(Place(buffer, starts[buffer.name]) for buffer in self.problem.buffers)
+        height = max(place.offset + place.buffer.size for place in places)
+        return PackingPlan(self.problem.name, places, height, planner)
+
+
+def _ranks(order: NDArray[np.integer]) -> Integers:
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
