@@ -110,15 +110,19 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
 
 
 def _descend(base: Base, budget: Budget) -> Fitting | None:
-    """From no decisions to a plan that fits; the best on the way where tasks wait for memory."""
+    """From no decisions to a plan that fits; the best on the way where tasks wait for memory.
+
+    Where no single cut helps, the cheapest is taken all the same while no plan is known: tasks
+    that wait for memory may need several at once.
+    """
     now = timed(base, {})
     best = patient(base, now)
     while now.excess:
         cuts = _cuts(base, now)
         better = _best(base, now, _shortlist(cuts), budget) or _best(base, now, cuts, budget)
-        if better is None:
+        if better is None and (best is not None or not cuts):
             break
-        now = better
+        now = better or timed(base, now.choices | cuts[0].choices)
         waiting = patient(base, now)
         if waiting is not None and (best is None or waiting.makespan < best.makespan):
             best = waiting
