@@ -21,9 +21,15 @@ from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
 from .states import State
 
-ROUNDS = ((0.4, 1.0, False), (0.3, 0.5, True), (0.3, 0.25, False))
-"""Share of the time of each round, its first heat as a part of the hottest, and whether states may
-hold too many bytes on the way."""
+LAST_HEATS = (0.5, 0.25)
+"""First heats of the last two rounds, as parts of the hottest, with which all others begin."""
+
+FEWEST, MOST = 3, 16
+"""Rounds, at least and at most."""
+
+ROUND_S_EACH, ROUND_MOVES_EACH = 0.008, 60
+"""Seconds and moves of a round for each operator: what longer ones find is nearly nothing, what
+another one finds is more."""
 
 FAR = 0.01
 """A search goes on from its own best state while that is not this much worse than the best."""
@@ -96,11 +102,12 @@ class Crew:
             return
         self._tell(self.starts[0], on_better)
         begins = [self.starts[n % len(self.starts)] for n in range(len(self.searches))]
-        until = 0.0
-        for share, heat, soft in ROUNDS:
-            since, until = until, until + share
-            clock = _Clock(budget, (since, until), moves, self._stop)
-            self._round(begins, clock, (heat, soft), on_better)
+        count = self._rounds(budget, moves)
+        for number in range(count):
+            clock = _Clock(budget, (number / count, (number + 1) / count), moves, self._stop)
+            left = count - 1 - number
+            heat = LAST_HEATS[-1 - left] if left < len(LAST_HEATS) else 1.0
+            self._round(begins, clock, (heat, number % 2 == 1), on_better)
             if self._stop.is_set():
                 return
             best = min((search.best for search in self.searches), key=lambda s: s.value)
@@ -110,6 +117,14 @@ class Crew:
                 own if (own := search.best).value <= best.value * (1 + FAR) else best
                 for search in self.searches
             ]
+
+    def _rounds(self, budget: Budget, moves: int | None) -> int:
+        """How many coolings: many short ones rather than a few long ones."""
+        if moves is None:
+            wanted = budget.limit_s / (ROUND_S_EACH * self.decoder.size)
+        else:
+            wanted = moves / (ROUND_MOVES_EACH * self.decoder.size)
+        return max(FEWEST, int(min(MOST, wanted)))
 
     def _round(
         self,
