@@ -110,9 +110,9 @@ def test_the_least_peak_is_that_of_all_orders(seed):
         assert optimum - 1 < less.next_top <= optimum
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_sixty_operators_are_proved(seed):
-    problem = drawn(seed, 60, 6)
+@pytest.mark.parametrize(("seed", "count"), [(s, 60) for s in range(6)] + [(6, 100)])
+def test_sixty_operators_are_proved(seed, count):
+    problem = drawn(seed, count, 6 if count == 60 else 4)
     graph = read_order(problem)
     orderer = Orderer(graph, ORDERS["definition-order"](graph))
     first, low = orderer.peak, best_bound(problem).value
@@ -163,14 +163,17 @@ def test_cuts_are_where_all_orders_agree():
         assert Orderer(graph, orders[0]).cuts == agreed
 
 
-def test_beyond_a_word_nothing_is_claimed_but_orders_are_found():
-    problem = drawn(1, 100, 6)
+def test_beyond_two_words_nothing_is_claimed_but_orders_are_found():
+    problem = drawn(1, 160, 6)
     graph = read_order(problem)
     orderer = Orderer(graph, ORDERS["definition-order"](graph))
-    assert max(len(part.operators) for part in orderer.parts()) > 64
-    found = list(orderer.search(Budget(60, nodes=100_000), 0))
-    assert found
+    assert max(len(part.operators) for part in orderer.parts()) > 128
+    first = orderer.peak
+    found = list(orderer.search(Budget(300, nodes=100_000), 0))
     assert not any(isinstance(entry, Bound) for entry in found)
+    found = list(orderer.polish(Budget(), 0, 0))
+    assert found
+    assert orderer.peak < first
     assert verify(problem, graph.plan(orderer.order, "test")).value == orderer.peak
 
 

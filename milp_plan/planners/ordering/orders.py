@@ -17,7 +17,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
 from .reading import OrderGraph, read_order
-from .search import EXACT, FAILED, FOUND, FULL, MOST_STATES, STATES, Trial
+from .search import FAILED, FOUND, FULL, MOST_STATES, STATES, Trial
 
 SEARCH = "order search"
 """Name of what proves."""
@@ -28,8 +28,8 @@ _FIRST_NODES, _GROWTH = 20_000, 4
 _NARROW = 8
 """Part of what is open that is no longer halved before searches get more nodes."""
 
-_WINDOW_NODES, _WINDOW_STATES, _PATIENCE = 20_000, 2**16, 60
-"""Of windows: nodes and states of each search, and how many without a gain end it."""
+_WINDOW_NODES, _WINDOW_STATES, _WIDEST, _PATIENCE = 20_000, 2**16, 64, 60
+"""Of windows: nodes and states of each search, most operators, how many without a gain end it."""
 
 Order = list[int]
 
@@ -194,7 +194,7 @@ class Orderer:
             if peak <= max(lower, graph.base_bytes):
                 return
             full = rng.choice([at for at, held in enumerate(profile) if held == peak])
-            width = rng.randint(min(8, len(graph)), min(EXACT, len(graph)))
+            width = rng.randint(min(8, len(graph)), min(_WIDEST, len(graph)))
             begin = max(0, min(len(graph) - width, full - rng.randrange(width)))
             window = self.order[begin : begin + width]
             done = self.order[:begin]

@@ -19,8 +19,8 @@ Keys = NDArray[np.uint64]
 FAILED, FOUND, RUNNING, FULL = 0, 1, 2, 3
 """What a search ends with: there is no order, there is one, more nodes or more states to go."""
 
-EXACT = 64
-"""Operators up to which a state is known by a word, one bit each; beyond, by a hash."""
+EXACT = 128
+"""Operators up to which a state is known by two words, one bit each; beyond, by a hash."""
 
 STATES, MOST_STATES = 2**20, 2**24
 """States that are remembered at first, and at most."""
@@ -37,8 +37,8 @@ class Piece(NamedTuple):
     ``read_*``, ``made_*`` and ``next_*``: values that operators read and make (if anybody reads
     them), operators that wait for them. ``beside_*``: operators that a value lies beside if it is
     made before them. ``extra``: outputs and workspace; ``gain``: outputs that somebody reads;
-    ``lasting``: whether anything is held by the operator itself. ``size`` of values. ``key``: word
-    of an operator.
+    ``lasting``: whether anything is held by the operator itself. ``size`` of values. ``key`` and
+    ``key_2``: words of an operator.
     """
 
     read_at: Integers
@@ -54,6 +54,7 @@ class Piece(NamedTuple):
     lasting: NDArray[np.bool_]
     size: Integers
     key: Keys
+    key_2: Keys
 
 
 class Desk(NamedTuple):
@@ -62,7 +63,7 @@ class Desk(NamedTuple):
     ``left``: readers that values wait for; ``waiting``: operators that operators wait for.
     ``need``: bytes that are sure to be held beside each operator that is still to come.
     ``choices``, ``many``, ``at``: per depth, what may come next, and which of it is tried.
-    ``chosen``: the order so far. ``word``: states on the way. ``table``: states that were seen.
+    ``chosen``: the order so far. ``word*``: states on the way. ``table*``: states that were seen.
     ``state``: see above; ``BLOCKED`` is the least memory that anything needed and did not get.
     """
 
@@ -75,7 +76,9 @@ class Desk(NamedTuple):
     at: Integers
     chosen: Integers
     word: Keys
+    word_2: Keys
     table: Keys
+    table_2: Keys
     state: Integers
 
 
@@ -157,16 +160,18 @@ def _list(piece: Piece, desk: Desk, depth: int) -> None:
 
 
 @compiled
-def _seen(desk: Desk, word: int) -> bool:
+def _seen(desk: Desk, depth: int) -> bool:
     """Whether a state was there before; it is from now on."""
+    word, word_2, none = desk.word[depth], desk.word_2[depth], np.uint64(0)
     mask = np.uint64(len(desk.table) - 1)
-    mixed = (word ^ (word >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = word ^ word_2 * np.uint64(0xD6E8FEB86659FD93)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
     slot = (mixed ^ (mixed >> np.uint64(29))) & mask
-    while desk.table[slot] != np.uint64(0):
-        if desk.table[slot] == word:
+    while desk.table[slot] != none or desk.table_2[slot] != none:
+        if desk.table[slot] == word and desk.table_2[slot] == word_2:
             return True
         slot = (slot + np.uint64(1)) & mask
-    desk.table[slot] = word
+    desk.table[slot], desk.table_2[slot] = word, word_2
     desk.state[USED] += 1
     return False
 
@@ -197,6 +202,7 @@ def _search(piece: Piece, desk: Desk, nodes: int) -> int:
         desk.chosen[depth] = o
         needed = _go(piece, desk, o)
         desk.word[depth + 1] = desk.word[depth] ^ piece.key[o]
+        desk.word_2[depth + 1] = desk.word_2[depth] ^ piece.key_2[o]
         depth += 1
         desk.state[NODES] += 1
         if depth == last:
@@ -206,7 +212,7 @@ def _search(piece: Piece, desk: Desk, nodes: int) -> int:
         if needed > desk.state[TOP]:
             desk.state[BLOCKED] = min(desk.state[BLOCKED], needed)
             desk.at[depth] = desk.many[depth] = 0
-        elif _seen(desk, desk.word[depth]):
+        elif _seen(desk, depth):
             desk.at[depth] = desk.many[depth] = 0
         else:
             _list(piece, desk, depth)
@@ -252,6 +258,8 @@ class Trial:
             np.zeros(size + 1, np.int64),
             np.zeros(size + 1, np.int64),
             np.zeros(size + 1, np.uint64),
+            np.zeros(size + 1, np.uint64),
+            np.zeros(states, np.uint64),
             np.zeros(states, np.uint64),
             np.array([0, 0, live, 2**62, top, 0]),
         )
@@ -304,10 +312,12 @@ def _piece(
     size = len(operators)
     extra = [graph.workspace[o] + sum(graph.sizes[v] for v in graph.outputs[o]) for o in operators]
     if size <= EXACT:
-        keys = np.uint64(1) << np.arange(size, dtype=np.uint64)
+        keys = np.zeros((2, size), np.uint64)
+        keys[0, :64] = np.uint64(1) << np.arange(min(size, 64), dtype=np.uint64)
+        keys[1, 64:] = np.uint64(1) << np.arange(max(size - 64, 0), dtype=np.uint64)
         beside, need = _beside(graph, place, after, values, left)
     else:
-        keys = np.random.default_rng(0).integers(1, 2**64, size, dtype=np.uint64)
+        keys = np.random.default_rng(0).integers(1, 2**64, (2, size), dtype=np.uint64)
         beside, need = [[] for _ in values], [0] * size
     piece = Piece(
         *_rows(read),
@@ -318,7 +328,8 @@ def _piece(
         np.array([sum(graph.sizes[v] for v in entries) for entries in made], np.int64),
         np.array([graph.lasting[o] for o in operators], np.bool_),
         np.array([graph.sizes[value] for value in values], np.int64),
-        keys,
+        keys[0],
+        keys[1],
     )
     waiting = np.array([sum(b in place for b in graph.before[o]) for o in operators], np.int64)
     needs = np.array([live + a + b for a, b in zip(extra, need, strict=True)], np.int64)
