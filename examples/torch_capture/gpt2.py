@@ -90,6 +90,12 @@ def four() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     return _with_batch(GPT2(layers=4), 8, 1024)
 
 
+def narrow() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
+    """Four layers of 256 features, 8 sequences of 256 tokens: a step of a second on a laptop."""
+    model = GPT2(layers=4, width=256, heads=8, vocabulary=4096, length=256)
+    return _with_batch(model, 8, 256)
+
+
 def tiny() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     """Two layers of 32 features: small enough to run anywhere, in several processes."""
     return _with_batch(GPT2(layers=2, width=32, heads=4, vocabulary=64, length=16), 4, 16)

@@ -15,6 +15,7 @@ FOLDER = HERE.parents[1] / "instances" / "captures"
 MODELS = (
     ("gpt2.py:small", "training"),
     ("gpt2.py:four", "training"),
+    ("gpt2.py:narrow", "training"),
     ("gpt2.py:tiny", "training"),
     ("resnet50.py:build", "training"),
     ("resnet50.py:tiny", "training"),

@@ -4,9 +4,11 @@ Only :mod:`.trace` and :mod:`.nodes` need PyTorch, and import it when they are c
 after the captured graph works without.
 """
 
-from .instance import OPTIMIZERS, instance
+from .instance import instance
 from .merge import GRANULARITIES
 from .model_file import EXAMPLE, TESTED, Builder, load_builder
+from .optimizers import OPTIMIZERS
+from .recompute import POLICIES
 from .record import (
     capture_from_json,
     capture_to_json,
@@ -15,12 +17,13 @@ from .record import (
     write_capture,
 )
 from .trace import capture_model
-from .work import Coverage, coverage, require_known, with_formulas
+from .work import Coverage, coverage, draws_random, require_known, with_formulas
 
 __all__ = [
     "EXAMPLE",
     "GRANULARITIES",
     "OPTIMIZERS",
+    "POLICIES",
     "TESTED",
     "Builder",
     "Coverage",
@@ -28,6 +31,7 @@ __all__ = [
     "capture_model",
     "capture_to_json",
     "coverage",
+    "draws_random",
     "fingerprint",
     "instance",
     "load_builder",

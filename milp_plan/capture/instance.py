@@ -18,7 +18,8 @@ class, whatever type of numbers the model uses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import accumulate
 
 from milp_plan.core import (
     FULL,
@@ -36,10 +37,13 @@ from milp_plan.core import (
 from milp_plan.cost import DeviceSpec, device_spec, roofline_ns
 from milp_plan.io.capture_wire import Capture, Storage
 
+from .colocation import Colocation
 from .fuse import alone, fused
 from .merge import Part, merged
+from .optimizers import OPTIMIZERS, Optimizer
 from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of
-from .record import ELEMENT_BYTES, fingerprint, made_by, read_by
+from .recompute import GONE, KEEP, Again, again, blocks_of, require_policies
+from .record import ELEMENT_BYTES, fingerprint, made_by, read_by, tensors_read
 from .work import bytes_read, coverage, flops_of, require_known
 
 GENERATOR_VERSION = "1"
@@ -49,32 +53,6 @@ SUFFIXES = {FORWARD: "F", BACKWARD_INPUT: "B", BACKWARD_WEIGHT: "W"}
 """Kind -> end of an operator's name."""
 
 
-@dataclass(frozen=True)
-class Optimizer:
-    """What an optimizer keeps for each parameter of up to 2 bytes, and of more.
-
-    Parameters
-    ----------
-    moments
-        Numbers of 4 bytes it keeps besides the parameter.
-    """
-
-    moments: int
-
-    def state_bytes(self, element: int) -> int:
-        """Bytes per parameter kept between steps; short ones have a master copy of 4 bytes."""
-        return 4 * (self.moments + (element < 4))
-
-    def moved_bytes(self, element: int) -> int:
-        """Bytes per parameter read and written: gradient, state twice, parameter."""
-        state = 2 * self.state_bytes(element)
-        return element + state + (element if element < 4 else 2 * element)
-
-
-OPTIMIZERS = {"adamw": Optimizer(2), "momentum": Optimizer(1), "sgd": Optimizer(0)}
-"""Name -> what it keeps. AdamW of float32: 8 bytes of state, 28 moved per parameter."""
-
-
 def instance(
     capture: Capture,
     cluster: Cluster,
@@ -82,6 +60,8 @@ def instance(
     granularity: str = "block",
     optimizer: str = "adamw",
     fuse: bool = True,
+    recompute: Iterable[str] = (),
+    barrier: bool = False,
     objective: Objective = Objective.MAKESPAN,
     name: str | None = None,
 ) -> PlanningProblem:
@@ -99,27 +79,34 @@ def instance(
         One of :data:`OPTIMIZERS`; counts for training only.
     fuse
         Whether chains of elementwise kernels run as one, as compiled; else as in eager PyTorch.
+    recompute
+        What blocks may forget besides keeping all (``milp_plan.capture.recompute.POLICIES``);
+        the backward pass of a block is then one operator.
+    barrier
+        Whether updates wait for the backward pass, as with ``optimizer.step()`` behind it.
     objective, name
         Of the problem.
 
     Raises
     ------
     InputError
-        Unknown granularity, optimizer, device class, or an operator without formula.
+        Unknown granularity, optimizer, policy, device class, or an operator without formula.
     """
+    policies = tuple(dict.fromkeys(recompute))
     require_known(capture)
+    require_policies(policies, granularity)
     if optimizer not in OPTIMIZERS:
         expected = f"one of {', '.join(OPTIMIZERS)}"
         raise InputError([Finding("optimizer", repr(optimizer), expected, "correct it")])
     units = fused(capture) if fuse else alone(capture)
-    draft = _Draft(capture, cluster, merged(capture, units, granularity), granularity)
+    parts = merged(capture, units, granularity, joint_backward=bool(policies))
+    draft = _Draft(capture, cluster, parts, granularity)
+    if policies:
+        draft.recompute(policies)
+    told = {"granularity": granularity, "kernels": "fused" if fuse else "as in eager PyTorch"}
     if capture.mode == "training":
-        draft.updates(OPTIMIZERS[optimizer])
-    told = {
-        "granularity": granularity,
-        "kernels": "fused" if fuse else "as in eager PyTorch",
-        **({"optimizer": optimizer} if capture.mode == "training" else {}),
-    }
+        draft.updates(OPTIMIZERS[optimizer], barrier)
+        told |= {"optimizer": optimizer, "recompute": " ".join(policies)}
     title = name or f"{capture.name}-{capture.mode}"
     provenance = _provenance(capture, cluster) | told
     return PlanningProblem(title, draft.graph(), cluster, objective, provenance=provenance)
@@ -139,6 +126,11 @@ class _Draft:
         self.readers = read_by(capture)
         self.made = made_by(capture)
         self.kept = {result.storage for result in capture.results}
+        self._makes: list[list[int]] = [[] for _ in capture.kernels]
+        for storage, place in self.made.items():
+            self._makes[place].append(storage)
+        self.unit_of = {place: unit for part in parts for unit in part.units for place in unit}
+        self.gone: set[int] = set()
         self.names = self._names()
         self.part_of = {place: part for part, own in enumerate(parts) for place in own.kernels}
         self.operators = [
@@ -148,7 +140,7 @@ class _Draft:
             list(dict.fromkeys(self.names[self.part_of[place]] for place in places))
             for places in self.readers.values()
         ]
-        self.states: list[Value] = []
+        self.extra: list[Value] = []
 
     # operators -----------------------------------------------------------------------------------
 
@@ -166,15 +158,19 @@ class _Draft:
         return names
 
     def _operator(self, part: Part, name: str) -> Operator:
+        held = self._peak(part.kernels, self._inside(part))
+        option = Option("one", self._durations(part.units), workspace_bytes=held)
+        return Operator(name, (option,), part.kind, block=_block_label(part.label))
+
+    def _durations(self, units: Iterable[tuple[int, ...]]) -> dict[str, int]:
+        """Device class -> ticks of fused kernels, one after the other."""
         durations = dict.fromkeys((spec.name for spec in self.specs), 0)
-        for unit in part.units:
-            kernels = [self.capture.kernels[place] for place in unit]
-            flops = sum(flops_of(kernel) or 0 for kernel in kernels)
+        for unit in units:
+            flops = sum(flops_of(self.capture.kernels[place]) or 0 for place in unit)
             moved = self._moved(unit)
             for spec in self.specs:
                 durations[spec.name] += roofline_ns(spec, flops, moved)
-        option = Option("one", durations, workspace_bytes=self._workspace(part))
-        return Operator(name, (option,), part.kind, block=_block_label(part.label))
+        return durations
 
     def _moved(self, unit: tuple[int, ...]) -> int:
         """Bytes that kernels run as one read from outside and leave for others."""
@@ -196,27 +192,84 @@ class _Draft:
             self.part_of[place] == part for place in self.readers[storage]
         )
 
-    def _workspace(self, part: Part) -> int:
-        """Largest sum of storages that live and die in an operator, in captured order."""
-        places = set(part.kernels)
-        changes: dict[int, int] = {}
-        for storage, place in self.made.items():
-            if place not in places or storage in self.kept:
+    def _inside(self, part: Part) -> set[int]:
+        """Storages that are born and die in an operator."""
+        made = (storage for place in part.kernels for storage in self._makes[place])
+        return {storage for storage in made if self._internal(storage)}
+
+    def _peak(self, sequence: Sequence[int], internal: set[int]) -> int:
+        """Largest sum of some storages while kernels run: from being made to the last reader."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for step, place in enumerate(sequence):
+            touched = {tensor.storage for tensor in tensors_read(self.capture.kernels[place])}
+            for storage in self._makes[place]:
+                first.setdefault(storage, step)
+            for storage in touched.union(self._makes[place]) & internal:
+                last[storage] = step
+        changes = [0] * (len(sequence) + 1)
+        for storage, stop in last.items():
+            changes[first[storage]] += self.sizes[storage]
+            changes[stop + 1] -= self.sizes[storage]
+        return max(accumulate(changes))
+
+    # recomputation -------------------------------------------------------------------------------
+
+    def recompute(self, policies: Sequence[str]) -> None:
+        """Offer the two operators of each block to forget and to compute again."""
+        for forward, backward in blocks_of(self.parts).items():
+            both = self.parts[forward], self.parts[backward]
+            offered = [Again(KEEP, frozenset(), (), frozenset())]
+            for policy in policies:
+                found = again(self.capture, both, policy, self.readers, self.made)
+                if found.dropped not in [entry.dropped for entry in offered]:
+                    offered.append(found)
+            if len(offered) == 1:
                 continue
-            readers = self.readers[storage]
-            if places.issuperset(readers):
-                changes[place] = changes.get(place, 0) + self.sizes[storage]
-                last = max(readers, default=place)
-                changes[last + 1] = changes.get(last + 1, 0) - self.sizes[storage]
-        held = peak = 0
-        for place in sorted(changes):
-            held += changes[place]
-            peak = max(peak, held)
-        return peak
+            self.gone |= {storage for entry in offered for storage in entry.dropped}
+            name = self.names[backward]
+            for storage in {storage for entry in offered for storage in entry.reads}:
+                if name not in self.consumers[storage]:
+                    self.consumers[storage].append(name)
+            made, read = self.operators[forward], self.operators[backward]
+            options = [
+                (self._forgetful(forward, entry), self._repeating(backward, entry))
+                for entry in offered
+            ]
+            self.operators[forward] = replace(made, options=tuple(one for one, _ in options))
+            self.operators[backward] = replace(read, options=tuple(two for _, two in options))
+
+    def _forgetful(self, forward: int, entry: Again) -> Option:
+        """The forward operator that holds what it forgets no longer than it reads it itself."""
+        part = self.parts[forward]
+        held = self._peak(part.kernels, self._inside(part) | entry.dropped)
+        option = self.operators[forward].options[0]
+        return replace(option, name=entry.policy, workspace_bytes=held, writes=self._layouts(entry))
+
+    def _repeating(self, backward: int, entry: Again) -> Option:
+        """The backward operator that first runs what was forgotten once more."""
+        part, option = self.parts[backward], self.operators[backward].options[0]
+        redone = set(entry.redone)
+        units = {self.unit_of[place] for place in redone}
+        extra = self._durations(
+            sorted(tuple(place for place in unit if place in redone) for unit in units)
+        )
+        internal = self._inside(part)
+        internal |= {storage for place in redone for storage in self._makes[place]}
+        return replace(
+            option,
+            name=entry.policy,
+            duration_ns={name: ticks + extra[name] for name, ticks in option.duration_ns.items()},
+            workspace_bytes=self._peak((*entry.redone, *part.kernels), internal),
+            reads=self._layouts(entry),
+        )
+
+    def _layouts(self, entry: Again) -> dict[str, str]:
+        return {self.capture.storages[storage].name: GONE for storage in sorted(entry.dropped)}
 
     # updates -------------------------------------------------------------------------------------
 
-    def updates(self, optimizer: Optimizer) -> None:
+    def updates(self, optimizer: Optimizer, barrier: bool) -> None:
         """Add an operator for each module (or block) that updates its parameters."""
         gradients: dict[int, set[int]] = {}
         for result in self.capture.results:
@@ -227,28 +280,44 @@ class _Draft:
             module = self.capture.storages[parameter].name.rpartition(".")[0]
             label = block_of(module) if self.granularity == "block" else module
             owners.setdefault(label, {}).setdefault(module, []).append(parameter)
-        joined = _Joined()
+        colocation, added = Colocation(), []
         for label, modules in owners.items():
-            name = f"{label or 'model'}.U"
-            durations = dict.fromkeys((spec.name for spec in self.specs), 0)
-            state = 0
-            for parameters in modules.values():
-                work = [self._update(self.capture.storages[p], optimizer) for p in parameters]
-                state += sum(kept for kept, _ in work)
-                for spec in self.specs:
-                    durations[spec.name] += roofline_ns(spec, 0, sum(moved for _, moved in work))
-            option = Option("one", durations)
-            self.operators.append(Operator(name, (option,), UPDATE_KIND, block=_block_label(label)))
-            if state:
-                self.states.append(Value(f"{name}.state", None, (name,), {FULL: state}))
+            added.append(self._updater(label, list(modules.values()), optimizer))
             for parameter in (p for parameters in modules.values() for p in parameters):
-                joined.join(name, self.consumers[parameter])
-                for storage in {parameter, *gradients[parameter]}:
-                    if name not in self.consumers[storage]:
-                        self.consumers[storage].append(name)
-                    if storage in self.made:
-                        joined.join(name, [self.names[self.part_of[self.made[storage]]]])
-        self.operators = joined.grouped(self.operators)
+                self._reaches(added[-1].name, parameter, gradients[parameter], colocation)
+        if barrier:
+            self._wait_for_backward([operator.name for operator in added])
+        self.operators = colocation.grouped([*self.operators, *added])
+
+    def _updater(self, label: str, modules: list[list[int]], optimizer: Optimizer) -> Operator:
+        """One kernel for each module, and what the optimizer keeps between steps."""
+        name = f"{label or 'model'}.U"
+        durations = dict.fromkeys((spec.name for spec in self.specs), 0)
+        state = 0
+        for parameters in modules:
+            work = [self._update(self.capture.storages[p], optimizer) for p in parameters]
+            state += sum(kept for kept, _ in work)
+            for spec in self.specs:
+                durations[spec.name] += roofline_ns(spec, 0, sum(moved for _, moved in work))
+        if state:
+            self.extra.append(Value(f"{name}.state", None, (name,), {FULL: state}))
+        return Operator(name, (Option("one", durations),), UPDATE_KIND, block=_block_label(label))
+
+    def _reaches(
+        self, name: str, parameter: int, gradients: set[int], colocation: Colocation
+    ) -> None:
+        """Let an update read a parameter and its gradient, beside all that use them."""
+        colocation.join(name, self.consumers[parameter])
+        for storage in (parameter, *sorted(gradients)):
+            if name not in self.consumers[storage]:
+                self.consumers[storage].append(name)
+            if storage in self.made:
+                colocation.join(name, [self.names[self.part_of[self.made[storage]]]])
+
+    def _wait_for_backward(self, updates: list[str]) -> None:
+        """Let updates wait for the last operator of the backward pass."""
+        ends = {part.kernels[-1]: self.names[place] for place, part in enumerate(self.parts)}
+        self.extra.append(Value("end of backward pass", ends[max(ends)], tuple(updates), {FULL: 0}))
 
     def _update(self, storage: Storage, optimizer: Optimizer) -> tuple[int, int]:
         """Bytes kept and bytes moved for a parameter."""
@@ -271,38 +340,9 @@ class _Draft:
                 consumers = [name for name in consumers if name != producer]
             elif not consumers:
                 continue
-            values.append(Value(storage.name, producer, tuple(consumers), {FULL: storage.bytes}))
-        return ComputationGraph(tuple(self.operators), (*values, *self.states))
-
-
-class _Joined:
-    """Sets of operators that share a device."""
-
-    def __init__(self) -> None:
-        self._parent: dict[str, str] = {}
-
-    def join(self, name: str, others: Iterable[str]) -> None:
-        """Put others where ``name`` is."""
-        for other in others:
-            self._parent[self._root(other)] = self._root(name)
-
-    def _root(self, name: str) -> str:
-        while self._parent.setdefault(name, name) != name:
-            name = self._parent[name]
-        return name
-
-    def grouped(self, operators: Sequence[Operator]) -> list[Operator]:
-        """Return the operators with their groups, each named after its first update."""
-        names: dict[str, str] = {}
-        for operator in operators:
-            if operator.kind == UPDATE_KIND:
-                names.setdefault(self._root(operator.name), operator.name.removesuffix(".U"))
-        return [
-            replace(operator, group=names[self._root(operator.name)])
-            if operator.name in self._parent
-            else operator
-            for operator in operators
-        ]
+            sizes = {FULL: storage.bytes} | ({GONE: 0} if place in self.gone else {})
+            values.append(Value(storage.name, producer, tuple(consumers), sizes))
+        return ComputationGraph(tuple(self.operators), (*values, *self.extra))
 
 
 def _block_label(label: str) -> str | None:

@@ -12,7 +12,7 @@ from milp_plan.core import Finding, InputError
 from milp_plan.io.capture_wire import Capture
 
 from .grouping import Groups
-from .passes import block_of, homes, kinds, sources
+from .passes import BACKWARD_INPUT, FORWARD, block_of, homes, kinds, sources
 
 GRANULARITIES = ("kernel", "module", "block")
 """What an operator of the plan can be."""
@@ -42,7 +42,13 @@ class Part:
         return tuple(sorted(place for unit in self.units for place in unit))
 
 
-def merged(capture: Capture, units: Sequence[tuple[int, ...]], granularity: str) -> list[Part]:
+def merged(
+    capture: Capture,
+    units: Sequence[tuple[int, ...]],
+    granularity: str,
+    *,
+    joint_backward: bool = False,
+) -> list[Part]:
     """Merge fused groups of one module (or block) and kind, unless that would close a circle.
 
     Parameters
@@ -53,6 +59,8 @@ def merged(capture: Capture, units: Sequence[tuple[int, ...]], granularity: str)
         Its fused groups; together they hold every kernel once.
     granularity
         One of :data:`GRANULARITIES`.
+    joint_backward
+        Whether the backward pass for inputs and for weights is one operator.
 
     Raises
     ------
@@ -63,6 +71,8 @@ def merged(capture: Capture, units: Sequence[tuple[int, ...]], granularity: str)
         expected = f"one of {', '.join(GRANULARITIES)}"
         raise InputError([Finding("granularity", repr(granularity), expected, "correct it")])
     kind, home = kinds(capture), homes(capture)
+    if joint_backward:
+        kind = [FORWARD if entry == FORWARD else BACKWARD_INPUT for entry in kind]
     place_of = {place: number for number, unit in enumerate(units) for place in unit}
     edges = sources(capture)
     order = _ordered(units, edges, place_of)

@@ -21,6 +21,8 @@ from milp_plan.io.capture_wire import (
     Tensor,
 )
 
+from .record import LOSS_GRADIENT
+
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._functional_assert", "aten._linalg_check")
 """Nodes that only look at what is there; they have no result."""
 
@@ -101,7 +103,7 @@ class Recorder:
             lifted = "lifted" in said.target or "constant" in said.target
             self._known(node, "constant" if lifted else "buffer", self._path(said.target))
         elif kind == "TangentAOTInput":
-            self._known(node, "constant", "gradient of the loss")
+            self._known(node, "constant", LOSS_GRADIENT)
         else:
             self._known(node, "input", getattr(said, "expr", lambda: node.name)())
 

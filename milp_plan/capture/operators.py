@@ -22,7 +22,7 @@ COPIES = _aten(
     reflection_pad3d_backward replication_pad1d_backward replication_pad2d_backward
     replication_pad3d_backward im2col col2im unfold_backward unbind_copy split_copy
     native_dropout native_dropout_backward _fused_dropout masked_fill alias_copy detach_copy
-    complex view_as_complex_copy view_as_real_copy _conj_physical
+    floor_divide true_divide polar complex view_as_complex_copy view_as_real_copy _conj_physical
     """
 )
 """They move elements, one for one."""
@@ -79,6 +79,14 @@ OTHERS = _aten(
     """
 )
 """Pools, scatters and sorts: they move bytes in no simple order."""
+
+RANDOM = _aten(
+    """
+    native_dropout _fused_dropout rand rand_like randn randn_like randint randint_like randperm
+    bernoulli normal normal_functional uniform exponential multinomial
+    """
+)
+"""They draw random numbers."""
 
 LISTED = COPIES | FILLS | REDUCTIONS | GATHERS | OTHERS
 """Operators that pay for the bytes they move, and for nothing else."""

@@ -45,6 +45,10 @@ ELEMENT_BYTES = {
 """Name of a PyTorch type of numbers -> bytes of one."""
 
 
+LOSS_GRADIENT = "gradient of the loss"
+"""The constant with which the backward pass begins."""
+
+
 def can_read(document: Document) -> bool:
     """Whether a document says that it is a captured graph."""
     return document.marker == MARKER

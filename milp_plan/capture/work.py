@@ -15,7 +15,7 @@ from math import prod
 from milp_plan.core import Finding, InputError
 from milp_plan.io.capture_wire import Capture, Kernel, Tensor
 
-from .operators import GATHERS, LISTED
+from .operators import GATHERS, LISTED, RANDOM
 from .record import replace_flops, tensor_bytes, tensors_made, tensors_read
 
 
@@ -223,6 +223,11 @@ def coverage(capture: Capture) -> Coverage:
             uncounted[operator_of(kernel)] = count + 1, moved + sum(sizes)
     pathless = sum(kernel.module is None for kernel in capture.kernels)
     return Coverage(len(capture.kernels), pathless, flops, uncounted)
+
+
+def draws_random(capture: Capture) -> bool:
+    """Whether a kernel draws random numbers, as dropout does."""
+    return any(operator_of(kernel) in RANDOM for kernel in capture.kernels)
 
 
 def with_formulas(capture: Capture, per_element: Mapping[str, int]) -> Capture:

@@ -44,6 +44,19 @@ if TYPE_CHECKING:
     show_default=True,
 )
 @click.option("--eager", is_flag=True, help="Let each kernel run alone, as without a compiler.")
+@click.option(
+    "--recompute",
+    "policies",
+    metavar="POLICY[,POLICY]",
+    default="",
+    help="Offer blocks to forget activations and compute them again: full, attention (all but"
+    " attention's results). With granularity block.",
+)
+@click.option(
+    "--barrier",
+    is_flag=True,
+    help="Updates wait for the end of the backward pass, as with optimizer.step() behind it.",
+)
 @click.option("--dtype", help="Type of numbers to build the model in, such as bfloat16.")
 @click.option(
     "--flops",
@@ -86,6 +99,8 @@ def capture(
     granularity: str,
     optimizer: str,
     eager: bool,
+    policies: str,
+    barrier: bool,
     dtype: str | None,
     formulas: tuple[str, ...],
     memory_scale: Fraction,
@@ -122,6 +137,8 @@ def capture(
         granularity=granularity,
         optimizer=optimizer,
         fuse=not eager,
+        recompute=[policy for policy in policies.split(",") if policy],
+        barrier=barrier,
         objective=Objective(objective),
         name=name,
     )

@@ -30,6 +30,8 @@ class Exit(IntEnum):
     """The solver or a formulation failed, or the solver is not installed."""
     NOT_VALID = 7
     """A plan fails the check, or the checker disputes the solver."""
+    DIFFERS = 8
+    """What PyTorch did is not what was planned."""
     INTERRUPTED = 130
     """Ctrl-C: what was found until then is kept, what was left is not done."""
     TERMINATED = 143
@@ -45,6 +47,7 @@ SERIOUSNESS = (
     Exit.SOLVER_FAILURE,
     Exit.INTERRUPTED,
     Exit.TERMINATED,
+    Exit.DIFFERS,
     Exit.NOT_VALID,
 )
 """Codes a file can end with, the least serious first.

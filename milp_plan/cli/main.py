@@ -17,6 +17,7 @@ from . import (
     check,
     data,
     draw,
+    execute,
     info,
     interrupts,
     listing,
@@ -35,9 +36,9 @@ from .output import complain, note
 EPILOG = """\b
 Exit codes: 0 done as asked, 2 usage or a file that cannot be written, 3 bad
 input, 4 proved infeasible, 5 limit reached without a plan, 6 solver failure,
-7 a plan fails the check or disputes the solver, 130 interrupted by Ctrl-C and
-143 by SIGTERM, with the best plan kept. Of several files the most serious
-counts: 7, 143, 130, 6, 3, 2, 5, 4, 0.
+7 a plan fails the check or disputes the solver, 8 PyTorch does not run as
+planned, 130 interrupted by Ctrl-C and 143 by SIGTERM, with the best plan kept.
+Of several files the most serious counts: 7, 8, 143, 130, 6, 3, 2, 5, 4, 0.
 Results go to standard output, everything else to standard error."""
 
 
@@ -87,6 +88,7 @@ for command in (
     capture.capture,
     draw.plot,
     draw.export,
+    execute.run,
     new.new,
     table.table,
     bench.bench,

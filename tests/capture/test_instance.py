@@ -5,9 +5,8 @@ import random
 import pytest
 
 from milp_plan import io
-from milp_plan.capture import GRANULARITIES, instance
+from milp_plan.capture import GRANULARITIES, OPTIMIZERS, instance
 from milp_plan.capture.fuse import alone, fused
-from milp_plan.capture.instance import OPTIMIZERS
 from milp_plan.capture.merge import merged
 from milp_plan.capture.passes import block_of, kinds
 from milp_plan.capture.record import made_by, read_by

@@ -111,7 +111,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         return document.marker == MARKER or is_split(document)
 
     def exports(self) -> Mapping[str, Export[PlanningProblem, Plan]]:
-        """A trace, the CSV of torch, a split of the placement benchmark."""
+        """A trace, files for torch, a split of the placement benchmark."""
         from milp_plan.io import dnn_split
 
         return {
@@ -122,6 +122,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
                 "CSV that torch.distributed.pipelining runs",
                 lambda document: document.path.suffix == ".csv",
                 _torch_schedule,
+                "torch would not run what was planned",
+            ),
+            "torch-checkpoint": Export(
+                "blocks that torch computes again",
+                lambda document: document.marker == "milp-plan-torch-checkpoint",
+                _torch_checkpoint,
                 "torch would not run what was planned",
             ),
             "dnn-split": Export(
@@ -319,6 +325,12 @@ def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.io import torch_schedule_csv
 
     return torch_schedule_csv(problem, plan).encode()
+
+
+def _torch_checkpoint(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
+    from milp_plan.capture.checkpoints import checkpoint_text
+
+    return checkpoint_text(problem, plan)
 
 
 def _unknown_names(problem: PlanningProblem, plan: Plan) -> Iterator[Finding]:

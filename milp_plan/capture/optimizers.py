@@ -1,0 +1,31 @@
+"""What optimizers keep and move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What an optimizer keeps for each parameter of up to 2 bytes, and of more.
+
+    Parameters
+    ----------
+    moments
+        Numbers of 4 bytes it keeps besides the parameter.
+    """
+
+    moments: int
+
+    def state_bytes(self, element: int) -> int:
+        """Bytes per parameter kept between steps; short ones have a master copy of 4 bytes."""
+        return 4 * (self.moments + (element < 4))
+
+    def moved_bytes(self, element: int) -> int:
+        """Bytes per parameter read and written: gradient, state twice, parameter."""
+        state = 2 * self.state_bytes(element)
+        return element + state + (element if element < 4 else 2 * element)
+
+
+OPTIMIZERS = {"adamw": Optimizer(2), "momentum": Optimizer(1), "sgd": Optimizer(0)}
+"""Name -> what it keeps. AdamW of float32: 8 bytes of state, 28 moved per parameter."""

@@ -1,0 +1,136 @@
+"""What a planned step did, held against the plan and against a step without a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from milp_plan.capture import Builder, capture_model, draws_random, fingerprint
+from milp_plan.capture.checkpoints import FINGERPRINT, policies
+from milp_plan.capture.record import LOSS_GRADIENT
+from milp_plan.check import verify
+from milp_plan.core import FULL, Finding, InputError, Plan, PlanningProblem, UnsupportedProblemError
+
+from .step import Step, run_step
+
+TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
+"""Largest share of the largest gradient by which numbers may differ; 1e-2 for shorter types."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Figures of a planned step.
+
+    Parameters
+    ----------
+    blocks
+        Block -> policy.
+    loss_error, gradient_error
+        Largest difference from the step without a plan.
+    largest_gradient
+        Largest entry of any gradient.
+    tensors
+        Gradients that were compared.
+    tolerance
+        What differences may be.
+    planned_bytes, measured_bytes, without_bytes
+        Peak above weights and states: of the plan, of the planned step, without a plan.
+    """
+
+    blocks: Mapping[str, str]
+    loss_error: float
+    gradient_error: float
+    largest_gradient: float
+    tensors: int
+    tolerance: float
+    planned_bytes: int
+    measured_bytes: int
+    without_bytes: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether numbers are equal, and memory is within the plan."""
+        equal = max(self.loss_error, self.gradient_error) <= self.tolerance
+        return equal and self.measured_bytes <= self.planned_bytes
+
+
+def compare(
+    problem: PlanningProblem,
+    plan: Plan,
+    builder: Builder,
+    *,
+    dtype: str | None = None,
+    report: Any = lambda _text: None,
+) -> Comparison:
+    """Run a step as planned, and one without a plan, and compare.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        The plan uses several devices, or is not valid.
+    InputError
+        The instance has no choice of recomputation, or is not of this model.
+    """
+    chosen = policies(problem, plan)
+    devices = {name for run in plan.runs for name in run.devices}
+    if len(devices) > 1:
+        raise UnsupportedProblemError(
+            f"{problem.name}: the plan uses {len(devices)} devices; only plans of one device that"
+            " choose what is computed again are run, for example on a cluster of 1xA100"
+        )
+    verdict = verify(problem, plan)
+    if not verdict.ok:
+        raise UnsupportedProblemError(f"{problem.name}: the plan is not valid, see milp-plan check")
+    report("capturing the model, to see that the instance is of it")
+    captured = capture_model(builder, dtype=dtype)
+    _require_same(problem, fingerprint(captured))
+    report("running a step without a plan")
+    plain = run_step(builder, dtype=dtype)
+    report("running a step as planned")
+    planned = run_step(builder, chosen, dtype=dtype, random=draws_random(captured))
+    loss_error, gradient_error, largest = _differences(plain, planned)
+    (device,) = devices
+    return Comparison(
+        chosen,
+        loss_error,
+        gradient_error,
+        largest,
+        len(plain.gradients),
+        TOLERANCE.get(dtype or "float32", 1e-2) * max(largest, 1.0),
+        verdict.components[f"peak_memory {device}"] - resting_bytes(problem),
+        planned.peak_bytes,
+        plain.peak_bytes,
+    )
+
+
+def _require_same(problem: PlanningProblem, found: str) -> None:
+    if problem.provenance.get(FINGERPRINT) != found:
+        where = f"provenance of {problem.name}, {FINGERPRINT!r}"
+        told = problem.provenance.get(FINGERPRINT, "nothing")
+        tool = problem.provenance.get("captured with", "an unknown release")
+        remedy = f"capture it again with this release of PyTorch (the instance: {tool})"
+        raise InputError([Finding(where, told, f"{found}, that of the model", remedy)])
+
+
+def resting_bytes(problem: PlanningProblem) -> int:
+    """Bytes that lie on a device before a step: weights, states and inputs.
+
+    The gradient of the loss, with which PyTorch begins the backward pass, it makes itself.
+    """
+    return sum(
+        value.bytes[FULL]
+        for value in problem.graph.values
+        if value.persistent and value.name != LOSS_GRADIENT
+    )
+
+
+def _differences(plain: Step, planned: Step) -> tuple[float, float, float]:
+    """Difference of losses, largest one of gradients, largest gradient; infinite if one lacks."""
+    if plain.gradients.keys() != planned.gradients.keys():
+        return float("inf"), float("inf"), 0.0
+    error = largest = 0.0
+    for name, wanted in plain.gradients.items():
+        error = max(error, float((planned.gradients[name] - wanted).abs().max()))
+        largest = max(largest, float(wanted.abs().max()))
+    return abs(plain.loss - planned.loss), error, largest
