@@ -43,6 +43,8 @@ _PLACEMENTS = 40_000, 250_000
 """Placements of a region, complete or not, that are looked at in either order of places."""
 _PLACEMENTS_OF_PAIR = 20_000, 20_000
 """The same for a pair, about which much is known."""
+_LARGEST_PAIRED = 1000
+"""Operators beyond which pairs take more time than they are worth."""
 _MODELS = {
     CommunicationModel.DELAY: DELAY,
     CommunicationModel.CHANNEL: CHANNEL,
@@ -66,8 +68,9 @@ def region_times(plain: Separations, regions: list[Region], budget: Budget) -> A
     search = Search(plain, budget)
     for region in regions:
         found[region.fork, region.join] = search.least((region,), (0,))
-    raised = Separations(plain.view, budget, segments=found)
-    _Ways(search, regions, raised).fill(found)
+    if plain.view.size <= _LARGEST_PAIRED:
+        raised = Separations(plain.view, budget, segments=found)
+        _Ways(search, regions, raised).fill(found)
     return found
 
 

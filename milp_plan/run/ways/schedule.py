@@ -23,6 +23,9 @@ from .compaction import compact
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
+BOUND_SHARE = 0.15
+"""Part of the time limit that bounds may take: the best of a graph of 2,000 operators come last."""
+
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
 bound counts, and on a heuristically coarsened one, after which the search goes on."""
@@ -80,7 +83,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         modelled = self.ledger.formulation is not None
         return (
             Step("obstacle", self.ledger.look_for_obstacle),
-            Step("bounds", self.ledger.find_bounds, always=True),
+            Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("bounds beside a plan", self.ledger.find_bounds, lambda: self.small),
             Step("exact coarsening", self.choose_coarsening),
