@@ -28,6 +28,8 @@ COLUMNS = (
     "devices",
     "value",
     "bound",
+    "added_time_percent",
+    "added_time_percent_bound",
     "gap",
     "proved",
     "seconds",

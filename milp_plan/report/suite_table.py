@@ -25,6 +25,8 @@ HEADINGS = {
     "seconds_to_best": "s to best",
     "found_by": "found by",
     "best_published": "best published",
+    "added_time_percent": "added time, %",
+    "added_time_percent_bound": "bound, %",
     "verdict": "check",
     "standing": "ours is",
 }
@@ -102,6 +104,8 @@ def cell(row: Row, column: str, digits: int) -> str:
         return str(row["status"])
     writers: dict[str, Callable[[Any], str]] = {
         "gap": share,
+        "added_time_percent": percent,
+        "added_time_percent_bound": percent,
         "proved": lambda truth: "proved" if truth else DASH,
         "ratio": lambda ratio: f"{ratio:.4f}",
         "seconds": seconds,
@@ -133,6 +137,11 @@ def _foreign(row: Row, kind: str, name: str, digits: int) -> str:
 
 def _number(number: float | None, digits: int) -> str:
     return DASH if number is None else f"{number:,.{digits}g}"
+
+
+def percent(number: float) -> str:
+    """Write what is in percent already."""
+    return f"{number:.4f}"
 
 
 def _summary(rows: Sequence[Row]) -> str:

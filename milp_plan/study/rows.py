@@ -35,6 +35,8 @@ COLUMNS = (
     "value_float",
     "bound",
     "bound_float",
+    "added_time_percent",
+    "added_time_percent_bound",
     "unit",
     "gap",
     "proved",
@@ -68,6 +70,8 @@ FLOATS = (
     "gap_asked",
     "value_float",
     "bound_float",
+    "added_time_percent",
+    "added_time_percent_bound",
     "gap",
     "seconds",
     "seconds_to_best",
@@ -117,6 +121,8 @@ def _found(outcome: Mapping[str, Any], scale: int) -> Row:
     names = ("gap", "proved", "stop", "verdict", "bound_name", "seconds", "infeasible_because")
     found: Row = {name: outcome[name] for name in names}
     found["found_by"] = outcome["planner"]
+    for name in ("added_time_percent", "added_time_percent_bound"):
+        found[name] = outcome.get(name)  # only one kind has them
     for name in ("value", "bound"):
         number = outcome[name]
         found[name] = None if number is None else str(number)

@@ -529,3 +529,32 @@ def test_picture(tmp_path):
 )
 def test_published_budgets(name, part, expected):
     assert read(HOME / f"{name}.json", {"memory_budget": part})[1].budget == expected
+
+
+@KNOWN
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "part", "percent"),
+    [
+        ("vgg16_train", "0.9", 1.968),
+        ("vgg19_train", "0.9", 0.104),
+        ("vgg19_train", "0.8", 2.756),
+        ("fcn8_train", "0.9", 0.029),
+        ("fcn8_train", "0.8", 0.136),
+        ("fcn8_train", "0.7", 0.892),
+        ("fcn8_train", "0.63", 1.617),
+        ("unet_train", "0.9", 1.129),
+        ("unet_train", "0.8", 1.984),
+        ("unet_train", "0.6", 4.451),
+        ("random_n100", "0.9", 0.789),
+        ("random_n100", "0.8", 2.296),
+        ("resnet50_train", "0.9", 0.1085),
+    ],
+)
+def test_reference_optima_are_proved(name, part, percent):
+    problem = read(HOME / f"{name}.json", {"memory_budget": part})[1]
+    outcome = solve(problem, Settings(time_limit_s=600))
+    assert outcome.proved
+    assert not outcome.defects
+    found = outcome.record["added_time_percent"]
+    assert found == pytest.approx(percent, abs=0.0006)
