@@ -421,6 +421,30 @@ def test_models_meet_the_optimum(seed):
             assert low == best == optimum
 
 
+def test_large_problems_have_a_bound_before_their_first_model(monkeypatch):
+    monkeypatch.setattr("milp_plan.run.watched.search.QUICK_COLUMNS", 0)
+    size = 20
+    rows = [
+        Computation(
+            f"o{i}",
+            7 + 3 * i % 5,
+            10 + i,
+            tuple(f"o{j}" for j in {i - 1, size - 1 - i} if 0 <= j < i),
+        )
+        for i in range(size)
+    ]
+    problem = RematerialisationProblem("mirrored", tuple(rows)).within(
+        Fraction(7, 10), fraction=True
+    )
+    answers = list(refine(problem, ask_scipy, Limits(), Budget(600), lambda: Known(None, None)))
+    first, last = answers[0], answers[-1]
+    assert first.plan is None
+    assert 4 == first.steps < last.steps
+    assert 0 < first.bound <= last.bound
+    verdict = verify_rematerialisation(problem, last.plan)
+    assert (verdict.ok, verdict.value) == (True, last.bound)
+
+
 def test_models_mostly_end_with_a_plan():
     solved = 0
     for seed in range(30):

@@ -21,6 +21,9 @@ SAFETY = 1e-6
 MOST_COLUMNS = 80_000
 """Columns of the first model; where watching every full step takes more, only some are watched."""
 
+QUICK_COLUMNS = 12_000
+"""Columns of the linear program that gives large problems a bound before their first model."""
+
 LEAST_S = 0.5
 """Seconds below which no model is asked."""
 
@@ -82,7 +85,10 @@ def refine(
     known
         The best plan so far, asked for before each model.
     """
-    watch = Watch(first_steps(problem))
+    watch = Watch(first_steps(problem, MOST_COLUMNS))
+    few = first_steps(problem, QUICK_COLUMNS)
+    if len(few) < len(watch.steps):
+        yield _quick(Watched(problem, Watch(few)), ask, limits, budget)
     while watch.steps and budget.left_s > LEAST_S:
         model = Watched(problem, watch)
         compiled = model.compiled
@@ -110,14 +116,28 @@ def refine(
         watch = more
 
 
-def first_steps(problem: RematerialisationProblem) -> frozenset[int]:
+def _quick(model: Watched, ask: Ask, limits: Limits, budget: Budget) -> Answer:
+    """Return the bound of a linear relaxation, lowered by what floats may have cost."""
+    compiled = model.compiled.relaxed()
+    report = ask(
+        compiled, dataclasses.replace(limits, time_s=min(limits.time_s, budget.left_s)), None
+    )
+    bound = None
+    if report.stop is Stop.PROVED and report.objective is not None:
+        safe = report.objective - SAFETY * max(1.0, abs(report.objective))
+        bound = max(0, math.ceil(safe)) * model.tick
+    size = (len(model.steps), compiled.num_columns, compiled.num_rows)
+    return Answer(None, bound, False, report.stop, *size)
+
+
+def first_steps(problem: RematerialisationProblem, columns: int) -> frozenset[int]:
     """Steps to watch first: those that hold too much where every operator runs once.
 
-    Where that makes too large a model, the fullest ones of stretches of the order.
+    Where that makes more than so many columns, the fullest ones of stretches of the order.
     """
     assert problem.budget is not None
     over = [step for step, held in enumerate(problem.held) if held > problem.budget]
-    most = max(4, MOST_COLUMNS // (2 * len(problem.computations)))
+    most = max(4, columns // (2 * len(problem.computations)))
     width = math.ceil(len(over) / most) if over else 1
     groups = (over[place : place + width] for place in range(0, len(over), width))
     return frozenset(max(group, key=problem.held.__getitem__) for group in groups)
