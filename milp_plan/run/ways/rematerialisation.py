@@ -126,24 +126,24 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
             return Known(ledger.plan, ledger.value)
 
         with budget.phase("models"):
-            for answer in refine(ledger.problem, ask, limits, budget, known):
-                rounds.append([answer.steps, answer.columns, answer.rows])
-                self.take(answer)
+            for told in refine(ledger.problem, ask, limits, budget, known):
+                rounds.append([told.steps, told.columns, told.rows])
+                self.take(told)
                 if ledger.done:
                     break
         ledger.details["models"] = rounds
 
-    def take(self, answer: Answer) -> None:
+    def take(self, told: Answer) -> None:
         """Take what a model says: a plan, one that exceeds the budget, a bound, or that none is."""
         ledger, problem = self.ledger, self.ledger.problem
-        if answer.infeasible:
-            ledger.refute(f"memory watched at {answer.steps} steps: no plan is within the budget")
+        if told.infeasible:
+            ledger.refute(f"memory watched at {told.steps} steps: no plan is within the budget")
             return
-        if answer.bound is not None:
-            detail = f"memory watched at {answer.steps} of {len(problem.computations)} steps"
-            ledger.prove(Bound(MODELS, answer.bound, detail))
-        if answer.plan is None or ledger.offer(answer.plan, MODELS, "models", sure=False):
+        if told.bound is not None:
+            detail = f"memory watched at {told.steps} of {len(problem.computations)} steps"
+            ledger.prove(Bound(MODELS, told.bound, detail))
+        if told.plan is None or ledger.offer(told.plan, MODELS, "models", sure=False):
             return
-        keys = relieved(problem, keys_of(problem, answer.plan), ledger.settings.seed)
+        keys = relieved(problem, keys_of(problem, told.plan), ledger.settings.seed)
         if keys is not None:
             ledger.offer(plan_of(problem, keys, REPAIRED), REPAIRED, "models")
