@@ -71,6 +71,11 @@ class Request:
     "--only", is_flag=True, help="The formulation's model alone: no heuristics, no other search."
 )
 @click.option("--solver", default="highs", show_default=True, help="'highs', or one Pyomo knows.")
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Scheduler of a Dask cluster whose workers do the search (schedules of operators).",
+)
 @click.option("--start", type=PATH, help="Plan to start from (one FILE).")
 @click.option(
     "--plan-output",

@@ -103,6 +103,7 @@ class Ledger(Generic[P, S]):
         self.reached: dict[str, int] = {}
         self.defects: list[str] = []
         self.cores: int | None = None  # set by a way that searches on all of them
+        self.cluster: Any = None  # client of the scheduler, where one was asked for
         self.details: dict[str, Any] = {}
         self.trace: list[Progress] = []
         self._lock = RLock()

@@ -42,6 +42,8 @@ class Settings:
         Plans of similar problems (other memory, other links), whose orders may be worth a try.
     solver
         ``"highs"``, or the name of a solver Pyomo knows.
+    dask
+        Address of a Dask scheduler whose workers do the search.
     only
         Whether the formulation's model runs alone: no heuristics before it, no search after it.
     """
@@ -58,6 +60,7 @@ class Settings:
     start: Any = None
     hints: Sequence[Any] = ()
     solver: str = "highs"
+    dask: str | None = None
     only: bool = False
 
 

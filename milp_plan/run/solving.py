@@ -9,6 +9,7 @@ from milp_plan.core import FormulationFailureError, UnsupportedProblemError
 from milp_plan.core.budget import Budget, TimeIsUp, alarm
 from milp_plan.models.registry import find, get
 
+from .cluster import client_at
 from .kind import Kind
 from .kinds import kind_of
 from .ledger import Ledger
@@ -69,7 +70,7 @@ def solve(
     Raises
     ------
     BackendUnavailableError
-        The solver is not installed.
+        The solver is not installed, or there is no scheduler at ``settings.dask``.
     FormulationError
         There is no such formulation.
     UnsupportedProblemError
@@ -83,6 +84,7 @@ def solve(
     refuse_ignored(kind, problem, settings)
     backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
     choice = choose(kind, problem, settings)
+    refuse_cluster(choice.way, problem, settings)
     ledger: Ledger[Any, Any] = Ledger(
         kind, problem, settings, budget, solver=choice.solver, report=on_progress
     )
@@ -92,12 +94,17 @@ def solve(
         ledger.fail(choice.failure)
     try:
         ledger.check_start()
+        if settings.dask is not None:
+            ledger.cluster = client_at(settings.dask)
         with alarm(budget.left_s + LEEWAY_S):
             choice.way(ledger).go()
     except KeyboardInterrupt:
         ledger.stop = Stop.INTERRUPTED
     except TimeIsUp:
         ledger.stop = Stop.TIME_LIMIT
+    finally:
+        if ledger.cluster is not None:
+            ledger.cluster.close(timeout=LEEWAY_S)
     while True:
         try:
             return outcome_of(ledger)
@@ -120,6 +127,25 @@ def refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> No
         raise UnsupportedProblemError(
             f"{problem.name}: {names}: without meaning for a {kind.name} problem; leave it out"
         )
+
+
+def refuse_cluster(way: type[Way[Any, Any]], problem: Any, settings: Settings) -> None:
+    """Refuse a cluster that would have nothing to do.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Says why.
+    """
+    if settings.dask is None:
+        return
+    why = way.homebound(problem)
+    if settings.node_limit is not None:
+        why = "a search on a cluster depends on the clock, a run with a node limit must not"
+    elif settings.only:
+        why = "the formulation's model alone is solved on this machine"
+    if why is not None:
+        raise UnsupportedProblemError(f"{problem.name}: dask: {why}; leave it out")
 
 
 def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:

@@ -51,6 +51,11 @@ class Way(ABC, Generic[P, S]):
     name: ClassVar[str]
     own_formulation: ClassVar[bool] = False
 
+    @classmethod
+    def homebound(cls, problem: P) -> str | None:
+        """Return in words why a cluster cannot search for it; ``None`` where one can."""
+        return f"the way {cls.name!r} searches on this machine alone"
+
     def __init__(self, ledger: Ledger[P, S]) -> None:
         self.ledger = ledger
 

@@ -9,15 +9,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from milp_plan.core import BackendUnavailableError
 from milp_plan.core.budget import now
+from milp_plan.run.cluster import client_at, workers_of
 
 from .job import Child, Result
 
 LOST_TOLERATED = 3
 """Workers that may be lost under one run before it counts as failed."""
 SLOTS_EVERY_S = 2.0
-CONNECT_S = 10
 
 
 def work(job: dict[str, Any]) -> Result:
@@ -58,16 +57,7 @@ class Dask:
     """
 
     def __init__(self, address: str) -> None:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise BackendUnavailableError(
-                "--dask needs distributed, which is not installed: pip install 'milp_plan[cluster]'"
-            ) from None
-        try:
-            self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise BackendUnavailableError(f"no Dask scheduler at {address}: {error}") from None
+        self._client = client_at(address)
         self._futures: dict[Any, Future[Result]] = {}
         self._workers: dict[str, int] = {}
         self._seen_s = -SLOTS_EVERY_S
@@ -79,8 +69,8 @@ class Dask:
         """Threads of all workers: runs that can be under way at a time."""
         if now() - self._seen_s >= SLOTS_EVERY_S:
             self._seen_s = now()
-            info = self._client.scheduler_info(n_workers=-1)["workers"]
-            there = {address: int(entry["nthreads"]) for address, entry in info.items()}
+            found = workers_of(self._client)
+            there = {address: int(entry["nthreads"]) for address, entry in found.items()}
             self._lost += [address for address in self._workers if address not in there]
             self._workers = there
         return sum(self._workers.values())

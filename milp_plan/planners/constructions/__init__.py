@@ -2,7 +2,7 @@
 
 from .gates import Gated, best_gated, gated, ungated
 from .layouts import Layout, layouts
-from .portfolio import Start, best_starts
+from .portfolio import Start, best_starts, placed
 from .structure import Pass, Structure, structure
 from .urgency import urgencies
 
@@ -16,6 +16,7 @@ __all__ = [
     "best_starts",
     "gated",
     "layouts",
+    "placed",
     "structure",
     "ungated",
     "urgencies",

@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from milp_plan.core import FULL, Plan, PlanningProblem, Value
 from milp_plan.core.budget import Budget
 
 from ..decoder import Decoder
 from ..indexed import indexed
-from .portfolio import Start, best_starts
+from .portfolio import Start, best_starts, placed
 from .structure import Pass, Structure, structure
 
 FEWER_SCHEDULES = 200
@@ -90,12 +88,7 @@ def _constructed(
     starts = best_starts(narrow, decoder, budget, count=1, most=most, window=window)
     if not starts:
         return None
-    view, order = indexed(narrow), decoder.compiled.order
-    spots = [view.spots[n][k] for n, k in enumerate(starts[0].spots)]
-    site, option = decoder.of_spots(spots)
-    urgent = -np.array(starts[0].priority)[order]
-    rank = np.unique(urgent, return_inverse=True)[1].astype(np.int64)
-    value = decoder.decode(site, option, rank)
+    value = decoder.decode(*placed(decoder, starts[0]))
     assert value == starts[0].value, "a start that leads to another schedule"
     return Gated(window, narrow, starts[0], ungated(problem, decoder.plan("constructions")))
 

@@ -58,6 +58,14 @@ class Start(NamedTuple):
     priority: list[float]
 
 
+def placed(decoder: Decoder, start: Start) -> tuple[Ints, Ints, Ints]:
+    """Site, option and rank of every operator, in the decoder's order."""
+    view, order = decoder.compiled.view, decoder.compiled.order
+    site, option = decoder.of_spots([view.spots[n][k] for n, k in enumerate(start.spots)])
+    urgent = -np.array(start.priority)[order]
+    return site, option, np.unique(urgent, return_inverse=True)[1].astype(np.int64)
+
+
 class _Trial(NamedTuple):
     """A scheduled placement."""
 

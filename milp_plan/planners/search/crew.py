@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
-from ..constructions import best_starts
+from ..constructions import best_starts, placed
 from ..decoder import NEVER, Decoder
 from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
@@ -66,11 +66,8 @@ class Crew:
     def construct(self, budget: Budget) -> None:
         """Begin from constructions."""
         for start in best_starts(self.problem, self.decoder, budget, count=len(self.searches) + 2):
-            view = self.decoder.compiled.view
-            spots = [view.spots[n][k] for n, k in enumerate(start.spots)]
-            site, option = self.decoder.of_spots(spots)
-            weights = np.array(start.priority)[self.decoder.compiled.order]
-            self._add(State(site, option, _spread(-weights), start.value))
+            site, option, rank = placed(self.decoder, start)
+            self._add(State(site, option, rank * BETWEEN, start.value))
 
     def add(self, plan: Plan) -> None:
         """Begin from a plan: what starts first is the most urgent."""

@@ -14,6 +14,7 @@ from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
 
+from ..cluster import Team
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish
@@ -52,6 +53,9 @@ MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
 
+SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
+"""Objectives that the compiled decoder can search."""
+
 OWN = "operator_schedule"
 """The formulation of every problem whose plans have times."""
 
@@ -66,6 +70,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.problem, self.settings, self.budget = ledger.problem, ledger.settings, ledger.budget
         self.coarsening = Coarsening(ledger.problem)
         self.clusters = False
+        self.team: Team | None = None
         ledger.cores = os.cpu_count()
 
     @classmethod
@@ -78,20 +83,61 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Every problem but those under the serial law."""
         return None if problem.serial is None else "transfers are work of the devices"
 
+    @classmethod
+    def homebound(cls, problem: PlanningProblem) -> str | None:
+        """Nothing that the compiled decoder can search."""
+        if problem.needs_schedule and problem.objective in SEARCHED:
+            return None
+        return "only plans with times are searched there, for makespan, span or bottleneck"
+
     def steps(self) -> Iterable[Step]:
-        """Both stages."""
+        """Both stages; with a cluster, its workers search beside what is done here."""
         modelled = self.ledger.formulation is not None
+        alone = self.settings.dask is None
         return (
+            Step("cluster", self.join_cluster, lambda: not alone),
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("bounds beside a plan", self.ledger.find_bounds, lambda: self.small),
             Step("exact coarsening", self.choose_coarsening),
-            Step("annealing", self.anneal),
-            Step("near, first", self.search_near_first, lambda: modelled and not self.searched),
+            Step("annealing", self.anneal, lambda: alone),
+            Step(
+                "near, first",
+                self.search_near_first,
+                lambda: alone and modelled and not self.searched,
+            ),
             Step("model", self.exact_stage, lambda: modelled and not self.searched),
-            Step("near", self.search_near),
+            Step("near", self.search_near, lambda: alone),
+            Step("cluster's search", self.await_cluster, lambda: not alone),
         )
+
+    def go(self) -> None:
+        """Take the steps; ask nothing more of the cluster behind them."""
+        try:
+            super().go()
+        finally:
+            if self.team is not None:
+                self.team.close()
+
+    def join_cluster(self) -> None:
+        """Have the workers of a cluster begin."""
+        self.team = Team(self.ledger, self.ledger.cluster)
+
+    def await_cluster(self) -> None:
+        """Let the workers search; where nobody is left, search here."""
+        assert self.team is not None
+        with self.budget.phase("cluster"):
+            self.team.wait()
+        if self.team.deserted:
+            self.ledger.say("cluster", f"{self.team.deserted}; the search goes on here")
+            self.search()
+
+    def search(self, *, construct: bool = True) -> None:
+        """The search of one machine, for the time left: no bounds, no model of the whole."""
+        self.clusters = True
+        self.anneal(construct=construct)
+        self.search_near()
 
     def find_baselines(self) -> None:
         """Every heuristic."""
@@ -154,18 +200,18 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     @property
     def anneals(self) -> bool:
         """Whether a schedule says fast what it is worth."""
-        times = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
-        return self.problem.needs_schedule and self.problem.objective in times
+        return self.problem.needs_schedule and self.problem.objective in SEARCHED
 
-    def anneal(self) -> None:
+    def anneal(self, *, construct: bool = True) -> None:
         """Constructions, then local search over places, options and priorities."""
         ledger = self.ledger
         if not self.anneals:
             return
         crew = Crew(self.problem, self.settings.seed, ledger.threads)
-        with self.budget.phase("construct"):
-            crew.construct(self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False))
-            self.construct_gated()
+        if construct or ledger.plan is None:
+            with self.budget.phase("construct"):
+                crew.construct(self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False))
+                self.construct_gated()
         if ledger.plan is not None:
             crew.add(ledger.plan)
         share = ANNEALING_SHARE if self.clusters else self.exact_annealing_share

@@ -1,0 +1,233 @@
+"""A search on a Dask cluster, in rounds: each worker searches from the best plan there is.
+
+A round is the search of one machine, for seconds: constructions the first time, annealing, windows
+near the plan. What comes back is checked at home like every plan. A worker that is lost takes its
+round with it, and no more; without workers, or without a scheduler, the search goes on at home.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from contextlib import suppress
+from typing import Any
+
+from milp_plan.core import BackendUnavailableError, Plan, PlanningProblem
+from milp_plan.core.budget import now
+
+from .beside import Beside
+from .identity import sources
+from .ledger import Ledger
+from .round import Answer, Round, work
+
+CONNECT_S = 10
+"""Seconds until nobody is at an address."""
+
+ROUND_SHARE, SHORTEST_S, LONGEST_S = 0.25, 5.0, 30.0
+"""Part of the time limit that a round takes, and its seconds at least and at most."""
+
+REPLY_S = 1.0
+"""Seconds kept for the answers of the last round."""
+
+LOOK_S, WORKERS_S = 0.1, 1.0
+"""Seconds between two looks at answers, and at who is there."""
+
+ANSWER_S, PATIENCE_S = 3.0, 15.0
+"""Seconds that the scheduler may take to answer (it may be busy), and seconds without any worker
+after which the search goes on at home."""
+
+MOST_FAILURES = 3
+"""Rounds one after the other in which a worker may fail."""
+
+
+def client_at(address: str) -> Any:
+    """Return a client of the scheduler at an address; it says nothing on its own.
+
+    Raises
+    ------
+    BackendUnavailableError
+        distributed is not installed, or nobody answers at the address.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BackendUnavailableError(
+            "--dask needs distributed, which is not installed: pip install 'milp_plan[cluster]'"
+        ) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        return Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise BackendUnavailableError(f"no Dask scheduler at {address}: {error}") from None
+
+
+def workers_of(client: Any) -> dict[str, Any]:
+    """Return what the scheduler says of each worker, by address.
+
+    ``Client.scheduler_info`` may be empty: the client asks for no workers now and then, and the
+    last answer is what it returns.
+
+    Raises
+    ------
+    OSError
+        The scheduler does not answer.
+    """
+    answer = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_S)
+    workers: dict[str, Any] = answer["workers"]
+    return workers
+
+
+class Team:
+    """The workers of a cluster, searching for one run.
+
+    Parameters
+    ----------
+    ledger
+        Of the run; plans are offered to it.
+    client
+        Of the scheduler; see :func:`client_at`.
+
+    Attributes
+    ----------
+    deserted
+        Why nobody searches there any more; empty while somebody does.
+    """
+
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan], client: Any) -> None:
+        self.ledger, self.deserted = ledger, ""
+        self._client = client
+        self._data = pickle.dumps(ledger.problem)
+        self._sources = sources()
+        self._running: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
+        self._failures: dict[str, int] = {}
+        self._asked_s, self._seen_s = 0.0, now()
+        self._stopped = False
+        self._members: dict[str, dict[str, Any]] = {}
+        self._counts = {"begun": 0, "lost": 0}
+        ledger.details["cluster"] = {"rounds": self._counts, "workers": self._members}
+        self._look_who_is_there()
+        self._thread = Beside(self._search)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the search is over, or nobody is left for it."""
+        while self._thread.is_alive():
+            self._thread.join(LOOK_S)
+        self._thread.check()
+
+    def close(self) -> None:
+        """Ask no more; what a worker is at ends with its round."""
+        self._stopped = True
+        self._thread.join(REPLY_S)
+        for future in self._running.values():
+            future.cancel()
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    def _search(self) -> None:
+        """Keep every worker busy until the run is done; in a thread of its own."""
+        while not (self._stopped or self.ledger.done or self.deserted):
+            self._look_who_is_there()
+            for address in list(self._running):
+                self._look_at(address)
+            for address in self._names:
+                if address not in self._running:
+                    self._ask(address)
+            if not self._running and self._seconds <= 0:
+                return
+            time.sleep(LOOK_S)
+
+    @property
+    def _seconds(self) -> float:
+        """Of a round that begins now; 0 when none is worth it."""
+        limit, left = self.ledger.budget.limit_s, self.ledger.budget.left_s - REPLY_S
+        usual = min(LONGEST_S, max(SHORTEST_S, ROUND_SHARE * limit))
+        seconds = left if left < usual + SHORTEST_S else usual
+        return seconds if seconds >= min(SHORTEST_S, ROUND_SHARE * limit) else 0.0
+
+    def _ask(self, address: str) -> None:
+        seconds = self._seconds
+        if self.ledger.done or seconds <= 0 or self._failures.get(address, 0) >= MOST_FAILURES:
+            return
+        settings = self.ledger.settings
+        self._counts["begun"] += 1
+        asked = Round(
+            start=self.ledger.plan,
+            seed=settings.seed * 10_007 + self._counts["begun"],
+            seconds=seconds,
+            threads=settings.threads,
+            construct=address not in self._members,
+            sources=self._sources,
+        )
+        self._member(address)
+        self._running[address] = self._client.submit(
+            work, self._data, asked, workers=[address], pure=False
+        )
+
+    def _member(self, address: str) -> dict[str, Any]:
+        """What the record says of a worker."""
+        blank = {"name": self._names.get(address, ""), "host": "", "rounds": 0}
+        blank |= {"schedules": 0, "models": 0, "improvements": 0, "best": None}
+        return self._members.setdefault(address, blank)
+
+    def _look_at(self, address: str) -> None:
+        """Take the answer of a worker, if it is there; forget the round of one that is not."""
+        future = self._running[address]
+        if address not in self._names:
+            future.cancel()
+        elif not future.done():
+            return
+        del self._running[address]
+        if future.status == "finished":
+            self._take(address, future)
+        elif future.status == "error":
+            self._failed(address, str(future.exception()))
+
+    def _take(self, address: str, future: Any) -> None:
+        try:
+            found: Answer = future.result(timeout=CONNECT_S)
+        except Exception as error:  # the worker went away with the answer
+            self._failed(address, str(error))
+            return
+        self._failures[address] = 0
+        member = self._member(address)
+        member["host"] = found.host
+        member["rounds"] += 1
+        member["schedules"] += found.schedules
+        member["models"] += found.models
+        if self.ledger.offer(found.plan, f"{found.by} on {member['name']}", "cluster"):
+            member["improvements"] += 1
+            member["best"] = self.ledger.value
+
+    def _failed(self, address: str, why: str) -> None:
+        self._failures[address] = self._failures.get(address, 0) + 1
+        self.ledger.say("cluster", f"{self._member(address)['name']}: {why}")
+        if self._failures[address] >= MOST_FAILURES:
+            self.ledger.fail(f"worker {address} is asked no more: {why}")
+            if all(self._failures.get(other, 0) >= MOST_FAILURES for other in self._names):
+                self.deserted = "every worker fails"
+
+    def _look_who_is_there(self) -> None:
+        """Who is there now; a scheduler that is only busy is asked again."""
+        if self._client.status not in ("running", "newly-created"):
+            self.deserted = "the scheduler is lost"
+            return
+        if self._names and now() - self._asked_s < WORKERS_S:
+            return
+        with suppress(OSError):
+            self._meet(workers_of(self._client))
+        self._asked_s = now()
+
+    def _meet(self, found: dict[str, Any]) -> None:
+        """Note who came and who went."""
+        lost = [address for address in self._names if address not in found]
+        self._counts["lost"] += len(lost)
+        for address in lost:
+            self.ledger.say("cluster", f"{self._names[address]} is lost")
+        self._names = {a: f"worker {entry['name']}" for a, entry in found.items()}
+        if found:
+            self._seen_s = now()
+        elif now() - self._seen_s > PATIENCE_S:
+            self.deserted = "no worker is there"
