@@ -117,14 +117,16 @@ def _descend(base: Base, budget: Budget) -> Fitting | None:
     """
     now = timed(base, {})
     best = patient(base, now)
-    while now.excess:
+    while now.excess and not budget.over:
         cuts = _cuts(base, now)
         better = _best(base, now, _shortlist(cuts), budget) or _best(base, now, cuts, budget)
         if better is None and (best is not None or not cuts):
             break
         now = better or timed(base, now.choices | cuts[0].choices)
         waiting = patient(base, now)
-        if waiting is not None and (best is None or waiting.makespan < best.makespan):
+        if waiting is None or now.layout.wasteful:
+            continue
+        if best is None or waiting.makespan < best.makespan:
             best = waiting
     return best
 
@@ -138,7 +140,7 @@ def _best(base: Base, now: Fitting, cuts: list[Cut], budget: Budget) -> Fitting 
             return None
         after = timed(base, now.choices | cut.choices)
         gain = now.excess - after.excess
-        if gain > 0:
+        if gain > 0 and not after.layout.wasteful:
             key = (max(0, after.makespan - now.makespan) / gain, -gain)
             if best is None or key < best:
                 best, found = key, after
@@ -280,7 +282,7 @@ def _taken_back(base: Base, found: Fitting, budget: Budget, rng: Random) -> Fitt
                 if other is not None:
                     choices[key] = other
                 after = patient(base, timed(base, _rooted(base, choices)))
-                if after is None:
+                if after is None or after.layout.wasteful:
                     continue
                 better = after.makespan < found.makespan or (
                     after.makespan == found.makespan and len(after.choices) < len(found.choices)

@@ -9,8 +9,10 @@ decisions build on each other: a run again may have its own inputs made again.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from milp_plan.core import FULL, OperatorRun, Option, Plan, PlanningProblem, Transfer
@@ -191,7 +193,7 @@ class Layout:
         self._out: dict[str, int] = {}
         self._made: set[int] = set()
         self._sent: dict[Place, int] = {}
-        self._reloads: list[tuple[int, int]] = []
+        self._reloads: list[int] = []
         for run in base.runs:
             self._run(base.number(run.operator, BASE), run)
         for first, then in base.turns:
@@ -200,7 +202,6 @@ class Layout:
     def _run(self, number: int, run: OperatorRun) -> None:
         base, operator = self.base, run.operator
         self._made.add(number)
-        wait: list[tuple[Place, int]] = []
         for place in base.needs[operator]:
             decided = self.decisions.get((place, number))
             if decided == AGAIN:
@@ -209,7 +210,7 @@ class Layout:
                 if again not in self._made:
                     self._run(again, base.run[producer])
             elif decided == AWAY:
-                wait.append((place, self._bring(place, run.start_ns or 0)))
+                self._bring(place, run.start_ns or 0)
         task = self._add(Task(run, base.ticks[operator], (), [], number=number))
         for device in run.devices:
             if device in self._last:
@@ -218,7 +219,6 @@ class Layout:
             self._rows.setdefault(device, []).append(task)
         for place in base.needs[operator]:
             self._read(self.copies[self.of_place[place][-1]], task)
-        self._reloads += [(trip, task) for _, trip in wait]
         for place in base.natives[operator]:
             self._leave(place, task)
         if base.parents[number][1] == BASE:
@@ -256,7 +256,7 @@ class Layout:
         self._read(copy, task)
         return task
 
-    def _bring(self, place: Place, urgency: int) -> int:
+    def _bring(self, place: Place, urgency: int) -> None:
         """Bring a value from the host, where it went when it was made."""
         base, name, host = self.base, place[0], str(self.base.host)
         if name not in self._out:
@@ -270,8 +270,25 @@ class Layout:
         trip = Transfer(name, (host,), place[1], FULL)
         ticks = base.trip_ticks(name, host, place[1][0]) or 0
         task = self._travel(trip, ticks, self.copies[self._out[name]], urgency)
+        self._reloads.append(len(self.copies))
         self._leave(place, task)
-        return task
+
+    @cached_property
+    def wasteful(self) -> bool:
+        """Whether a transfer is for nobody, or a run of an operator that has several."""
+        used = {copy.maker for copy in self.copies if copy.readers}
+        if any(self.copies[number].maker not in used for number in self._reloads):
+            return True
+        again = {self.base.parents[number][0] for number in self._made}
+        if len(again) == len(self._made):
+            return False
+        runs = Counter(self.base.parents[number][0] for number in self._made)
+        several = {name for name, times in runs.items() if times > 1}
+        return any(
+            self.base.parents[task.number][0] in several and number not in used
+            for number, task in enumerate(self.tasks)
+            if task.number >= 0
+        )
 
     def bring_late(self, start: list[int]) -> None:
         """Let reloads start just in time for what they are for, by known starts of all tasks.
@@ -280,10 +297,10 @@ class Layout:
         reload begins. It is tied to the task of the device that has started last by then.
         """
         of_device: dict[str, list[tuple[int, int]]] = {}
-        for trip, reader in self._reloads:
-            made = self.tasks[trip].made
-            assert isinstance(made, Transfer)
-            of_device.setdefault(made.target[0], []).append((trip, reader))
+        for number in self._reloads:
+            copy = self.copies[number]
+            if copy.readers:
+                of_device.setdefault(copy.place[1][0], []).append((copy.maker, min(copy.readers)))
         for device, trips in of_device.items():
             row = self._rows[device]
             begins = [start[task] for task in row]

@@ -23,6 +23,7 @@ def starts_of(tasks: list[Task]) -> list[int]:
     """
     clock = _Clock(tasks)
     clock.go()
+    assert clock.started == len(tasks), "tasks wait for each other in a circle"
     return clock.start
 
 
@@ -103,6 +104,7 @@ class _Clock:
             if task.anchor >= 0:
                 self.anchored.setdefault(task.anchor, []).append(number)
         self.start = [0] * len(tasks)
+        self.started = 0
         self.busy: dict[str, int] = {}
         self.stops: list[tuple[int, int]] = []
         self.lagging: list[tuple[int, int]] = []
@@ -140,6 +142,7 @@ class _Clock:
 
     def _begin(self, number: int, now: int) -> None:
         self.start[number] = now
+        self.started += 1
         if self.room is not None:
             self.room.start(number)
         heappush(self.stops, (now + self.tasks[number].ticks, number))
@@ -246,10 +249,13 @@ def _steps(events: list[tuple[int, int]], fixed: int) -> tuple[Ints, Ints]:
 
 
 def plan_of(layout: Layout, start: list[int]) -> Plan:
-    """Return the plan of a layout at these starts."""
+    """Return the plan of a layout at these starts, without transfers that decisions left idle."""
+    read = {copy.maker for copy in layout.copies if copy.readers}
     runs: list[OperatorRun] = []
     trips: list[Transfer] = []
-    for task, begin in zip(layout.tasks, start, strict=True):
+    for number, (task, begin) in enumerate(zip(layout.tasks, start, strict=True)):
+        if task.number < 0 and number not in read:
+            continue
         made = replace(task.made, start_ns=begin, stop_ns=begin + task.ticks)
         if isinstance(made, OperatorRun):
             runs.append(made)
