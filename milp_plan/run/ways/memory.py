@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.planners import Crew, best_plan, put_off
+from milp_plan.planners.memflow import Chain
 from milp_plan.planners.memory import fit
 
 from ..ledger import Ledger
@@ -22,6 +23,12 @@ BASELINE_SHARE = 0.1
 
 PLAIN_SHARE = 0.3
 """Part of the time left for plans that do without."""
+
+CHAIN_SHARE = 0.15
+"""Part of the time left for a chain over options and runs again."""
+
+ENDLESS = 10**12
+"""More proposals than any limit of time allows."""
 
 MOVES = 1500
 """Moves of each search where a run must be repeatable."""
@@ -56,6 +63,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("fit baselines", self.fit_baselines, always=True),
+            Step("chain", self.run_chain, lambda: self.chains),
             Step("plain", self.search_plain, lambda: self.searches),
             Step("fit", self.fit_searched, lambda: self.searches),
         )
@@ -93,6 +101,30 @@ class MemoryWay(Way[PlanningProblem, Plan]):
                 yield "no limit", self.plain.variant(cluster=self.plain.cluster.with_memory(free))
             else:
                 yield f"memory x {scale[0]}/{scale[1]}", self.plain.with_memory_scale(*scale)
+
+    @property
+    def chains(self) -> bool:
+        """Whether a chain over options and runs again can begin somewhere."""
+        again = any(operator.recomputable for operator in self.problem.graph.operators)
+        return again and self.problem.objective is Objective.MAKESPAN
+
+    def run_chain(self) -> None:
+        """MemFlow's search, from the best plan so far or from one that exceeds memory."""
+        with self.budget.phase("chain"):
+            start = self.ledger.plan
+            if start is None:
+                start, _ = best_plan(dict(self.roomy())["no limit"])
+            if start is None:
+                return
+            chain = Chain(self.problem, start, seed=self.ledger.settings.seed)
+            budget = self.budget.part("chain", CHAIN_SHARE, of_limit=False)
+            endless = self.ledger.repeatable or budget.limit_s == float("inf")
+            found = chain.run(
+                MOVES if endless else ENDLESS,
+                budget,
+                on_better=lambda plan, _: self.ledger.offer(plan, "memflow", "chain"),
+            )
+            self.ledger.details["proposals"] = found.proposals
 
     def search_plain(self) -> None:
         """A search for plans that do without."""

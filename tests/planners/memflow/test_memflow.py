@@ -1,0 +1,129 @@
+"""The simulator says what the checker says; the chain obeys limits, and comes near the optimum."""
+
+from dataclasses import replace
+from functools import cache
+from random import Random
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import PlanningProblem
+from milp_plan.core.budget import Budget
+from milp_plan.planners import best_plan
+from milp_plan.planners.indexed import indexed
+from milp_plan.planners.memflow import Chain, Simulator, States
+from milp_plan.zoo import generate
+from tests.check.cases import cluster, op, value
+from tests.check.cases import problem as problem_of
+from tests.support.problems import random_problem_with_plan
+from tests.support.ways import planted_ways
+from tests.support.ways_brute import brute_force_ways
+
+pytestmark = pytest.mark.untraced
+
+
+def with_memory(problem: PlanningProblem, limit: int | None) -> PlanningProblem:
+    devices = (replace(device, memory_bytes=limit) for device in problem.cluster.devices)
+    return replace(problem, cluster=replace(problem.cluster, devices=tuple(devices)))
+
+
+def again(problem: PlanningProblem, share: float = 1.0, seed: int = 0) -> PlanningProblem:
+    """Operators may run again, all or some."""
+    rng = Random(seed)
+    operators = (replace(op, recomputable=rng.random() < share) for op in problem.graph.operators)
+    return replace(problem, graph=replace(problem.graph, operators=tuple(operators)))
+
+
+@cache
+def training() -> PlanningProblem:
+    """Two blocks of a transformer on two devices and meshes of them; forward may run again."""
+    made = generate("gpt-tiny", "2xV100", batch=4, meshes=("2",), granularity="block")
+    operators = (replace(op, recomputable=op.kind == "forward") for op in made.graph.operators)
+    made = replace(made, graph=replace(made.graph, operators=tuple(operators)))
+    return with_memory(made, None)
+
+
+def cases():
+    """Gangs, layouts, groups and all models of communication; runs again, without hosts."""
+    for seed in range(30):
+        problem, _ = random_problem_with_plan(seed)
+        yield seed, with_memory(again(problem, 0.6, seed), None)
+    for seed in range(30):
+        problem = planted_ways(seed).problem.without_memory_ways
+        yield seed, with_memory(again(problem, 0.6, seed), None)
+
+
+def test_times_and_peaks_are_the_checkers():
+    compared = repeated = 0
+    for seed, problem in cases():
+        rng = Random(seed)
+        states = States(indexed(problem), problem.graph.topological_order)
+        simulator = Simulator(indexed(problem))
+        start, _ = best_plan(problem)
+        state = states.of_plan(start)
+        for _ in range(12):
+            steps = states.steps(state)
+            measure = simulator.run(steps)
+            if measure is not None:
+                verdict = verify(problem, simulator.plan())
+                assert verdict.ok, (seed, verdict.violations)
+                assert measure.ticks == verdict.components["makespan"]
+                assert max(measure.peaks) == verdict.components["peak_memory"]
+                compared += 1
+                repeated += len(steps) > len(problem.graph.operators)
+            state = states.neighbour(state, rng)
+    assert compared > 400
+    assert repeated > 50
+
+
+def test_what_did_not_change_is_not_simulated_again():
+    problem = training()
+    states = States(indexed(problem), problem.graph.topological_order)
+    state = states.of_plan(best_plan(problem)[0])
+    simulator, rng, afresh = Simulator(indexed(problem)), Random(1), 0
+    for _ in range(200):
+        steps = states.steps(state)
+        assert simulator.run(steps) == Simulator(indexed(problem)).run(steps)
+        afresh += len(steps)
+        state = states.neighbour(state, rng)
+    assert simulator.simulated < 0.9 * afresh
+
+
+def passes(layers: int, limit: int, ticks: int, size: int) -> PlanningProblem:
+    """Forward and backward through layers on one device; every activation is of one size."""
+    names = [f"f{i}" for i in range(layers)] + [f"b{i}" for i in reversed(range(layers))]
+    operators = [
+        op(name, ticks * (1 + (name[0] == "b")), recomputable=name[0] == "f") for name in names
+    ]
+    values = []
+    for i in range(layers):
+        last = i == layers - 1
+        values.append(value(f"x{i}", f"f{i}", f"b{i}" if last else f"f{i + 1} b{i}", size))
+        if i:
+            values.append(value(f"g{i}", f"b{i}", f"b{i - 1}", size))
+    return problem_of(operators, values, cluster("d0", memory=limit * size))
+
+
+@pytest.mark.parametrize(("ticks", "size"), [(1, 1), (123_456_789, 3_000_000_007)])
+def test_recomputation_finds_plans_where_nothing_else_does(ticks, size):
+    """Three activations and a gradient are four; where three fit, a forward runs again."""
+    problem = passes(3, 3, ticks, size)
+    start, _ = best_plan(with_memory(problem, None))
+    assert Chain(problem, start, recompute=False).run(300, Budget(60.0)).plan is None
+    found = Chain(problem, start).run(300, Budget(60.0))
+    verdict = verify(problem, found.plan)
+    assert verdict.ok
+    assert verdict.value == found.measure.ticks == brute_force_ways(problem)[0] == 10 * ticks
+
+
+def test_chains_repeat_themselves():
+    problem = training()
+    start, _ = best_plan(problem)
+    once, twice = (Chain(problem, start, seed=3).run(300, Budget(60.0)) for _ in range(2))
+    assert once == twice
+
+
+def test_a_budget_that_is_over_ends_the_chain():
+    problem = training()
+    start, _ = best_plan(problem)
+    assert Chain(problem, start).run(10**9, Budget(0.0)).proposals == 0
