@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from milp_plan.core.compiled import compiled
 
-from .heaps import drop_event, meld, push_event
+from .heaps import drop_event, push_event
 from .holding import (
     has_room,
     look_at,
@@ -22,8 +22,6 @@ from .holding import (
 from .layout import (
     ASIDE,
     BASE,
-    BESIDE,
-    BESIDE_PTR,
     BESIDES,
     BUSY,
     BYTES,
@@ -41,7 +39,6 @@ from .layout import (
     INPUT_PTR,
     INPUT_VALUE,
     LAYOUTS,
-    LEFT,
     LEG_COUNT,
     LEG_FIRST,
     LEG_HEAD,
@@ -75,7 +72,6 @@ from .layout import (
     READER_EDGE,
     READER_PTR,
     RESOURCES,
-    RIGHT,
     SITE,
     SITE_DEVICE,
     SITE_PTR,
@@ -90,81 +86,7 @@ from .layout import (
     WAITS,
     Ints,
 )
-
-# -- queues ----------------------------------------------------------------------------------------
-
-
-@compiled
-def _join(a: Ints, t: Ints, queue: int, task: int) -> None:
-    a[t[LEFT] + task] = a[t[RIGHT] + task] = -1
-    a[t[QUEUE] + queue] = meld(a, t, a[t[QUEUE] + queue], task)
-
-
-@compiled
-def _leave(a: Ints, t: Ints, queue: int) -> int:
-    task = a[t[QUEUE] + queue]
-    a[t[QUEUE] + queue] = meld(a, t, a[t[LEFT] + task], a[t[RIGHT] + task])
-    return int(task)
-
-
-@compiled
-def _serve(a: Ints, t: Ints, site: int, operator: int) -> None:
-    """One copy more is there for an operator; with the last one it is ready."""
-    a[t[WAITS] + operator] -= 1
-    if a[t[WAITS] + operator] == 0:
-        _join(a, t, site, operator)
-        look_at_site(a, t, site)
-
-
-@compiled
-def _idle(a: Ints, t: Ints, site: int) -> bool:
-    for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
-        if a[t[BUSY] + a[t[SITE_DEVICE] + i]]:
-            return False
-    return True
-
-
-@compiled
-def _fits(a: Ints, t: Ints, operator: int) -> bool:
-    if not a[t[TIMED]]:
-        return True
-    need = a[t[MADE] + operator] + a[t[BESIDES] + operator]
-    return has_room(a, t, a[t[SITE] + operator], need, a[t[GROWS] + operator])
-
-
-@compiled
-def _next_at(a: Ints, t: Ints, site: int) -> int:
-    """Take the most urgent operator with enough memory out of a site's queue; -1 if none has."""
-    found, passed = -1, 0
-    while a[t[QUEUE] + site] >= 0:
-        operator = _leave(a, t, site)
-        if _fits(a, t, operator):
-            found = operator
-            break
-        a[t[ASIDE] + passed] = operator
-        passed += 1
-    for i in range(passed):
-        _join(a, t, site, a[t[ASIDE] + i])
-    return found
-
-
-@compiled
-def _outranked(a: Ints, t: Ints, operator: int) -> bool:
-    """Whether a more urgent operator waits for one of the same devices."""
-    site = a[t[SITE] + operator]
-    for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
-        device = a[t[SITE_DEVICE] + i]
-        for j in range(a[t[BESIDE_PTR] + device], a[t[BESIDE_PTR] + device + 1]):
-            first = a[t[QUEUE] + a[t[BESIDE] + j]]
-            if (
-                first >= 0
-                and a[t[BESIDE] + j] != site
-                and a[t[RANK] + first] < a[t[RANK] + operator]
-                and _fits(a, t, first)
-            ):
-                return True
-    return False
-
+from .queues import idle, join, leave, next_at, outranked, serve
 
 # -- starts ----------------------------------------------------------------------------------------
 
@@ -252,7 +174,7 @@ def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
     while a[t[QUEUE] + queue] >= 0:
         if queue < last and a[t[BUSY] + t[DEVICES] + queue - first]:
             break
-        task = _leave(a, t, queue)
+        task = leave(a, t, queue)
         leg = task - t[OPERATORS]
         if _leg_may(a, t, leg) and not (holding and _holds(a, t, leg, time)):
             found = task
@@ -260,7 +182,7 @@ def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
         a[t[ASIDE] + passed] = task
         passed += 1
     for i in range(passed):
-        _join(a, t, queue, a[t[ASIDE] + i])
+        join(a, t, queue, a[t[ASIDE] + i])
     return found
 
 
@@ -282,10 +204,10 @@ def _start_legs(a: Ints, t: Ints, time: int, holding: bool) -> None:
             if task < 0:
                 continue
             if best >= 0 and a[t[RANK] + task] >= a[t[RANK] + best]:
-                _join(a, t, queue, task)
+                join(a, t, queue, task)
                 continue
             if best >= 0:
-                _join(a, t, home, best)
+                join(a, t, home, best)
             best, home = task, queue
         a[t[COUNT] + 1] = kept
         if best < 0:
@@ -294,18 +216,17 @@ def _start_legs(a: Ints, t: Ints, time: int, holding: bool) -> None:
 
 
 @compiled
-def _start_operators(a: Ints, t: Ints, time: int, patient: bool) -> int:
-    """Start operators on the sites to look at; return the last to start, -1 if none did."""
-    last = -1
+def _start_operators(a: Ints, t: Ints, time: int, patient: bool) -> None:
+    """Start operators on the sites to look at, the most urgent first, until none can."""
     while True:
         best, kept = -1, 0
         for i in range(a[t[COUNT] + 2]):
             site = a[t[DIRTY_LIST] + i]
             operator = -1
-            if a[t[QUEUE] + site] >= 0 and _idle(a, t, site):
-                operator = _next_at(a, t, site)
-            if operator >= 0 and patient and _outranked(a, t, operator):
-                _join(a, t, site, operator)
+            if a[t[QUEUE] + site] >= 0 and idle(a, t, site):
+                operator = next_at(a, t, site)
+            if operator >= 0 and patient and outranked(a, t, operator):
+                join(a, t, site, operator)
                 operator = -1
             if operator < 0:
                 a[t[DIRTY] + site] = False
@@ -313,16 +234,15 @@ def _start_operators(a: Ints, t: Ints, time: int, patient: bool) -> int:
             a[t[DIRTY_LIST] + kept] = site
             kept += 1
             if best >= 0 and a[t[RANK] + operator] >= a[t[RANK] + best]:
-                _join(a, t, site, operator)
+                join(a, t, site, operator)
                 continue
             if best >= 0:
-                _join(a, t, a[t[SITE] + best], best)
+                join(a, t, a[t[SITE] + best], best)
             best = operator
         a[t[COUNT] + 2] = kept
         if best < 0:
-            return last
+            return
         _begin_operator(a, t, best, time)
-        last = best
 
 
 # -- stops -----------------------------------------------------------------------------------------
@@ -333,7 +253,7 @@ def _queue_leg(a: Ints, t: Ints, leg: int) -> None:
     first = t[SITES]
     holds = a[t[LEG_HELD_PTR] + leg + 1] > a[t[LEG_HELD_PTR] + leg]
     queue = first + a[t[LEG_HELD] + a[t[LEG_HELD_PTR] + leg]] if holds else t[QUEUES] - 1
-    _join(a, t, queue, t[OPERATORS] + leg)
+    join(a, t, queue, t[OPERATORS] + leg)
     if not a[t[LISTED] + queue]:
         a[t[LISTED] + queue] = True
         a[t[WAITING] + a[t[COUNT] + 1]] = queue
@@ -363,7 +283,7 @@ def _deliver(a: Ints, t: Ints, value: int, time: int) -> None:
     for j in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
         if a[t[NATIVE] + a[t[READER_EDGE] + j]]:
             reader = a[t[READER] + j]
-            _serve(a, t, a[t[SITE] + reader], reader)
+            serve(a, t, a[t[SITE] + reader], reader)
     at_once = t[COMMUNICATION] == 0 and not a[t[TIMED]]
     for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_FIRST] + value + 1]):
         if at_once:
@@ -395,7 +315,7 @@ def _end_leg(a: Ints, t: Ints, leg: int) -> None:
     link = a[t[LEG_HEAD] + leg]
     while link >= 0:
         reader = a[t[LINK_READER] + link]
-        _serve(a, t, a[t[SITE] + reader], reader)
+        serve(a, t, a[t[SITE] + reader], reader)
         link = a[t[NEXT_OF_LEG] + link]
     if a[t[TIMED]]:
         value = a[t[LEG_VALUE] + leg]
@@ -430,7 +350,7 @@ def _prepare(a: Ints, t: Ints) -> None:
     for operator in range(operators):
         a[t[WAITS] + operator] = a[t[COPIES] + operator]
         if a[t[WAITS] + operator] == 0:
-            _join(a, t, a[t[SITE] + operator], operator)
+            join(a, t, a[t[SITE] + operator], operator)
             look_at_site(a, t, a[t[SITE] + operator])
 
 
@@ -447,12 +367,12 @@ def _force(a: Ints, t: Ints, time: int, soft: bool) -> bool:
         return False
     a[t[COUNT] + 4] += 1
     if best < t[OPERATORS]:
-        _leave(a, t, a[t[SITE] + best])
+        leave(a, t, a[t[SITE] + best])
         _begin_operator(a, t, best, time)
         return True
     for queue in range(sites, t[QUEUES]):
         if a[t[QUEUE] + queue] == best:
-            _leave(a, t, queue)
+            leave(a, t, queue)
     _begin_leg(a, t, best - t[OPERATORS], time)
     return True
 

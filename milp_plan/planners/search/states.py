@@ -202,8 +202,8 @@ def _shift(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> None:
 
 
 @compiled
-def move(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> int:
-    """Change the state at random; return which kind of move it was.
+def move(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> None:
+    """Change the state at random.
 
     ``width`` is the range of ranks. What was changed stands in ``undo``; nothing may have been.
     """
@@ -217,31 +217,30 @@ def move(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> int:
             _remember(a, t, undo, operator)
             found = _fastest(a, t, operator, a[t[SITE] + operator], True)
             a[t[OPTION] + operator] = found
-            return 1
+            return
         _shift(a, t, units, undo, width)
-        return 0
+        return
     unit = units.movable[_below(many)]
     if draw < 0.6:
         _put(a, t, units, undo, unit, _some_site(a, t, units, unit))
-        return 2
+        return
     if draw < 0.8:
         site = _some_site(a, t, units, unit)
         count = _cluster(a, t, units, undo, unit, 2 + _below(MOST_TOGETHER - 1))
         for i in range(count):
             _put(a, t, units, undo, undo.chosen[i], site)
-        return 3
+        return
     if draw < 0.88:
         at = _below(many)
         site = _some_site(a, t, units, unit)
         for i in range(at, min(many, at + 2 + _below(6))):
             _put(a, t, units, undo, units.movable[i], site)
-        return 4
+        return
     other = units.movable[_below(many)]
     one = a[t[SITE] + units.operators[units.ptr[unit]]]
     two = a[t[SITE] + units.operators[units.ptr[other]]]
     if draw < 0.98:
         _put(a, t, units, undo, unit, two)
         _put(a, t, units, undo, other, one)
-        return 5
+        return
     _exchange_sites(a, t, units, undo, one, two)
-    return 6
