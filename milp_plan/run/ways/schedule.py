@@ -306,9 +306,13 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             search_near(self.ledger)
 
     def search_near_first(self) -> None:
-        """A few small models before the one of everything: they find more in the same time."""
+        """A few small models before the one of everything: they find more in the same time.
+
+        Not where rounds or nodes are counted: those are of the search behind the model.
+        """
         own = self.problem.objective is Objective.MAKESPAN and not self.polishes
-        if own and self.coarsening.exact:
+        counted = self.settings.rounds is not None or self.ledger.repeatable
+        if own and self.coarsening.exact and not counted:
             part = self.budget.part("near, first", NEAR_SHARE, of_limit=False)
             search_near(self.ledger, part, NEAR_IN_VAIN)
 
