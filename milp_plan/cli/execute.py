@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from milp_plan.core import Finding, InputError, Plan, PlanningProblem
 from milp_plan.core.amounts import size_text
 from milp_plan.core.quantity import Units
 
@@ -13,44 +16,124 @@ from .exits import Exit
 from .inputs import PATH, item
 from .output import note, say_table
 
+if TYPE_CHECKING:
+    from milp_plan.capture import Builder
+    from milp_plan.execute import Comparison, ShardedComparison
+
 
 @click.command("run")
 @click.argument("file", type=PATH)
 @click.argument("plan_file", metavar="PLAN", type=PATH)
 @click.argument("model")
 @click.option("--dtype", help="Type of numbers to build the model in, as it was captured.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Processes of a placement file; those of its mesh otherwise.",
+)
 @click.pass_context
-def run(ctx: click.Context, file: Path, plan_file: Path, model: str, dtype: str | None) -> None:
+def run(
+    ctx: click.Context,
+    *,
+    file: Path,
+    plan_file: Path,
+    model: str,
+    dtype: str | None,
+    processes: int | None,
+) -> None:
     """Run a PLAN of the captured instance FILE with the MODEL (my_model.py:build) in PyTorch.
 
-    One step is run as planned and one without a plan; loss, every gradient and the peak of memory
-    are compared. For plans of one device that choose what is computed again. Ends with exit code 8
-    where numbers differ or memory exceeds the plan.
+    One step is run as planned and one without a plan. A plan of one device that chooses what is
+    computed again: loss, every gradient and the peak of memory are compared. A torch-placements
+    file: the step runs on several processes (gloo), and loss, every gradient and the collectives
+    that ran are compared. Ends with exit code 8 where they differ or memory exceeds the plan.
     """
     from milp_plan.capture import load_builder
-    from milp_plan.execute import compare
+    from milp_plan.capture.placements import is_placements
+    from milp_plan.io.files import read_document
 
     read = item(file, {})
     assert read.kind is not None
-    plan = read.kind.read_plan(plan_file, read.problem, file)
     builder = load_builder(model)
-    found = compare(
-        read.problem, plan, builder, dtype=dtype, report=lambda t: note(f"{builder.stem}: {t}")
-    )
+    if is_placements(read_document(plan_file, "a plan or a torch-placements file")):
+        ok = _placements(read.problem, plan_file, builder, dtype, processes)
+    elif processes is not None:
+        raise InputError(
+            [
+                Finding(
+                    "--processes",
+                    f"{processes} with a plan",
+                    "a torch-placements file",
+                    "leave the option out, or name a file of placements instead of a plan",
+                )
+            ]
+        ).in_file(str(plan_file))
+    else:
+        plan = read.kind.read_plan(plan_file, read.problem, file)
+        ok = _recomputation(read.problem, plan, builder, dtype)
+    ctx.exit(Exit.DONE if ok else Exit.DIFFERS)
+
+
+def _recomputation(
+    problem: PlanningProblem, plan: Plan, builder: Builder, dtype: str | None
+) -> bool:
+    from milp_plan.execute import compare
+
+    found = compare(problem, plan, builder, dtype=dtype, report=_reporter(builder))
     chosen = ", ".join(f"{block} {policy}" for block, policy in found.blocks.items())
     units = Units()
     rows = [
         ("blocks", chosen),
-        ("difference of the loss", f"{found.loss_error:.1e}"),
-        (
-            f"largest difference of {found.tensors} gradients",
-            f"{found.gradient_error:.1e} (largest gradient {found.largest_gradient:.1e},"
-            f" allowed {found.tolerance:.1e})",
-        ),
+        *_numbers(found),
         ("peak above weights, planned", size_text(units, found.planned_bytes)),
         ("peak above weights, measured", size_text(units, found.measured_bytes)),
         ("the same without a plan", size_text(units, found.without_bytes)),
         ("as planned", "yes" if found.ok else "no"),
     ]
     say_table(("", ""), rows)
-    ctx.exit(Exit.DONE if found.ok else Exit.DIFFERS)
+    return found.ok
+
+
+def _placements(
+    problem: PlanningProblem,
+    file: Path,
+    builder: Builder,
+    dtype: str | None,
+    processes: int | None,
+) -> bool:
+    from milp_plan.capture.placements import read_placements
+    from milp_plan.execute import compare_sharded
+
+    plan = read_placements(file)
+    (found,) = compare_sharded(
+        builder, [plan], problem=problem, count=processes, dtype=dtype, report=_reporter(builder)
+    )
+    mesh = " x ".join(f"{axis.name} {axis.size}" for axis in plan.mesh)
+    rows = [
+        ("processes", f"{found.processes} ({mesh})"),
+        *_numbers(found),
+        ("collectives, planned", _counts(found.planned)),
+        ("collectives that ran", _counts(found.ran)),
+        ("as planned", "yes" if found.ok else "no"),
+    ]
+    say_table(("", ""), rows)
+    return found.ok
+
+
+def _numbers(found: Comparison | ShardedComparison) -> list[tuple[str, str]]:
+    return [
+        ("difference of the loss", f"{found.loss_error:.1e}"),
+        (
+            f"largest difference of {found.tensors} gradients",
+            f"{found.gradient_error:.1e} (largest gradient {found.largest_gradient:.1e},"
+            f" allowed {found.tolerance:.1e})",
+        ),
+    ]
+
+
+def _counts(collectives: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(collectives.items())) or "none"
+
+
+def _reporter(builder: Builder) -> Callable[[str], None]:
+    return lambda text: note(f"{builder.stem}: {text}")

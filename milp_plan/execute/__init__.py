@@ -1,6 +1,17 @@
 """Plans, run by PyTorch, and compared with what one process does without a plan."""
 
 from .compare import Comparison, compare
+from .processes import ShardedStep, run_placements
+from .sharded import ShardedComparison, compare_sharded
 from .step import Step, run_step
 
-__all__ = ["Comparison", "Step", "compare", "run_step"]
+__all__ = [
+    "Comparison",
+    "ShardedComparison",
+    "ShardedStep",
+    "Step",
+    "compare",
+    "compare_sharded",
+    "run_placements",
+    "run_step",
+]

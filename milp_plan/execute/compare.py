@@ -11,7 +11,9 @@ from milp_plan.capture.checkpoints import FINGERPRINT, policies
 from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.check import verify
 from milp_plan.core import FULL, Finding, InputError, Plan, PlanningProblem, UnsupportedProblemError
+from milp_plan.io.capture_wire import Capture
 
+from .processes import ShardedStep
 from .step import Step, run_step
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
@@ -84,12 +86,12 @@ def compare(
         raise UnsupportedProblemError(f"{problem.name}: the plan is not valid, see milp-plan check")
     report("capturing the model, to see that the instance is of it")
     captured = capture_model(builder, dtype=dtype)
-    _require_same(problem, fingerprint(captured))
+    require_same(problem, captured)
     report("running a step without a plan")
     plain = run_step(builder, dtype=dtype)
     report("running a step as planned")
     planned = run_step(builder, chosen, dtype=dtype, random=draws_random(captured))
-    loss_error, gradient_error, largest = _differences(plain, planned)
+    loss_error, gradient_error, largest = differences(plain, planned)
     (device,) = devices
     return Comparison(
         chosen,
@@ -104,7 +106,15 @@ def compare(
     )
 
 
-def _require_same(problem: PlanningProblem, found: str) -> None:
+def require_same(problem: PlanningProblem, captured: Capture) -> None:
+    """See that an instance is of the model that was captured now.
+
+    Raises
+    ------
+    InputError
+        It is of another one, or of a release of PyTorch that captures it differently.
+    """
+    found = fingerprint(captured)
     if problem.provenance.get(FINGERPRINT) != found:
         where = f"provenance of {problem.name}, {FINGERPRINT!r}"
         told = problem.provenance.get(FINGERPRINT, "nothing")
@@ -125,7 +135,7 @@ def resting_bytes(problem: PlanningProblem) -> int:
     )
 
 
-def _differences(plain: Step, planned: Step) -> tuple[float, float, float]:
+def differences(plain: Step, planned: Step | ShardedStep) -> tuple[float, float, float]:
     """Difference of losses, largest one of gradients, largest gradient; infinite if one lacks."""
     if plain.gradients.keys() != planned.gradients.keys():
         return float("inf"), float("inf"), 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import answer_wire, capture_wire, native_wire, plan_wire
+from . import answer_wire, capture_wire, native_wire, placement_wire, plan_wire
 from .files import write_atomic
 from .text import lay_out
 from .wire import schema_of
@@ -18,6 +18,7 @@ def schemas() -> dict[str, bytes]:
         "capture.schema.json": lay_out(schema_of(capture_wire.Capture)),
         "native.schema.json": lay_out(schema_of(native_wire.Instance)),
         "plan.schema.json": lay_out(schema_of(plan_wire.Plan)),
+        "torch-placements.schema.json": lay_out(schema_of(placement_wire.TorchPlacements)),
     }
 
 

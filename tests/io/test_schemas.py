@@ -8,6 +8,7 @@ import pytest
 
 from milp_plan import io
 from milp_plan.capture import read_capture
+from milp_plan.capture.placements import read_placements
 
 FOLDER = Path(__file__).parents[2] / "instances" / "formats"
 UPDATE = "python -c \"from milp_plan.io import write_schemas; write_schemas('instances/formats')\""
@@ -24,7 +25,7 @@ def test_schemas_are_written(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == io.schemas()
 
 
-@pytest.mark.parametrize("stem", ["capture", "native", "plan", "answer"])
+@pytest.mark.parametrize("stem", ["capture", "native", "plan", "answer", "torch-placements"])
 def test_every_field_has_its_line_in_the_page(stem):
     schema = json.loads(io.schemas()[f"{stem}.schema.json"])
     page = (FOLDER / f"{stem}.md").read_text(encoding="utf-8")
@@ -36,7 +37,7 @@ def test_every_field_has_its_line_in_the_page(stem):
         assert documented == list(properties), name
 
 
-@pytest.mark.parametrize("name", ["capture.md", "native.md", "plan.md"])
+@pytest.mark.parametrize("name", ["capture.md", "native.md", "plan.md", "torch-placements.md"])
 def test_the_example_of_the_page_can_be_read(name, tmp_path):
     page = (FOLDER / name).read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
@@ -46,5 +47,7 @@ def test_the_example_of_the_page_can_be_read(name, tmp_path):
         assert io.read_plan(path).has_schedule
     elif name == "capture.md":
         assert read_capture(path).kernels
+    elif name == "torch-placements.md":
+        assert read_placements(path).mesh
     else:
         assert io.read(path).graph.operators

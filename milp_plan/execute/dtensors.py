@@ -1,0 +1,255 @@
+"""A captured step on several processes: its joint graph, node by node, on distributed tensors.
+
+Each process runs every node on its shards. A placement changes only where the plan says so: the
+graph runs under ``ExplicitRedistributionContext``, in which PyTorch refuses any other change that
+communicates; it may still cut or mask what every process has whole, which costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from milp_plan.capture.placements import entries
+from milp_plan.core import Finding, InputError
+from milp_plan.io.placement_wire import TorchPlacements
+
+COLLECTIVES = {
+    "all_reduce": "all_reduce",
+    "all_gather_into_tensor": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+    "shard_dim_alltoall": "all_to_all",
+}
+"""PyTorch's name of a collective -> ours."""
+
+
+class Distributed:
+    """A mesh of processes, and how a plan places tensors on it.
+
+    Parameters
+    ----------
+    plan
+        The placements.
+    mesh
+        PyTorch's mesh of processes.
+    aliases
+        Further names of tied parameters -> name in the plan.
+    """
+
+    def __init__(self, plan: TorchPlacements, mesh: Any, aliases: Mapping[str, str]) -> None:
+        self._plan = plan
+        self._mesh = mesh
+        self._aliases = aliases
+        self._copies: dict[tuple[str, str], Any] = {}
+        register_attention()
+
+    def step(self, graph: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
+        """Run a joint graph; return its results as it lists them, and the collectives that ran.
+
+        Parameters
+        ----------
+        graph
+            An ``fx.Graph`` of forward and backward pass.
+        inputs
+            Name of an input node -> tensor, distributed by :meth:`shared`.
+
+        Raises
+        ------
+        InputError
+            A placement has to change where the plan has no change, or an operator has no rule;
+            names the node.
+        """
+        import torch
+        from torch.distributed.tensor._utils import ExplicitRedistributionContext
+        from torch.distributed.tensor.debug import CommDebugMode
+
+        unknown = [
+            name
+            for name in (*self._plan.pins, *self._plan.reads)
+            if name not in {node.name for node in graph.nodes}
+        ]
+        if unknown:
+            raise InputError([_unknown(name) for name in unknown])
+        counter = CommDebugMode()
+        found: list[Any] = []
+        values: dict[Any, Any] = {}
+        with torch.no_grad(), counter, ExplicitRedistributionContext():
+            for node in graph.nodes:
+                if node.op == "output":
+                    found = self._results(node, values)
+                else:
+                    value = self._value(node, values, inputs)
+                    pin = self._plan.pins.get(node.name)
+                    values[node] = value if pin is None else self.placed(value, pin)
+        counts: dict[str, int] = {}
+        for collective, count in counter.get_comm_counts().items():
+            name = str(collective).rpartition(".")[2]
+            name = COLLECTIVES.get(name, name)
+            counts[name] = counts.get(name, 0) + count
+        return found, counts
+
+    def shared(self, tensor: Any, placement: str) -> Any:
+        """Distribute a tensor that every process has whole; nothing is sent."""
+        from torch.distributed.tensor import distribute_tensor
+
+        return distribute_tensor(
+            tensor.detach(), self._mesh, self._placements(placement), src_data_rank=None
+        )
+
+    def whole(self, tensor: Any) -> Any:
+        """Replicate a tensor that every process has made by itself."""
+        return self.shared(tensor, "R" * self._mesh.ndim)
+
+    def placed(self, tensor: Any, placement: str) -> Any:
+        """Change the placement of a distributed tensor.
+
+        Shards are made contiguous: views of distributed tensors trust the strides of the whole.
+        """
+        wanted = self._placements(placement)
+        same = all(
+            have == want or (have.is_partial() and want.is_partial())
+            for have, want in zip(tensor.placements, wanted, strict=True)
+        )
+        return tensor if same else self._contiguous(tensor.redistribute(self._mesh, wanted))
+
+    def _value(self, node: Any, values: Mapping[Any, Any], inputs: Mapping[str, Any]) -> Any:
+        import torch
+
+        if node.op == "placeholder":
+            return inputs[node.name]
+        if node.op == "get_attr":
+            return self.whole(getattr(node.graph.owning_module, node.target))
+
+        def fetch(read: Any) -> Any:
+            copy = self._plan.reads.get(node.name, {}).get(read.name)
+            return values[read] if copy is None else self._copy(read.name, values[read], copy)
+
+        args = torch.fx.map_arg(node.args, fetch)
+        kwargs = torch.fx.map_arg(node.kwargs, fetch)
+        if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
+            args = (self._contiguous(args[0]), *args[1:])
+        try:
+            value = node.target(*args, **kwargs)
+        except (RuntimeError, NotImplementedError, ValueError, AssertionError) as error:
+            raise _refused(node, args, error) from error
+        if isinstance(value, torch.Tensor) and not hasattr(value, "placements"):
+            return self.whole(value)
+        return value
+
+    def _copy(self, name: str, value: Any, placement: str) -> Any:
+        """A value at another placement, made once for all its readers."""
+        key = (name, placement)
+        if key not in self._copies:
+            self._copies[key] = self.placed(value, placement)
+        return self._copies[key]
+
+    def _results(self, node: Any, values: Mapping[Any, Any]) -> list[Any]:
+        results = []
+        descriptions = node.meta.get("desc") or [None] * len(node.args[0])
+        for result, said in zip(node.args[0], descriptions, strict=True):
+            value = values.get(result)
+            parameter = parameter_of(said)
+            placement = self._plan.gradients.get(self._aliases.get(parameter, parameter))
+            if value is not None and placement is not None:
+                value = self.placed(value, placement)
+            results.append(value)
+        return results
+
+    def _contiguous(self, tensor: Any) -> Any:
+        from torch.distributed.tensor import DTensor
+
+        local = tensor.to_local()
+        if local.is_contiguous() and tensor.is_contiguous():
+            return tensor
+        stride = [1]
+        for size in reversed(tensor.shape[1:]):
+            stride.insert(0, stride[0] * max(size, 1))
+        return DTensor.from_local(
+            local.contiguous(),
+            self._mesh,
+            tensor.placements,
+            run_check=False,
+            shape=tensor.shape,
+            stride=tuple(stride[: len(tensor.shape)]),
+        )
+
+    def _placements(self, placement: str) -> list[Any]:
+        from torch.distributed.tensor import Partial, Replicate, Shard
+
+        return [
+            Replicate() if entry == "R" else Partial() if entry == "P" else Shard(int(entry[2:-1]))
+            for entry in entries(placement)
+        ]
+
+
+def parameter_of(description: Any) -> str:
+    """Parameter whose gradient a result of the joint graph is; nothing for other results."""
+    return path_of(getattr(getattr(description, "grad_of", None), "target", ""))
+
+
+def path_of(target: str) -> str:
+    """Path of a tensor in the user's module, from its path in the captured one."""
+    from milp_plan.capture.trace import INNER
+
+    return target.removeprefix(f"{INNER}.")
+
+
+@cache
+def register_attention() -> None:
+    """Tell PyTorch how attention of the CPU may be cut, for which it has no rule: batch, heads."""
+    import torch
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.experimental import register_sharding
+
+    aten = torch.ops.aten
+
+    def rule(results: int, tensors: int) -> Any:
+        def shardings(*args: Any, **_kwargs: Any) -> list[tuple[list[Any], list[Any]]]:
+            rest = [None] * (len(args) - tensors)
+            return [
+                ([placement] * results, [*([placement] * tensors), *rest])
+                for placement in (Replicate(), Shard(0), Shard(1))
+            ]
+
+        return shardings
+
+    forward = aten._scaled_dot_product_flash_attention_for_cpu.default
+    register_sharding(forward)(rule(2, 3))
+    backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    register_sharding(backward)(rule(3, 6))
+
+
+def _unknown(name: str) -> Finding:
+    remedy = "make the file again with the installed release of PyTorch"
+    return Finding(f"node {name!r}", "no such node", "a node of the captured graph", remedy)
+
+
+def _refused(node: Any, args: Sequence[Any], error: Exception) -> InputError:
+    """One finding of what PyTorch said on many lines, with the placements that it met."""
+    import torch
+
+    read = [
+        f"{argument.name} {text_of(value)}"
+        for argument, value in zip(node.args, args, strict=True)
+        if isinstance(argument, torch.fx.Node)
+    ]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[0][:300] if lines else type(error).__name__
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    module = path_of(list(stack.values())[-1][0]) if stack else "the model itself"
+    where = f"node {node.name!r} of module {module!r}"
+    found = f"{node.target} of {', '.join(read) or 'nothing'}: {said}"
+    expected = "placements that the operator takes as they are"
+    return InputError([Finding(where, found, expected, "pin what it reads to another placement")])
+
+
+def text_of(value: Any) -> str:
+    """A distributed tensor's placement, as in the file."""
+    if not hasattr(value, "placements"):
+        return "?"
+    return "".join(
+        "R" if entry.is_replicate() else "P" if entry.is_partial() else f"S({entry.dim})"
+        for entry in value.placements
+    )

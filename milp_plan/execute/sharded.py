@@ -1,0 +1,134 @@
+"""A step on several processes, held against its placements and against one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from milp_plan.capture import Builder, capture_model, draws_random
+from milp_plan.capture.placements import processes, require_placements_of
+from milp_plan.core import Finding, InputError, PlanningProblem, UnsupportedProblemError
+from milp_plan.io.capture_wire import Capture
+from milp_plan.io.placement_wire import TorchPlacements
+
+from .compare import TOLERANCE, differences, require_same
+from .processes import ShardedStep, run_placements
+from .step import Step, run_step
+
+
+@dataclass(frozen=True)
+class ShardedComparison:
+    """Figures of a step on several processes.
+
+    Parameters
+    ----------
+    processes
+        How many.
+    loss_error, gradient_error
+        Largest difference from one process.
+    largest_gradient
+        Largest entry of any gradient.
+    tensors
+        Gradients that were compared.
+    tolerance
+        What differences may be.
+    planned, ran
+        Collectives by kind, of the plan and of the step.
+    """
+
+    processes: int
+    loss_error: float
+    gradient_error: float
+    largest_gradient: float
+    tensors: int
+    tolerance: float
+    planned: Mapping[str, int]
+    ran: Mapping[str, int]
+
+    @property
+    def ok(self) -> bool:
+        """Whether numbers are equal, and exactly the plan's collectives ran."""
+        equal = max(self.loss_error, self.gradient_error) <= self.tolerance
+        planned = {kind: count for kind, count in self.planned.items() if count}
+        return equal and planned == dict(self.ran)
+
+
+def compare_sharded(
+    builder: Builder,
+    plans: Sequence[TorchPlacements],
+    *,
+    problem: PlanningProblem | None = None,
+    count: int | None = None,
+    dtype: str | None = None,
+    report: Any = lambda _text: None,
+) -> list[ShardedComparison]:
+    """Run a step by each of some placements, and one in this process, and compare.
+
+    Parameters
+    ----------
+    builder
+        The user's function.
+    plans
+        Placements of its model, all for equally many processes.
+    problem
+        Instance that must be of the same model.
+    count
+        Processes, where the caller says it; the mesh's otherwise.
+    dtype
+        Type of numbers to build the model in, as it was captured.
+    report
+        Told what goes on.
+
+    Raises
+    ------
+    InputError
+        Placements, instance and model do not belong together, or another number of processes.
+    UnsupportedProblemError
+        The model draws random numbers, or a placement has to change where the plan has no change.
+    """
+    meshes = {processes(plan) for plan in plans}
+    wanted = count if count is not None else min(meshes)
+    if meshes != {wanted}:
+        found = ", ".join(map(str, sorted(meshes)))
+        remedy = f"say --processes {min(meshes)}"
+        raise InputError([Finding("mesh", f"{found} processes", str(wanted), remedy)])
+    report("capturing the model, to see that the placements are of it")
+    captured = capture_model(builder, dtype=dtype)
+    if problem is not None:
+        require_same(problem, captured)
+    for plan in plans:
+        require_placements_of(plan, captured)
+    if draws_random(captured):
+        raise UnsupportedProblemError(
+            f"{builder.text}: the model draws random numbers, of which every process would have"
+            " others; turn dropout off"
+        )
+    report("running a step in one process")
+    plain = run_step(builder, dtype=dtype)
+    report(f"running a step in {wanted} processes")
+    steps = run_placements(builder, plans, _aliases(captured), dtype=dtype)
+    return [
+        _comparison(plan, step, plain, wanted, dtype)
+        for plan, step in zip(plans, steps, strict=True)
+    ]
+
+
+def _comparison(
+    plan: TorchPlacements, step: ShardedStep, plain: Step, count: int, dtype: str | None
+) -> ShardedComparison:
+    loss_error, gradient_error, largest = differences(plain, step)
+    return ShardedComparison(
+        count,
+        loss_error,
+        gradient_error,
+        largest,
+        len(plain.gradients),
+        TOLERANCE.get(dtype or "float32", 1e-2) * max(largest, 1.0),
+        plan.collectives,  # type: ignore[arg-type]
+        step.collectives,
+    )
+
+
+def _aliases(capture: Capture) -> dict[str, str]:
+    return {alias: storage.name for storage in capture.storages for alias in storage.aliases}

@@ -1,0 +1,164 @@
+"""One process of a step on several: ``python -m milp_plan.execute.worker FOLDER PLACE``.
+
+Started by :mod:`.processes`, which says in the folder what to run. It captures the model, builds
+it with the weights that every run has, runs each plan, and gathers results on the first process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from milp_plan.capture import load_builder
+from milp_plan.capture.placements import processes, read_placements
+from milp_plan.core import Finding, InputError, MilpPlanError
+from milp_plan.io.placement_wire import TorchPlacements
+
+from .dtensors import Distributed, parameter_of, path_of
+from .step import SEED
+
+FAILED = 3
+"""Exit status of a process that says in the folder what is wrong."""
+
+
+def run(folder: Path, place: int) -> None:
+    """Run all plans of a folder as process ``place``.
+
+    Raises
+    ------
+    MilpPlanError
+        A plan cannot be run; names the node.
+    """
+    import torch
+    import torch.distributed as dist
+
+    from milp_plan.capture.trace import build, trace
+
+    task = json.loads((folder / "task.json").read_text())
+    plans = [read_placements(folder / name) for name in task["plans"]]
+    torch.set_num_threads(1)
+    builder = load_builder(task["model"])
+    built = build(builder, task["dtype"], _silent)
+    with trace(builder.text, built, "training", _silent) as joint:
+        graph = joint.graph
+    tensors = _inputs(graph, _built(builder, task["dtype"]))
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder / 'meeting'}",
+        rank=place,
+        world_size=processes(plans[0]),
+    )
+    try:
+        for name, plan in zip(task["plans"], plans, strict=True):
+            found = _result(plan, graph, tensors, task["aliases"])
+            if place == 0:
+                torch.save(found, folder / f"{name}.result")
+    finally:
+        dist.destroy_process_group()
+
+
+def _result(
+    plan: TorchPlacements,
+    graph: Any,
+    tensors: Mapping[str, tuple[str | None, Any]],
+    aliases: Mapping[str, str],
+) -> dict[str, Any]:
+    """Run one plan; loss and gradients are gathered behind what is counted."""
+    from torch.distributed import init_device_mesh
+
+    mesh = init_device_mesh(
+        "cpu",
+        tuple(axis.size for axis in plan.mesh),
+        mesh_dim_names=tuple(axis.name for axis in plan.mesh),
+    )
+    runner = Distributed(plan, mesh, aliases)
+    inputs = {}
+    for node, (name, tensor) in tensors.items():
+        placement = None if name is None else plan.inputs.get(aliases.get(name, name))
+        inputs[node] = (
+            runner.whole(tensor) if placement is None else runner.shared(tensor, placement)
+        )
+    results, counts = runner.step(graph, inputs)
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    gradients = {}
+    for value, said in zip(results, output.meta["desc"], strict=True):
+        parameter = parameter_of(said)
+        if parameter and value is not None:
+            gradients[aliases.get(parameter, parameter)] = value.full_tensor().double()
+    return {
+        "loss": float(results[0].full_tensor()),
+        "gradients": gradients,
+        "collectives": counts,
+    }
+
+
+def _built(builder: Any, dtype: str | None) -> tuple[Any, Any]:
+    """Module and inputs with the numbers that every run has."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.manual_seed(SEED)
+    if dtype is not None:
+        torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        return builder.build()  # type: ignore[no-any-return]
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _inputs(graph: Any, built: tuple[Any, Any]) -> dict[str, tuple[str | None, Any]]:
+    """Input node -> name in the plan (none for constants) and tensor."""
+    import torch
+
+    module, args = built
+    leaves = torch.utils._pytree.tree_leaves(args)
+    found: dict[str, tuple[str | None, Any]] = {}
+    for node in graph.nodes:
+        if node.op != "placeholder":
+            continue
+        said = node.meta["desc"]
+        kind = type(said).__name__
+        if kind == "TangentAOTInput":
+            value = node.meta["val"]
+            found[node.name] = (None, torch.ones(value.shape, dtype=value.dtype))
+        elif hasattr(said, "target"):
+            path = path_of(said.target)
+            found[node.name] = (path, _tensor(module, path))
+        else:
+            found[node.name] = (said.expr(), leaves[said.idx])
+    return found
+
+
+def _tensor(module: Any, path: str) -> Any:
+    owner, _, name = path.rpartition(".")
+    try:
+        return getattr(module.get_submodule(owner), name).detach()
+    except AttributeError:
+        expected = "a parameter or a buffer of the model"
+        remedy = "register the tensor as a buffer of its module"
+        raise InputError([Finding(f"tensor {path!r}", "a constant", expected, remedy)]) from None
+
+
+def _silent(_text: str) -> None:
+    """Tell nobody: the process that started this one reports."""
+
+
+def main(folder: Path, place: int) -> int:
+    """Run, and leave what went wrong in the folder."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    try:
+        run(folder, place)
+    except MilpPlanError as error:
+        (folder / f"error-{place}").write_text(str(error))
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
