@@ -14,7 +14,7 @@ from pathlib import Path
 from milp_plan.core import Finding, InputError
 from milp_plan.io.capture_wire import Capture
 from milp_plan.io.files import Document, read_document, write_document
-from milp_plan.io.placement_wire import MARKER, TorchPlacements
+from milp_plan.io.placement_wire import MARKER, Axis, TorchPlacements
 from milp_plan.io.wire import decode, encode
 
 from .record import fingerprint
@@ -80,6 +80,29 @@ def processes(placements: TorchPlacements) -> int:
     return prod(axis.size for axis in placements.mesh)
 
 
+def whole_placements(capture: Capture, count: int) -> TorchPlacements:
+    """Every tensor whole on each of ``count`` processes: a file to start from.
+
+    Raises
+    ------
+    InputError
+        The captured graph is no training step.
+    """
+    if capture.mode != "training":
+        remedy = "capture it with --mode training"
+        raise InputError([Finding("mode", repr(capture.mode), "'training'", remedy)])
+    return TorchPlacements(
+        format="milp-plan-torch-placements",
+        version=1,
+        problem=f"{capture.name} whole on {count}",
+        graph=fingerprint(capture),
+        torch=capture.torch,
+        mesh=[Axis("processes", count)],
+        inputs=dict.fromkeys(_placed_names(capture), "R"),
+        gradients=dict.fromkeys(_trained_names(capture), "R"),
+    )
+
+
 def require_placements_of(placements: TorchPlacements, capture: Capture, file: str = "") -> None:
     """See that a placement file is of this model, in this release of PyTorch.
 
@@ -141,7 +164,7 @@ def _release(version: str) -> list[str]:
 
 
 def _input_findings(placements: TorchPlacements, capture: Capture) -> Iterator[Finding]:
-    known = [s.name for s in capture.storages if s.kind in ("parameter", "buffer", "input")]
+    known = _placed_names(capture)
     yield from _names("inputs", known, placements.inputs)
     for name, placement in placements.inputs.items():
         if name in known and "P" in entries(placement):
@@ -150,8 +173,16 @@ def _input_findings(placements: TorchPlacements, capture: Capture) -> Iterator[F
 
 
 def _gradient_findings(placements: TorchPlacements, capture: Capture) -> Iterator[Finding]:
-    trained = [storage.name for storage in capture.storages if storage.trained]
-    yield from _names("gradients", trained, placements.gradients)
+    yield from _names("gradients", _trained_names(capture), placements.gradients)
+
+
+def _placed_names(capture: Capture) -> list[str]:
+    kinds = ("parameter", "buffer", "input")
+    return [storage.name for storage in capture.storages if storage.kind in kinds]
+
+
+def _trained_names(capture: Capture) -> list[str]:
+    return [storage.name for storage in capture.storages if storage.trained]
 
 
 def _names(table: str, known: list[str], given: dict[str, str]) -> Iterator[Finding]:

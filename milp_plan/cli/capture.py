@@ -89,6 +89,12 @@ if TYPE_CHECKING:
 @click.option("--name", help="Name of the instance; made from the model's unless given.")
 @click.option("--graph", type=PATH, help="Write the captured graph as well (.gz: compressed).")
 @click.option(
+    "--placements",
+    type=PATH,
+    help="Write a torch-placements file as well, to edit: every tensor whole on as many processes"
+    " as the cluster has devices.",
+)
+@click.option(
     "-o", "--output", type=PATH, help="File to write (.gz: compressed); NAME.json unless given."
 )
 def capture(
@@ -109,6 +115,7 @@ def capture(
     objective: str,
     name: str | None,
     graph: Path | None,
+    placements: Path | None,
     output: Path | None,
 ) -> None:
     """Build an instance from a PyTorch MODEL and a CLUSTER such as 4xH100.
@@ -118,10 +125,12 @@ def capture(
     run and its weights are never made.
     """
     from milp_plan import capture as room
+    from milp_plan.capture.placements import whole_placements, write_placements
     from milp_plan.cost import cluster as build_cluster
 
     asked = [
         Output("--graph", graph, Content.OTHER),
+        Output("--placements", placements, Content.OTHER),
         Output("--output", output, Content.INSTANCE),
     ]
     refuse(asked)
@@ -131,6 +140,8 @@ def capture(
     _tell(found, room.coverage(found))
     if graph is not None:
         room.write_capture(found, graph)
+    if placements is not None:
+        write_placements(whole_placements(found, len(machines.device_names)), placements)
     problem = room.instance(
         found,
         machines,

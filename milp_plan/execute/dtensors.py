@@ -82,7 +82,8 @@ class Distributed:
                 else:
                     value = self._value(node, values, inputs)
                     pin = self._plan.pins.get(node.name)
-                    values[node] = value if pin is None else self.placed(value, pin)
+                    where = f"pins[{node.name!r}]"
+                    values[node] = value if pin is None else self.placed(value, pin, where)
         counts: dict[str, int] = {}
         for collective, count in counter.get_comm_counts().items():
             name = str(collective).rpartition(".")[2]
@@ -90,29 +91,51 @@ class Distributed:
             counts[name] = counts.get(name, 0) + count
         return found, counts
 
-    def shared(self, tensor: Any, placement: str) -> Any:
-        """Distribute a tensor that every process has whole; nothing is sent."""
+    def shared(self, tensor: Any, placement: str, where: str) -> Any:
+        """Distribute a tensor that every process has whole; nothing is sent.
+
+        Raises
+        ------
+        InputError
+            It cannot be cut like that; ``where`` says what asks for it.
+        """
         from torch.distributed.tensor import distribute_tensor
 
-        return distribute_tensor(
-            tensor.detach(), self._mesh, self._placements(placement), src_data_rank=None
-        )
+        wanted = self._placements(tensor, placement, where)
+        return distribute_tensor(tensor.detach(), self._mesh, wanted, src_data_rank=None)
 
     def whole(self, tensor: Any) -> Any:
         """Replicate a tensor that every process has made by itself."""
-        return self.shared(tensor, "R" * self._mesh.ndim)
+        return self.shared(tensor, "R" * self._mesh.ndim, "a constant")
 
-    def placed(self, tensor: Any, placement: str) -> Any:
+    def placed(self, tensor: Any, placement: str, where: str) -> Any:
         """Change the placement of a distributed tensor.
 
         Shards are made contiguous: views of distributed tensors trust the strides of the whole.
+
+        Raises
+        ------
+        InputError
+            It cannot be placed like that; ``where`` says what asks for it.
         """
-        wanted = self._placements(placement)
+        if not hasattr(tensor, "placements"):
+            found, expected = "a node with several results", "one tensor"
+            raise InputError([Finding(where, found, expected, "pin its getitem nodes")])
+        wanted = self._placements(tensor, placement, where)
         same = all(
             have == want or (have.is_partial() and want.is_partial())
             for have, want in zip(tensor.placements, wanted, strict=True)
         )
-        return tensor if same else self._contiguous(tensor.redistribute(self._mesh, wanted))
+        if same:
+            return tensor
+        if any(
+            want.is_partial() and not have.is_partial() and not have.is_replicate()
+            for have, want in zip(tensor.placements, wanted, strict=True)
+        ):
+            found = f"{text_of(tensor)} to become {placement}"
+            remedy = "place it otherwise: only what is whole can become a sum to come"
+            raise InputError([Finding(where, found, "R or S(d)", remedy)])
+        return self._contiguous(tensor.redistribute(self._mesh, wanted))
 
     def _value(self, node: Any, values: Mapping[Any, Any], inputs: Mapping[str, Any]) -> Any:
         import torch
@@ -124,7 +147,7 @@ class Distributed:
 
         def fetch(read: Any) -> Any:
             copy = self._plan.reads.get(node.name, {}).get(read.name)
-            return values[read] if copy is None else self._copy(read.name, values[read], copy)
+            return values[read] if copy is None else self._copy(node, read, values[read], copy)
 
         args = torch.fx.map_arg(node.args, fetch)
         kwargs = torch.fx.map_arg(node.kwargs, fetch)
@@ -138,11 +161,12 @@ class Distributed:
             return self.whole(value)
         return value
 
-    def _copy(self, name: str, value: Any, placement: str) -> Any:
+    def _copy(self, reader: Any, read: Any, value: Any, placement: str) -> Any:
         """A value at another placement, made once for all its readers."""
-        key = (name, placement)
+        key = (read.name, placement)
         if key not in self._copies:
-            self._copies[key] = self.placed(value, placement)
+            where = f"reads[{reader.name!r}][{read.name!r}]"
+            self._copies[key] = self.placed(value, placement, where)
         return self._copies[key]
 
     def _results(self, node: Any, values: Mapping[Any, Any]) -> list[Any]:
@@ -153,7 +177,7 @@ class Distributed:
             parameter = parameter_of(said)
             placement = self._plan.gradients.get(self._aliases.get(parameter, parameter))
             if value is not None and placement is not None:
-                value = self.placed(value, placement)
+                value = self.placed(value, placement, f"gradients[{parameter!r}]")
             results.append(value)
         return results
 
@@ -175,13 +199,24 @@ class Distributed:
             stride=tuple(stride[: len(tensor.shape)]),
         )
 
-    def _placements(self, placement: str) -> list[Any]:
+    def _placements(self, tensor: Any, placement: str, where: str) -> list[Any]:
+        """PyTorch's words for a placement; cuts that do not divide are gathered wrongly by it."""
         from torch.distributed.tensor import Partial, Replicate, Shard
 
-        return [
-            Replicate() if entry == "R" else Partial() if entry == "P" else Shard(int(entry[2:-1]))
-            for entry in entries(placement)
-        ]
+        left = list(tensor.shape)
+        found: list[Any] = []
+        for axis, entry in enumerate(entries(placement)):
+            if not entry.startswith("S"):
+                found.append(Replicate() if entry == "R" else Partial())
+                continue
+            dim, parts = int(entry[2:-1]), self._mesh.size(axis)
+            if dim >= len(left) or left[dim] % parts:
+                said = f"{placement} of a tensor of shape {tuple(tensor.shape)}"
+                expected = f"a dimension that {parts} processes divide"
+                raise InputError([Finding(where, said, expected, "cut another dimension")])
+            left[dim] //= parts
+            found.append(Shard(dim))
+        return found
 
 
 def parameter_of(description: Any) -> str:

@@ -81,7 +81,9 @@ def _result(
     for node, (name, tensor) in tensors.items():
         placement = None if name is None else plan.inputs.get(aliases.get(name, name))
         inputs[node] = (
-            runner.whole(tensor) if placement is None else runner.shared(tensor, placement)
+            runner.whole(tensor)
+            if placement is None
+            else runner.shared(tensor, placement, f"inputs[{name!r}]")
         )
     results, counts = runner.step(graph, inputs)
     (output,) = (node for node in graph.nodes if node.op == "output")

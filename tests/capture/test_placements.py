@@ -6,7 +6,6 @@ import random
 import pytest
 from msgspec.structs import replace as change
 
-from milp_plan.capture import fingerprint
 from milp_plan.capture.placements import (
     entries,
     placements_from_json,
@@ -14,10 +13,11 @@ from milp_plan.capture.placements import (
     processes,
     read_placements,
     require_placements_of,
+    whole_placements,
     write_placements,
 )
 from milp_plan.core import InputError
-from milp_plan.io.placement_wire import Axis, TorchPlacements
+from milp_plan.io.placement_wire import Axis
 
 from .graphs import shipped
 from .test_record import damaged
@@ -31,18 +31,12 @@ def random_placement(rng, axes):
 
 def whole(axes=1, **members):
     """Everything whole on every process, for the shipped graph."""
-    kinds = ("parameter", "buffer", "input")
-    names = [storage.name for storage in CAPTURE.storages if storage.kind in kinds]
-    trained = [storage.name for storage in CAPTURE.storages if storage.trained]
-    made = TorchPlacements(
-        format="milp-plan-torch-placements",
-        version=1,
-        problem="whole",
-        graph=fingerprint(CAPTURE),
-        torch=CAPTURE.torch,
+    made = whole_placements(CAPTURE, 2)
+    made = change(
+        made,
         mesh=[Axis(f"axis{place}", 2) for place in range(axes)],
-        inputs=dict.fromkeys(names, "R" * axes),
-        gradients=dict.fromkeys(trained, "R" * axes),
+        inputs=dict.fromkeys(made.inputs, "R" * axes),
+        gradients=dict.fromkeys(made.gradients, "R" * axes),
     )
     return change(made, **members)
 
@@ -139,3 +133,8 @@ def test_another_release_is_the_only_thing_said_of_it():
     with pytest.raises(InputError) as caught:
         require_placements_of(whole(torch="1.0", graph="x", gradients={}), CAPTURE)
     assert len(caught.value.findings) == 1
+
+
+def test_a_forward_pass_has_no_placements():
+    with pytest.raises(InputError, match="--mode training"):
+        whole_placements(change(CAPTURE, mode="inference"), 2)

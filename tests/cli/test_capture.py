@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from milp_plan.capture import read_capture
+from milp_plan.capture.placements import processes, read_placements, require_placements_of
 from milp_plan.cli.exits import Exit
 from milp_plan.io import read
 
@@ -77,3 +79,13 @@ def test_a_file_of_the_user_that_fails(tmp_path: Path, monkeypatch: pytest.Monke
     said = call("capture", "wrong.py:build", "2xA100")
     assert said.exit_code == Exit.BAD_INPUT
     assert "nothing_of_that_name" in said.stderr
+
+
+def test_placements_to_start_from_are_of_the_graph(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    result = call("capture", TINY, "4xA100", "-o", tmp_path / "i.json", "--placements", file)
+    assert result.exit_code == Exit.DONE, result.stderr
+    made = read_placements(file)
+    require_placements_of(made, read_capture(TINY))
+    assert processes(made) == 4
+    assert set("".join([*made.inputs.values(), *made.gradients.values()])) == {"R"}

@@ -1,14 +1,15 @@
 """Placements by hand, run on several processes: numbers equal, collectives as counted by hand."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 from milp_plan.capture import capture_model, fingerprint, load_builder
-from milp_plan.capture.placements import write_placements
+from milp_plan.capture.placements import read_placements, write_placements
 from milp_plan.cli.exits import Exit
-from milp_plan.core import UnsupportedProblemError
+from milp_plan.core import InputError, UnsupportedProblemError
 from tests.cli.cases import call
 
 from .plans import COLLECTIVES, FORWARD_SUMS, PLANS, placements
@@ -82,10 +83,90 @@ def test_a_change_that_the_plan_does_not_contain_is_an_error_with_its_node(captu
         run_placements(load_builder(MODEL), [plan], {"head.weight": "wte.weight"}, dtype="float64")
 
 
-def test_a_pin_of_no_node_is_an_error(captured):
-    from milp_plan.execute import run_placements
+def test_a_model_with_buffers_runs_from_an_edited_file(tmp_path):
+    instance, file = tmp_path / "i.json", tmp_path / "p.json"
+    model = f"{Path(__file__).parents[2] / 'examples' / 'torch_capture' / 'llama.py'}:tiny"
+    made = call(
+        *("capture", model, "2xA100", "--dtype", "float64", "-o", instance, "--placements", file)
+    )
+    assert made.exit_code == Exit.DONE, made.output
+    plan = read_placements(file)
+    plan.inputs |= {"args[0]": "S(0)", "args[1]": "S(0)"}
+    plan.pins = {"getitem_13": "R"}  # the number of tokens
+    plan.collectives = {"all_reduce": len(plan.gradients) + 1}
+    write_placements(plan, file)
+    result = call("run", instance, file, model, "--dtype", "float64")
+    assert result.exit_code == Exit.DONE, result.output
+    assert "22 all_reduce" in result.stdout
 
-    plan = plan_of(captured, "replicated")
-    plan.pins["nowhere"] = "R"
-    with pytest.raises(UnsupportedProblemError, match=r"node 'nowhere'.*no such node"):
-        run_placements(load_builder(MODEL), [plan], {}, dtype="float64")
+
+@pytest.fixture(scope="module")
+def graph():
+    pytest.importorskip("torch", reason="needs torch: make test-torch")
+    from milp_plan.capture.trace import build, trace
+
+    builder = load_builder(MODEL)
+    built = build(builder, "float64", lambda _text: None)
+    with trace(builder.text, built, "training", lambda _text: None) as joint:
+        return joint.graph
+
+
+@pytest.fixture
+def mesh():
+    """Two processes of which this one is the first and nothing is sent."""
+    import torch
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    yield torch.distributed.init_device_mesh("cpu", (2,))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    ("pin", "said"),
+    [
+        ({"nowhere": "R"}, r"node 'nowhere': found no such node"),
+        ({"native_layer_norm": "R"}, r"pins\['native_layer_norm'\].*getitem"),
+        ({"view_1": "S(3)"}, r"pins\['view_1'\].*shape \(4, 16, 32\).*2 processes divide"),
+        ({"embedding_dense_backward_1": "S(0)", "add_13": "P"}, r"found S\(0\) to become P"),
+        ({"view_33": "S(1)"}, r"node '_log_softmax' of module.*view_33 S\(1\)"),
+    ],
+)
+def test_what_cannot_be_placed_is_said_with_its_node(captured, graph, mesh, pin, said):
+    from milp_plan.execute.dtensors import Distributed
+
+    plan = plan_of(captured, "vocabulary")
+    plan.pins |= pin
+    runner = Distributed(plan, mesh, {"head.weight": "wte.weight"})
+    inputs = zeros(runner, plan, graph)
+    with pytest.raises(InputError) as caught:
+        runner.step(graph, inputs)
+    assert re.search(said, str(caught.value))
+
+
+def test_cuts_that_do_not_divide_are_refused(captured, graph, mesh):
+    import torch
+
+    from milp_plan.execute.dtensors import Distributed
+
+    runner = Distributed(plan_of(captured, "data"), mesh, {})
+    assert runner.shared(torch.zeros(4, 3), "S(0)", "x").to_local().shape == (2, 3)
+    for shape in ((3, 4), (), (1,)):
+        with pytest.raises(InputError, match=r"x: found S\(0\) of a tensor of shape"):
+            runner.shared(torch.zeros(shape), "S(0)", "x")
+
+
+def zeros(runner, plan, graph):
+    import torch
+
+    from milp_plan.execute.dtensors import path_of
+
+    inputs = {}
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            said, value = node.meta["desc"], node.meta["val"]
+            name = path_of(said.target) if hasattr(said, "target") else said.expr()
+            placement = plan.inputs.get({"head.weight": "wte.weight"}.get(name, name), "R")
+            tensor = torch.zeros(value.shape, dtype=value.dtype)
+            inputs[node.name] = runner.shared(tensor, placement, name)
+    return inputs
