@@ -88,6 +88,14 @@ def fsdp(names):
     return along
 
 
+def exchange(names):
+    """As ``data``, with one activation cut by features in between: nobody would do that."""
+    along = data(names)
+    along.pins[EMBEDDED] = "S(2)"
+    along.reads = {"add": {EMBEDDED: "S(0)"}}
+    return along
+
+
 PLANS = {
     "replicated": ((2,), (replicated,)),
     "data": ((2,), (data,)),
@@ -95,6 +103,7 @@ PLANS = {
     "vocabulary": ((2,), (vocabulary,)),
     "sequence": ((2,), (sequence,)),
     "fsdp": ((2,), (fsdp,)),
+    "exchange": ((2,), (exchange,)),
     "data-4": ((4,), (data,)),
     "tensor-4": ((4,), (tensor,)),
     "data-2x2": ((2, 2), (data, data)),
@@ -112,6 +121,7 @@ COLLECTIVES = {
         "all_reduce": 5 * 2 + 2,  # weights of normalisations, both embeddings
     },
     "fsdp": {"all_gather": PARAMETERS, "reduce_scatter": PARAMETERS, "all_reduce": 1},
+    "exchange": {"all_reduce": PARAMETERS + 1, "all_gather": 2},  # gloo has no all-to-all
     "data-4": {"all_reduce": PARAMETERS + 1},
     "tensor-4": {"all_reduce": 8},
     "data-2x2": {"all_reduce": 2 * (PARAMETERS + 1)},

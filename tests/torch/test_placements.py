@@ -66,6 +66,34 @@ def test_the_command_compares_and_tells_where_collectives_differ(captured, insta
     assert "8 all_reduce" in result.stdout
 
 
+def test_processes_of_a_plan_without_placements_are_refused(instance):
+    result = call("run", instance, instance, MODEL, "--processes", "2")
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "torch-placements" in result.stderr
+
+
+def test_differences_are_seen():
+    import torch
+
+    from milp_plan.execute import ShardedComparison, ShardedStep, Step
+    from milp_plan.execute.compare import differences
+
+    plain = Step(1.0, {"a": torch.zeros(3).double(), "b": torch.ones(2).double()}, 0)
+    moved = {"a": torch.tensor([0, 0, 1e-13]).double(), "b": torch.ones(2).double()}
+    assert differences(plain, ShardedStep(1.5, moved, {})) == (0.5, pytest.approx(1e-13), 1.0)
+    assert differences(plain, ShardedStep(1.0, {"a": moved["a"]}, {}))[1] == math.inf
+
+    def ok(loss, gradient, ran):
+        planned = {"all_reduce": 2, "all_gather": 0}
+        return ShardedComparison(2, loss, gradient, 1.0, 2, 1e-14, planned, ran).ok
+
+    assert ok(0.0, 1e-15, {"all_reduce": 2})
+    assert not ok(0.0, 1e-13, {"all_reduce": 2})
+    assert not ok(1e-13, 0.0, {"all_reduce": 2})
+    assert not ok(0.0, 0.0, {"all_reduce": 1})
+    assert not ok(0.0, 0.0, {"all_reduce": 2, "all_gather": 1})
+
+
 def test_another_number_of_processes_is_refused(captured, instance, tmp_path):
     file = tmp_path / "p.json"
     write_placements(plan_of(captured, "data"), file)
