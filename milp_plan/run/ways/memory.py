@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.models.protocol import Guide
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.memflow import Chain
 from milp_plan.planners.memory import fit
@@ -36,6 +37,9 @@ MOVES = 1500
 SCALES = (None, (3, 2), (5, 4), (11, 10))
 """Memory of the schedules to begin from, as a multiple of what there is; ``None``: no limit."""
 
+MODEL_SHARE = 0.3
+"""Part of the time left for the exact model, where there is one."""
+
 FIT_SHARE = 0.5
 """Part of what is left of a schedule's time for fitting it."""
 
@@ -52,6 +56,11 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         self.fitted: dict[str, int] = {}
 
     @classmethod
+    def formulation_for(cls, problem: PlanningProblem) -> str:
+        """Slots of one device; where they are too many, or more devices, there is no model."""
+        return "memory_slots"
+
+    @classmethod
     def unsuited(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
         """Every problem in which each operator runs once, on devices alone."""
         return None if problem.has_memory_ways else "nothing may run again or wait on a host"
@@ -63,6 +72,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("fit baselines", self.fit_baselines, always=True),
+            Step("model", self.ask_model, lambda: self.models),
             Step("chain", self.run_chain, lambda: self.chains),
             Step("plain", self.search_plain, lambda: self.searches),
             Step("fit", self.fit_searched, lambda: self.searches),
@@ -101,6 +111,24 @@ class MemoryWay(Way[PlanningProblem, Plan]):
                 yield "no limit", self.plain.variant(cluster=self.plain.cluster.with_memory(free))
             else:
                 yield f"memory x {scale[0]}/{scale[1]}", self.plain.with_memory_scale(*scale)
+
+    @property
+    def models(self) -> bool:
+        """Whether there is a model, and a known value or none needed for its horizon."""
+        again = any(operator.recomputable for operator in self.problem.graph.operators)
+        return self.ledger.formulation is not None and (self.ledger.plan is not None or not again)
+
+    def ask_model(self) -> None:
+        """Ask the exact model for anything better than the best plan: its slots are then few."""
+        ledger = self.ledger
+        better = None if ledger.value is None else ledger.value - 1
+        with self.budget.phase("model"):
+            budget = self.budget.part("model", MODEL_SHARE, of_limit=False)
+            ledger.say("model", ledger.solver.formulation.card.name)
+            guide = Guide(better, ledger.lower)
+            limits = ledger.limits(budget.left_s)
+            answer = ledger.solver.run(self.problem, guide, limits, budget)
+            ledger.believe(answer, better)
 
     @property
     def chains(self) -> bool:

@@ -1,0 +1,105 @@
+"""``memory_slots`` keeps the contract and proves what enumeration finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+
+from benchmarks.memory_ways import HALVES, WAYS, chain
+from milp_plan.api import Guide
+from milp_plan.backends import Limits, Stop
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.lp.from_pyomo import compile_pyomo
+from milp_plan.models.contract import FormulationContract, Instance
+from tests.support.ways import tiny_ways
+from tests.support.ways_brute import brute_force_ways
+
+from .solving import formulation, optimise, solve_here
+
+
+@lru_cache(maxsize=256)
+def _case(seed: int) -> tuple[PlanningProblem, int, Plan] | None:
+    """A tiny problem on one device, where everything lasts and the host has room."""
+    problem = tiny_ways(seed)
+    if len(problem.cluster.devices) > 2:
+        return None
+    graph, cluster = problem.graph, problem.cluster
+    operators = []
+    for op in graph.operators:
+        option = op.options[0]
+        longer = replace(option, duration_ns={"fast": 1 + option.duration_ns["fast"]})
+        operators.append(replace(op, options=(longer,)))
+    cluster = cluster.with_memory({"host": None})
+    problem = replace(problem, graph=replace(graph, operators=tuple(operators)), cluster=cluster)
+    found = brute_force_ways(problem)
+    return None if found is None else (problem, *found)
+
+
+class TestMemorySlots(FormulationContract):
+    """The inherited contract; enumeration is the oracle."""
+
+    reference = "memory_slots"
+    least = 2
+
+    def instances(self) -> Iterator[Instance]:
+        for seed in range(3):
+            case = _case(seed)
+            if case is not None:
+                problem, value, plan = case
+                yield Instance(problem, plan, value)
+
+    def optimum(self, problem: PlanningProblem) -> int | None:
+        found = brute_force_ways(problem)
+        assert found is not None
+        return found[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_it_proves_what_enumeration_finds(first: int) -> None:
+    seen = {"again": 0, "away": 0}
+    for seed in range(first, first + 20):
+        case = _case(seed)
+        if case is None:
+            continue
+        problem, value, plan = case
+        answer = optimise("memory_slots", problem)
+        assert answer.verdict.value == value, f"seed {seed}"
+        seen["again"] += len(plan.runs) > len(problem.graph.operators)
+        seen["away"] += bool(plan.transfers)
+    assert min(seen.values()) >= 1, seen
+
+
+@pytest.mark.parametrize(
+    ("transfer", "memory", "way", "value"),
+    [(3, 7, "both", 38), (8, 7, "both", 40), (5, 7, "both", 39), (8, 7, "recompute", 41)],
+)
+def test_it_proves_the_chain(transfer: float, memory: int, way: str, value: int) -> None:
+    """No plan of the chain is half a unit shorter than the table says."""
+    problem, guide = chain(memory, transfer, WAYS[way]), Guide(cutoff=HALVES * value - 1)
+    form = formulation("memory_slots")
+    model = compile_pyomo(form.build(problem, form.Options(), guide))
+    answer = solve_here(model, Limits(time_s=60.0))
+    assert answer.stop is Stop.INFEASIBLE
+
+
+def test_what_must_be_away_settles_the_chain_with_slow_lanes() -> None:
+    """Five values gone, F12, B12, five values back, B1: 6 + 10 times 8, and a plan does it."""
+    problem = chain(7, 8.0, WAYS["offload"])
+    answer = optimise("memory_slots", problem, Guide(cutoff=86 * HALVES))
+    assert answer.verdict.ok
+    assert answer.verdict.value == 86 * HALVES
+
+
+def test_what_it_does_not_express_is_said_in_words() -> None:
+    form = formulation("memory_slots")
+    options = form.Options()
+    problem = chain(7, 3, WAYS["both"])
+    assert form.unsupported(problem, options) is None
+    tight = replace(problem, cluster=problem.cluster.with_memory({"host": 3}))
+    assert "host" in str(form.unsupported(tight, options))
+    span = problem.variant(objective=Objective.SPAN)
+    assert "makespan" in str(form.unsupported(span, options))
