@@ -3,6 +3,6 @@
 import pytest
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _needs_torch():
     pytest.importorskip("torch", reason="needs torch: make test-torch")
