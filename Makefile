@@ -29,10 +29,9 @@ plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its t
 	@mkdir -p $(dir $(TIMELINE))
 	$(BIN)/milp-plan solve $(INSTANCE) --time-limit $(TIME_LIMIT) --plot $(TIMELINE)
 
-# Loops are compiled first, once and on all processors. Random problems come next and without
-# coverage, which would triple their time.
+# Random problems come first and without coverage, which would triple their time; they compile
+# the loops for the others.
 test: $(READY) ## Run the tests, most of them with branch coverage
-	$(BIN)/milp-plan compile
 	$(PYTEST) -m 'untraced and not slow'
 	$(PYTEST) -m 'not untraced and not slow' --cov --cov-report=term:skip-covered --cov-fail-under=90
 

@@ -218,6 +218,18 @@ class Annealing:
                 on_better(self.best)
             share = done()
 
+    def load(self) -> None:
+        """Have the loops compiled or read from disk, by a move that nobody keeps.
+
+        Two threads that do so at once may find a function without its code.
+        """
+        if getattr(cool, "signatures", None):
+            return
+        memory, nothing = self.decoder.memory, Kept(*(entry.copy() for entry in self.kept))
+        heat = Heat(HOTTEST, COLDEST, self.width)
+        search = self.units, self.undo, nothing
+        cool(memory.a, memory.t, search, heat, (0, 1), self.value, self.rules)
+
     @property
     def best(self) -> State:
         """A copy of the best state."""

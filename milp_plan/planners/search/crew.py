@@ -98,6 +98,8 @@ class Crew:
         if not self.starts:
             return
         self._tell(self.starts[0], on_better)
+        self.searches[0].begin(self.starts[0])
+        self.searches[0].load()
         begins = [self.starts[n % len(self.starts)] for n in range(len(self.searches))]
         count = self._rounds(budget, moves)
         for number in range(count):
