@@ -145,9 +145,11 @@ class Annealing:
         What to plan.
     seed
         Of the random choices.
+    holding
+        Whether transfers wait for more urgent ones, where they hold anything.
     """
 
-    def __init__(self, problem: PlanningProblem, seed: int = 0) -> None:
+    def __init__(self, problem: PlanningProblem, seed: int = 0, *, holding: bool = True) -> None:
         self.problem = problem
         self.decoder = Decoder(problem)
         self.units = units_of(self.decoder.compiled)
@@ -160,7 +162,7 @@ class Annealing:
         self.kept = Kept(zeros, zeros.copy(), zeros.copy(), never)
         self.value, self.width = NEVER, 1.0
         self.loads = problem.objective is Objective.BOTTLENECK
-        self.holds = problem.cluster.communication is not CommunicationModel.DELAY
+        self.holds = holding and problem.cluster.communication is not CommunicationModel.DELAY
         self.rules = Rules(self.loads, False, 1.0, self.holds)
 
     def begin(self, start: State, *, soft: bool = False) -> bool:

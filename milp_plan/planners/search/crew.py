@@ -27,7 +27,7 @@ LAST_HEATS = (0.5, 0.25)
 FEWEST, MOST = 3, 16
 """Rounds, at least and at most."""
 
-ROUND_S_EACH, ROUND_MOVES_EACH = 0.008, 60
+ROUND_S_EACH, ROUND_MOVES_EACH = 0.016, 60
 """Seconds and moves of a round for each operator: what longer ones find is nearly nothing, what
 another one finds is more."""
 
@@ -57,7 +57,9 @@ class Crew:
     def __init__(self, problem: PlanningProblem, seed: int = 0, threads: int = 1) -> None:
         self.problem = problem
         self.decoder = Decoder(problem)
-        self.searches = [Annealing(problem, seed * 1009 + n) for n in range(threads)]
+        self.searches = [
+            Annealing(problem, seed * 1009 + n, holding=n % 2 == 0) for n in range(threads)
+        ]
         self.starts: list[State] = []
         self._stop = Event()
 
