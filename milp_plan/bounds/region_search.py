@@ -85,6 +85,36 @@ def _preemptive(heads: Array, ticks: Array, tails: Array, count: int, left: Arra
 
 
 @compiled
+def _wait(t: Parts, edge: int, before: int, after: int, colour: Array) -> int:
+    """Ticks between the ends of an edge on two devices; -1 for a device that is open."""
+    if before < 0 or after < 0:
+        return int(t.wait[edge])
+    if before == after:
+        return int(t.near[edge, colour[after]])
+    return int(t.enter[edge, colour[before], colour[after]])
+
+
+@compiled
+def _insert(heads: Array, ticks: Array, count: int, head: int, length: int) -> None:
+    """Put one more into ``count`` heads with their ticks, the largest head first."""
+    b = count
+    while b > 0 and heads[b - 1] < head:
+        heads[b], ticks[b] = heads[b - 1], ticks[b - 1]
+        b -= 1
+    heads[b], ticks[b] = head, length
+
+
+@compiled
+def _one_by_one(heads: Array, ticks: Array, count: int) -> int:
+    """Ticks that one machine needs at least for them: of any, the least head and all work."""
+    worst = total = 0
+    for a in range(count):
+        total += ticks[a]
+        worst = max(worst, heads[a] + total)
+    return worst
+
+
+@compiled
 def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) -> int:
     """Least time of one part, from the stop of its source to the start of its sink.
 
@@ -101,27 +131,15 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
         found = 0
         for e in range(t.edge_at[v], t.edge_at[v + 1]):
             a = t.edge_from[e]
-            if here[a] < 0 or here[v] < 0:
-                wait = t.wait[e]
-            elif here[a] == here[v]:
-                wait = t.near[e, colour[here[v]]]
-            else:
-                wait = t.enter[e, colour[here[a]], colour[here[v]]]
+            wait = _wait(t, e, here[a], here[v], colour)
             found = max(found, head[a] + ticks[a] + wait)
         if here[v] >= 0:
             count = 0
             for a in range(low, v):
                 if here[a] == here[v] and t.after[a, v] == 1:
-                    b = count
-                    while b > 0 and some_heads[b - 1] < head[a]:
-                        some_heads[b], some_ticks[b] = some_heads[b - 1], some_ticks[b - 1]
-                        b -= 1
-                    some_heads[b], some_ticks[b] = head[a], ticks[a]
+                    _insert(some_heads, some_ticks, count, head[a], ticks[a])
                     count += 1
-            total = 0
-            for a in range(count):
-                total += some_ticks[a]
-                found = max(found, some_heads[a] + total)
+            found = max(found, _one_by_one(some_heads, some_ticks, count))
         head[v] = min(found, 2**59)
         if found >= 2**59:
             return 2**59
@@ -131,24 +149,12 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
             count = 0
             for a in range(v + 1, high):
                 if here[a] == here[v] and t.after[v, a] == 1:
-                    b = count
-                    while b > 0 and some_heads[b - 1] < tail[a]:
-                        some_heads[b], some_ticks[b] = some_heads[b - 1], some_ticks[b - 1]
-                        b -= 1
-                    some_heads[b], some_ticks[b] = tail[a], ticks[a]
+                    _insert(some_heads, some_ticks, count, tail[a], ticks[a])
                     count += 1
-            total = 0
-            for a in range(count):
-                total += some_ticks[a]
-                tail[v] = max(tail[v], some_heads[a] + total)
+            tail[v] = max(tail[v], _one_by_one(some_heads, some_ticks, count))
         for e in range(t.edge_at[v], t.edge_at[v + 1]):
             a = t.edge_from[e]
-            if here[a] < 0 or here[v] < 0:
-                wait = t.wait[e]
-            elif here[a] == here[v]:
-                wait = t.near[e, colour[here[v]]]
-            else:
-                wait = t.enter[e, colour[here[a]], colour[here[v]]]
+            wait = _wait(t, e, here[a], here[v], colour)
             tail[a] = max(tail[a], wait + ticks[v] + tail[v])
     worst = 0
     for v in range(low, high):

@@ -87,7 +87,7 @@ class Chain:
 
     def run(
         self,
-        proposals: int,
+        proposals: int | None,
         budget: Budget,
         state: State | None = None,
         on_better: Callable[[Plan, Measure], object] = lambda *_: None,
@@ -97,7 +97,7 @@ class Chain:
         Parameters
         ----------
         proposals
-            At most so many.
+            At most so many; ``None``: until the budget ends.
         budget
             Ends the chain as well.
         state
@@ -109,7 +109,8 @@ class Chain:
         best: tuple[Plan, Measure] | None = None
         drawn, last = 0, 0
         proposed, begun = state, self._simulator.simulated
-        while drawn <= proposals and drawn - last <= max(1, PATIENCE * proposals):
+        most = math.inf if proposals is None else proposals
+        while drawn <= most and drawn - last <= max(1, PATIENCE * most):
             measure = self._simulator.run(self.states.steps(proposed))
             if measure is not None:
                 asked = self._cost(measure)

@@ -28,9 +28,6 @@ PLAIN_SHARE = 0.3
 CHAIN_SHARE = 0.15
 """Part of the time left for a chain over options and runs again."""
 
-ENDLESS = 10**12
-"""More proposals than any limit of time allows."""
-
 MOVES = 1500
 """Moves of each search where a run must be repeatable."""
 
@@ -148,7 +145,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             budget = self.budget.part("chain", CHAIN_SHARE, of_limit=False)
             endless = self.ledger.repeatable or budget.limit_s == float("inf")
             found = chain.run(
-                MOVES if endless else ENDLESS,
+                MOVES if endless else None,
                 budget,
                 on_better=lambda plan, _: self.ledger.offer(plan, "memflow", "chain"),
             )

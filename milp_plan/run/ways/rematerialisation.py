@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from threading import Event, Thread
+from threading import Event
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
@@ -18,6 +18,7 @@ from milp_plan.planners.rematerialisation import (
     relieved,
 )
 
+from ..beside import Beside
 from ..model import backend
 from ..watched import Answer, Known, refine
 from ..way import Step, Way
@@ -102,17 +103,18 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
 
     def model(self) -> None:
         """Ask models; beside them, where there is a thread for it, annealing goes on."""
-        ledger, stop = self.ledger, Event()
-        beside = ledger.threads > 1
-        thread = Thread(target=self.anneal, args=(stop.is_set,), daemon=True)
-        if beside:
-            thread.start()
+        if self.ledger.threads < 2:
+            self.watch()
+            return
+        stop = Event()
+        beside = Beside(lambda: self.anneal(stop.is_set))
+        beside.start()
         try:
             self.watch()
         finally:
             stop.set()
-            if beside:
-                thread.join()
+            beside.join()
+        beside.check()
 
     def watch(self) -> None:
         """Ask models that watch more and more; what exceeds the budget is repaired."""
@@ -126,24 +128,24 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
             return Known(ledger.plan, ledger.value)
 
         with budget.phase("models"):
-            for told in refine(ledger.problem, ask, limits, budget, known):
-                rounds.append([told.steps, told.columns, told.rows])
-                self.take(told)
+            for answer in refine(ledger.problem, ask, limits, budget, known):
+                rounds.append([answer.steps, answer.columns, answer.rows])
+                self.take(answer)
                 if ledger.done:
                     break
         ledger.details["models"] = rounds
 
-    def take(self, told: Answer) -> None:
+    def take(self, answer: Answer) -> None:
         """Take what a model says: a plan, one that exceeds the budget, a bound, or that none is."""
         ledger, problem = self.ledger, self.ledger.problem
-        if told.infeasible:
-            ledger.refute(f"memory watched at {told.steps} steps: no plan is within the budget")
+        if answer.infeasible:
+            ledger.refute(f"memory watched at {answer.steps} steps: no plan is within the budget")
             return
-        if told.bound is not None:
-            detail = f"memory watched at {told.steps} of {len(problem.computations)} steps"
-            ledger.prove(Bound(MODELS, told.bound, detail))
-        if told.plan is None or ledger.offer(told.plan, MODELS, "models", sure=False):
+        if answer.bound is not None:
+            detail = f"memory watched at {answer.steps} of {len(problem.computations)} steps"
+            ledger.prove(Bound(MODELS, answer.bound, detail))
+        if answer.plan is None or ledger.offer(answer.plan, MODELS, "models", sure=False):
             return
-        keys = relieved(problem, keys_of(problem, told.plan), ledger.settings.seed)
+        keys = relieved(problem, keys_of(problem, answer.plan), ledger.settings.seed)
         if keys is not None:
             ledger.offer(plan_of(problem, keys, REPAIRED), REPAIRED, "models")
