@@ -63,3 +63,13 @@ def test_commands_and_studies_know_kinds_and_none_by_name() -> None:
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.name)
 def test_modules_are_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 500
+
+
+def test_every_study_is_named_with_its_command() -> None:
+    root = PACKAGE.parent
+    listed = (root / "benchmarks" / "README.md").read_text()
+    for head in ("recipe", "spec", "study"):
+        for path in root.glob(f"results/**/{head}.toml"):
+            folder = path.parent.relative_to(root).as_posix()
+            said = (f"milp-plan table {folder}`", f", `{path.parent.name}`", f"{folder} ")
+            assert any(words in listed for words in said), folder
