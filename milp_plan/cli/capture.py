@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, Finding, InputError, Objective
+from milp_plan.core import Finding, InputError, Objective
 
-from .inputs import PATH, positive_fraction
+from .inputs import PATH, on_cluster
 from .make import write_instance
 from .output import note
 from .outputs import Content, Output, refuse
@@ -65,27 +65,7 @@ if TYPE_CHECKING:
     metavar="OPERATOR=NUMBER",
     help="Operations per element of an operator's results, where none are known. Repeatable.",
 )
-@click.option(
-    "--memory-scale",
-    type=positive_fraction,
-    metavar="FRACTION",
-    default="1",
-    help="Factor on the memory of every device, exact: 0.8 or 4/5.",
-)
-@click.option(
-    "--communication",
-    type=click.Choice([model.value for model in CommunicationModel]),
-    default=CommunicationModel.CHANNEL.value,
-    show_default=True,
-    help="What a transfer holds while it runs.",
-)
-@click.option("--link", help="Link inside nodes, if not the devices' own, such as PCIe4.")
-@click.option(
-    "--objective",
-    type=click.Choice([entry.value for entry in PLAIN_OBJECTIVES]),
-    default=Objective.MAKESPAN.value,
-    show_default=True,
-)
+@on_cluster
 @click.option("--name", help="Name of the instance; made from the model's unless given.")
 @click.option("--graph", type=PATH, help="Write the captured graph as well (.gz: compressed).")
 @click.option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from milp_plan.core import InputError
+from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, InputError, Objective
 from milp_plan.core.budget import now
 from milp_plan.run.change import Change, positive
 
@@ -45,6 +45,36 @@ def positive_fraction(text: str) -> Fraction:
         return positive(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def on_cluster(function: _Function) -> _Function:
+    """Give a command what every new instance says of its cluster and its objective."""
+    options = (
+        click.option(
+            "--memory-scale",
+            type=positive_fraction,
+            metavar="FRACTION",
+            default="1",
+            help="Factor on the memory of every device, exact: 0.8 or 4/5.",
+        ),
+        click.option(
+            "--communication",
+            type=click.Choice([model.value for model in CommunicationModel]),
+            default=CommunicationModel.CHANNEL.value,
+            show_default=True,
+            help="What a transfer holds while it runs.",
+        ),
+        click.option("--link", help="Link inside nodes, if not the devices' own, such as PCIe4."),
+        click.option(
+            "--objective",
+            type=click.Choice([entry.value for entry in PLAIN_OBJECTIVES]),
+            default=Objective.MAKESPAN.value,
+            show_default=True,
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def varied(function: _Function) -> _Function:

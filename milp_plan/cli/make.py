@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, Objective
-
-from .inputs import PATH, item, positive_fraction, varied
+from .inputs import PATH, item, on_cluster, varied
 from .output import say
 from .outputs import Content, Output, refuse
 
@@ -73,27 +71,7 @@ if TYPE_CHECKING:
     help="With --mesh or --sharding: a level of ZeRO to offer besides 0. Repeatable.",
 )
 @click.option("--optimizer", default="adam", show_default=True, help="'adam' or 'sgd'.")
-@click.option(
-    "--memory-scale",
-    type=positive_fraction,
-    metavar="FRACTION",
-    default="1",
-    help="Factor on the memory of every device, exact: 0.8 or 4/5.",
-)
-@click.option(
-    "--communication",
-    type=click.Choice([model.value for model in CommunicationModel]),
-    default=CommunicationModel.CHANNEL.value,
-    show_default=True,
-    help="What a transfer holds while it runs.",
-)
-@click.option("--link", help="Link inside nodes, if not the devices' own, such as PCIe4.")
-@click.option(
-    "--objective",
-    type=click.Choice([entry.value for entry in PLAIN_OBJECTIVES]),
-    default=Objective.MAKESPAN.value,
-    show_default=True,
-)
+@on_cluster
 @click.option("--name", help="Name of the instance; made from the arguments unless given.")
 @click.option(
     "-o", "--output", type=PATH, help="File to write (.gz: compressed); NAME.json unless given."
