@@ -20,8 +20,14 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.labelling import Labelling
+from milp_plan.core.rematerialisation import (
+    RematerialisationObjective,
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route
+from milp_plan.lp.tableau import Tableau, Term
 from milp_plan.models.builders import (
     BuilderFormulation,
     at_most,
@@ -35,6 +41,7 @@ from milp_plan.models.labelling import read_labelling
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
 from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
+from milp_plan.models.stages import Amounts, Staged
 from milp_plan.pipeline import (
     Deadlock,
     Held,
@@ -57,6 +64,7 @@ from milp_plan.serial.windows import most_within
 
 __all__ = [
     "FULL",
+    "Amounts",
     "BuilderFormulation",
     "Card",
     "CompiledModel",
@@ -79,6 +87,9 @@ __all__ = [
     "Plan",
     "PlanningProblem",
     "Precedence",
+    "RematerialisationObjective",
+    "RematerialisationPlan",
+    "RematerialisationProblem",
     "Route",
     "Scale",
     "ScheduleSets",
@@ -88,6 +99,9 @@ __all__ = [
     "ShardingProblem",
     "Shop",
     "SlotRows",
+    "Staged",
+    "Tableau",
+    "Term",
     "Transfer",
     "TransferTask",
     "Value",

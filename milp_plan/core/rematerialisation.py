@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -24,6 +25,13 @@ MOST = 2**60
 
 UNNAMED = Units("unspecified")
 """Of sources that name no unit of time."""
+
+
+class RematerialisationObjective(StrEnum):
+    """What a plan of rematerialisation minimises."""
+
+    ADDED_TIME = "added_time"
+    """Time of all runs, less the time of running each operator once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from milp_plan.core import FormulationError, Plan
 from milp_plan.core.process import watch
+from milp_plan.core.rematerialisation import RematerialisationPlan
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.lp import CompiledModel
 
@@ -107,7 +108,7 @@ class Guest:
         assert self.model is not None
         guide, values = self.same(guide), self.model.name_values(vector)
         plan = self.formulation.decode(self.problems[key], self.options(chosen), guide, values)
-        return _expected(plan, Plan, ShardingPlan)
+        return _expected(plan, Plan, ShardingPlan, RematerialisationPlan)
 
 
 AHEAD = ("milp_plan.api", "milp_plan.lp.from_pyomo")
@@ -120,7 +121,7 @@ def _expected(answer: Any, *kinds: type) -> Any:
     return answer
 
 
-def _plain_card(formulation: Formulation) -> Card:
+def _plain_card(formulation: Formulation[Any, Any]) -> Card:
     card = formulation.card
     if not isinstance(card, Card):
         raise FormulationError(f"its card is a {type(card).__name__}, expected a Card")

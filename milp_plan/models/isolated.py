@@ -24,17 +24,13 @@ import numpy as np
 from milp_plan.core import (
     FormulationError,
     FormulationFailureError,
-    Objective,
-    Plan,
-    PlanningProblem,
 )
 from milp_plan.core.budget import now
 from milp_plan.core.process import end, spawn
-from milp_plan.core.sharding import ShardingObjective
 from milp_plan.lp import CompiledModel, Values
 
 from .failure import sentence
-from .protocol import Card, Formulation, Guide, Scale
+from .protocol import OBJECTIVES, Card, Formulation, Guide, Scale
 from .switches import Described, given, options_type
 
 IMPORT_S = 20.0
@@ -311,33 +307,31 @@ class Isolated:
                 known[key] = True
         return known[key]
 
-    def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:
+    def unsupported(self, problem: Any, options: Any) -> str | None:
         """Ask why the problem is not for the formulation."""
         answer: str | None = self._ask("unsupported", problem, given(options))
         return answer
 
-    def build(self, problem: PlanningProblem, options: Any, guide: Guide) -> CompiledModel:
+    def build(self, problem: Any, options: Any, guide: Guide) -> CompiledModel:
         """Have the model built and compiled."""
         model: CompiledModel = self._ask("build", problem, given(options), guide)
         self.host.columns = model.columns
         return model
 
-    def scale(self, problem: PlanningProblem, options: Any, guide: Guide) -> Scale:
+    def scale(self, problem: Any, options: Any, guide: Guide) -> Scale:
         """Ask what the objective counts."""
         answer: Scale = self._ask("scale", problem, given(options), guide)
         return answer
 
-    def encode(
-        self, problem: PlanningProblem, options: Any, model: CompiledModel, plan: Plan
-    ) -> Values | None:
+    def encode(self, problem: Any, options: Any, model: CompiledModel, plan: Any) -> Values | None:
         """Ask for a start of the model, which must be the one that was built last."""
         vector = self._ask("encode", problem, given(options), plan)
         return None if vector is None else model.name_values(vector)
 
-    def decode(self, problem: PlanningProblem, options: Any, guide: Guide, values: Values) -> Plan:
+    def decode(self, problem: Any, options: Any, guide: Guide, values: Values) -> Any:
         """Ask for the plan of a solution of the model that was built last."""
         vector = np.array([values[family][index] for family, index in self.host.columns])
-        answer: Plan = self._ask("decode", problem, given(options), guide, vector)
+        answer: Any = self._ask("decode", problem, given(options), guide, vector)
         return answer
 
 
@@ -362,10 +356,9 @@ def isolate(
 
 def _unknown(name: str) -> Card:
     """Return the card of a formulation that could not say what it is."""
-    goals = (*Objective, *ShardingObjective)
-    return Card(name, "it does not load", "unknown", goals, exact=False)
+    return Card(name, "it does not load", "unknown", OBJECTIVES, exact=False)
 
 
-def within(formulation: Formulation, limit_s: float) -> Formulation:
+def within(formulation: Formulation[Any, Any], limit_s: float) -> Formulation[Any, Any]:
     """Return a formulation whose steps end after some seconds where that can be helped."""
     return formulation.within(limit_s) if isinstance(formulation, Isolated) else formulation

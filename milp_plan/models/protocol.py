@@ -6,11 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core import Objective, Plan
+from milp_plan.core.rematerialisation import RematerialisationObjective
 from milp_plan.core.sharding import ShardingObjective
 from milp_plan.lp import CompiledModel, Values
 
 B = TypeVar("B")
+P_contra = TypeVar("P_contra", contravariant=True)
+S = TypeVar("S")
+
+AnyObjective = Objective | ShardingObjective | RematerialisationObjective
+"""What plans of some kind minimise."""
+
+OBJECTIVES: tuple[AnyObjective, ...] = (
+    *Objective,
+    *ShardingObjective,
+    *RematerialisationObjective,
+)
+"""All of them."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +52,7 @@ class Card:
     name: str
     title: str
     source: str
-    objectives: tuple[Objective | ShardingObjective, ...]
+    objectives: tuple[AnyObjective, ...]
     exact: bool
     neighbourhoods: bool = False
     memory_ways: bool = False
@@ -125,8 +138,8 @@ class Scale:
 
 
 @runtime_checkable
-class Formulation(Protocol):
-    """One mixed-integer formulation of a problem.
+class Formulation(Protocol[P_contra, S]):
+    """One mixed-integer formulation of problems of a type P, whose plans have a type S.
 
     ``handles`` is the class of problems it is for, as in :mod:`milp_plan.core`. ``Options`` is a
     frozen dataclass: each switch typed, with a default, and its one-line help in
@@ -144,27 +157,25 @@ class Formulation(Protocol):
         """
         ...
 
-    def unsupported(self, problem: PlanningProblem, options: Any) -> str | None:
+    def unsupported(self, problem: P_contra, options: Any) -> str | None:
         """Return a reason in words why this problem is not for this formulation, or ``None``."""
         ...
 
     def build(
-        self, problem: PlanningProblem, options: Any, guide: Guide
+        self, problem: P_contra, options: Any, guide: Guide
     ) -> Any:  # ConcreteModel or CompiledModel
         """Write the model; :meth:`scale` says what its objective counts."""
         ...
 
-    def scale(self, problem: PlanningProblem, options: Any, guide: Guide) -> Scale:
+    def scale(self, problem: P_contra, options: Any, guide: Guide) -> Scale:
         """Say how the model's objective translates into ticks or bytes."""
         ...
 
-    def decode(self, problem: PlanningProblem, options: Any, guide: Guide, values: Values) -> Plan:
+    def decode(self, problem: P_contra, options: Any, guide: Guide, values: Values) -> S:
         """Turn a solution into a plan, exactly: decisions are rounded, times are recomputed."""
         ...
 
-    def encode(
-        self, problem: PlanningProblem, options: Any, model: Any, plan: Plan
-    ) -> Values | None:
+    def encode(self, problem: P_contra, options: Any, model: Any, plan: S) -> Values | None:
         """Turn a valid plan into a complete start for ``model``, or ``None`` if it cannot be."""
         ...
 

@@ -65,7 +65,7 @@ class Found:
 
     name: str
     reference: str
-    formulation: Formulation | None = None
+    formulation: Formulation[Any, Any] | None = None
     error: str | None = None
     file_hash: str | None = None
 
@@ -157,7 +157,7 @@ def isolated(name: str, reference: str | Path, limit_s: float | None = None) -> 
     return _isolated[key]
 
 
-def from_file(path: Path) -> Formulation:
+def from_file(path: Path) -> Formulation[Any, Any]:
     """Return the formulation of a file or package; its code runs here and now.
 
     Raises
@@ -170,7 +170,7 @@ def from_file(path: Path) -> Formulation:
     return _checked(getattr(_import(path), ATTRIBUTE, None))
 
 
-def from_entry(value: str) -> Formulation:
+def from_entry(value: str) -> Formulation[Any, Any]:
     """Return the formulation of an entry point; see :func:`from_file`."""
     return _checked(EntryPoint("", value, ENTRY_POINTS).load())
 
@@ -185,7 +185,7 @@ def _hash(path: Path) -> str | None:
     return digest.hexdigest() if path.is_dir() else None
 
 
-def _checked(candidate: Any) -> Formulation:
+def _checked(candidate: Any) -> Formulation[Any, Any]:
     if candidate is None:
         raise FormulationError(f"defines no {ATTRIBUTE}")
     if not isinstance(candidate, Formulation):

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from milp_plan.api import CompiledModel, Guide, Plan, PlanningProblem, Scale
+from milp_plan.api import CompiledModel, Guide, PlanningProblem, Scale
 from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
-from milp_plan.check import verify
 from milp_plan.core import (
     Finding,
     FormulationError,
@@ -27,6 +26,7 @@ from milp_plan.models.protocol import Formulation
 from milp_plan.models.registry import Found
 
 from .confirmation import Confirmation
+from .kinds import kind_of
 
 RELATIVE_TOLERANCE = 1e-4
 """How far a solver's floating-point value may lie from the exact one, where a unit of the model is
@@ -143,7 +143,7 @@ class Solver:
         return Solver(self.found, make_options(self.found, given), self.name)
 
     @property
-    def formulation(self) -> Formulation:
+    def formulation(self) -> Formulation[Any, Any]:
         """The formulation."""
         assert self.found.formulation is not None
         return self.found.formulation
@@ -176,14 +176,13 @@ class Solver:
         handled: Any = self.formulation.handles
         if not isinstance(problem, handled):
             return f"it is for a {handled.__name__}, this is a {type(problem).__name__}"
-        asked: Any = problem
         ways = isinstance(problem, PlanningProblem) and problem.has_memory_ways
         if ways and not self.formulation.card.memory_ways:
             return "its operators run once, on devices alone: no runs again, no hosts"
         formulation = within(self.formulation, limit_s)
         with step(formulation.card.name, "unsupported"):
             formulation.restricts(self.options)  # known from now on
-            return formulation.unsupported(asked, self.options)
+            return formulation.unsupported(problem, self.options)
 
     def failed(self, error: FormulationFailureError) -> ModelAnswer:
         """Return the answer of a model whose formulation came to a bad end: no plan, no proof."""
@@ -193,12 +192,12 @@ class Solver:
 
     def run(
         self,
-        problem: PlanningProblem,
+        problem: Any,
         guide: Guide,
         limits: Limits,
         budget: Budget,
         *,
-        start: Plan | None = None,
+        start: Any = None,
         on_progress: Callable[[TracePoint], None] | None = None,
         confirm: bool = True,
     ) -> ModelAnswer:
@@ -229,12 +228,12 @@ class Solver:
 
     def _ask(
         self,
-        problem: PlanningProblem,
+        problem: Any,
         guide: Guide,
         limits: Limits,
         budget: Budget,
         *,
-        start: Plan | None = None,
+        start: Any = None,
         on_progress: Callable[[TracePoint], None] | None = None,
     ) -> ModelAnswer:
         """Ask once; a formulation that fails is an answer."""
@@ -245,11 +244,11 @@ class Solver:
 
     def _answer(
         self,
-        problem: PlanningProblem,
+        problem: Any,
         guide: Guide,
         limits: Limits,
         budget: Budget,
-        given: tuple[Plan | None, Callable[[TracePoint], None] | None],
+        given: tuple[Any, Callable[[TracePoint], None] | None],
     ) -> ModelAnswer:
         """Answer like :meth:`run`; raises ``FormulationFailureError``."""
         start, on_progress = given
@@ -282,14 +281,14 @@ class Solver:
 
     def _read(
         self,
-        problem: PlanningProblem,
+        problem: Any,
         guide: Guide,
         model: CompiledModel,
         report: SolverReport,
         *,
         scale: Scale,
         budget: Budget,
-        reader: Formulation,
+        reader: Formulation[Any, Any],
     ) -> ModelAnswer:
         plan, verdict, value, disputed = None, None, None, ""
         if report.solution is not None:
@@ -304,7 +303,7 @@ class Solver:
                     disputed = str(error)
             if plan is not None:
                 with budget.phase("check"):
-                    verdict = verify(problem, plan)
+                    verdict = kind_of(problem).verify(problem, plan)
                 value = verdict.value if verdict.ok else None
                 if guide.memory:  # without memory rows a plan may rightly fail the check
                     disputed = _dispute(verdict, report, scale)

@@ -14,7 +14,7 @@ from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.bounds.rematerialisation import rematerialisation_obstacle
 from milp_plan.check.rematerialisation import copies, usage, verify_rematerialisation
 from milp_plan.cli.main import main
-from milp_plan.core import InputError
+from milp_plan.core import InputError, UnsupportedProblemError
 from milp_plan.core.budget import Budget
 from milp_plan.core.rematerialisation import (
     MOST,
@@ -526,6 +526,54 @@ def test_every_verb_knows_it(example, tmp_path):
     assert (code, json.loads(said)["value"]) == (0, 5)
     assert command("plot", example, answers, "-o", drawing)[0] == 0
     assert drawing.stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("name", ["remat_staged", "remat_retention", "remat_backbone"])
+def test_a_formulation_that_is_named_is_asked(example, tmp_path, name):
+    quiet = ("--record-folder", tmp_path / "records", "--quiet", "--json")
+    code, said = command("solve", example, "--formulation", name, "--only", *quiet)
+    told = json.loads(said)
+    assert (code, told["value"], told["planner"], told["bound"]) == (0, 5, name, None)
+    outcome = solve(diamond(24), Settings(time_limit_s=60, formulation=name))
+    assert (outcome.value, outcome.proved, outcome.defects) == (5, True, ())
+    assert outcome.record["formulation"]["name"] == name
+
+
+MINE = """
+from formulations.remat_backbone import FORMULATION as THEIRS, RematBackbone, _Builder
+
+class Builder(_Builder):
+    def decode(self, values):
+        {decode}
+
+class Mine(RematBackbone):
+    pass
+
+FORMULATION = Mine(Builder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("decode", "value", "words"),
+    [
+        ("return super().decode(values)", 5, ""),
+        ("import os; os._exit(3)", None, "code 3"),
+        pytest.param("return super().decode({})", None, "", marks=pytest.mark.slow),
+        pytest.param("return 7", None, "returned a int", marks=pytest.mark.slow),
+    ],
+)
+def test_a_formulation_of_somebody_else_runs_in_a_process_of_its_own(
+    tmp_path, decode, value, words
+):
+    path = tmp_path / "mine.py"
+    path.write_text(MINE.format(decode=decode))
+    settings = Settings(time_limit_s=60, formulation=str(path), only=True)
+    outcome = solve(diamond(24), settings)
+    assert outcome.value == value
+    assert words in " ".join(outcome.defects)
+    assert bool(outcome.disputed) == (not words and value is None)
+    with pytest.raises(UnsupportedProblemError, match="it is for a PlanningProblem"):
+        solve(diamond(24), Settings(formulation="operator_schedule"))
 
 
 def test_picture(tmp_path):

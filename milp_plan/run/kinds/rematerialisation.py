@@ -63,7 +63,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
     changes = (BUDGET,)
-    ignores = ("rounds", "target", "formulation", "options", "only")
+    ignores = ("rounds", "target")
 
     @property
     def threads(self) -> int:

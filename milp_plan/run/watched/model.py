@@ -42,14 +42,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from milp_plan.core.rematerialisation import RematerialisationProblem
 from milp_plan.lp import CompiledModel
+from milp_plan.lp.tableau import Tableau, Term
 
 Name = tuple[str, tuple[int, int]]
-Term = tuple[Name | None, float]
-"""A column, or ``None`` for the constant 1, and its coefficient."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,8 @@ class Watched:
     problem: RematerialisationProblem
     watch: Watch
     cutoff: int | None = None
-    _numbers: dict[Name, int] = field(default_factory=dict, init=False, repr=False)
-    _cost: list[int] = field(default_factory=list, init=False, repr=False)
+    table: Tableau = field(default_factory=Tableau, init=False, repr=False)
+    _both: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         assert self.problem.budget is not None
@@ -103,10 +101,6 @@ class Watched:
         self.forced = [frozenset(self.problem.inputs[step]) | {step} for step in self.steps]
         self.size = [entry.size for entry in self.problem.computations]
         self.unit = max(1, *self.size)
-        self._entries: list[tuple[int, int, float]] = []
-        self._low: list[float] = []
-        self._high: list[float] = []
-        self._families: list[str] = []
 
     @cached_property
     def tick(self) -> int:
@@ -121,7 +115,7 @@ class Watched:
         for part, span in enumerate(self.parts):
             needed = {i for j in span for i in self.problem.inputs[j] if i < span.start}
             for i in sorted(needed):
-                self._row("read", [*self._there(part, i)], 1.0, inf)
+                self.table.row("read", [*self._there(part, i)], 1.0, inf)
             self._rerun_rows(part, span.start, needed)
             if part < len(self.steps):
                 self._keep_rows(part, span.start, needed)
@@ -129,13 +123,8 @@ class Watched:
         self._inside_rows()
         self._cover_rows()
         if self.cutoff is not None:
-            terms: list[Term] = [
-                (name, self._cost[place] / self.tick)
-                for name, place in self._numbers.items()
-                if self._cost[place]
-            ]
-            self._row("cutoff", terms, -inf, self.cutoff // self.tick)
-        return self._assembled()
+            self.table.cost_row("cutoff", self.cutoff // self.tick)
+        return self.table.compiled()
 
     def _columns(self, part: int, start: int) -> None:
         for i in range(start):
@@ -147,19 +136,7 @@ class Watched:
                     self._column(("S", (part, i)), 0)
 
     def _column(self, name: Name, cost: int) -> None:
-        self._numbers[name] = len(self._cost)
-        self._cost.append(cost)
-
-    def _row(self, family: str, terms: list[Term], low: float, high: float) -> None:
-        """Write a row; what is constant goes to its sides."""
-        number = len(self._low)
-        constant = sum(factor for name, factor in terms if name is None)
-        self._entries += [
-            (number, self._numbers[name], factor) for name, factor in terms if name is not None
-        ]
-        self._low.append(low - constant)
-        self._high.append(high - constant)
-        self._families.append(family)
+        self.table.column(name, cost / self.tick)
 
     def _held(self, part: int, i: int) -> Name | bool | None:
         """The column of a[part,i]; ``None`` for 1, ``False`` for 0."""
@@ -172,23 +149,23 @@ class Watched:
         held = self._held(part - 1, i)
         terms: list[Term] = [] if isinstance(held, bool) else [(held, 1.0)]
         again: Name = ("R", (part, i))
-        return [*terms, (again, 1.0)] if again in self._numbers else terms
+        return [*terms, (again, 1.0)] if again in self.table else terms
 
     def _rerun_rows(self, part: int, start: int, needed: set[int]) -> None:
         for j in range(start):
             name: Name = ("R", (part, j))
-            if name not in self._numbers:
+            if name not in self.table:
                 continue
             for i in self.problem.inputs[j]:
                 if i not in needed and self._held(part - 1, i) is not None:
-                    self._row("again", [*self._there(part, i), (name, -1.0)], 0.0, inf)
+                    self.table.row("again", [*self._there(part, i), (name, -1.0)], 0.0, inf)
 
     def _keep_rows(self, part: int, start: int, needed: set[int]) -> None:
         for i in range(start):
             name: Name = ("S", (part, i))
             known = i in needed or self._held(part - 1, i) is None
-            if name in self._numbers and not known:
-                self._row("keep", [*self._there(part, i), (name, -1.0)], 0.0, inf)
+            if name in self.table and not known:
+                self.table.row("keep", [*self._there(part, i), (name, -1.0)], 0.0, inf)
 
     def _memory_row(self, part: int) -> None:
         left = self.budget - sum(self.size[i] for i in self.forced[part])
@@ -197,13 +174,13 @@ class Watched:
             for i in range(self.steps[part])
             if i not in self.forced[part] and self.size[i]
         ]
-        self._row("memory", terms, -inf, left / self.unit)
+        self.table.row("memory", terms, -inf, left / self.unit)
 
     def _inside_rows(self) -> None:
         for step, j in sorted(self.watch.inside):
             part = self.steps.index(step)
             name: Name = ("R", (part, j))
-            if name not in self._numbers:
+            if name not in self.table:
                 continue
             own = {j, *self.problem.inputs[j]}
             base = sum(self.size[i] for i in own)
@@ -211,47 +188,29 @@ class Watched:
             terms: list[Term] = [(self._through(part, i), self.size[i] / self.unit) for i in others]
             most = max(0, base + sum(self.size[i] for i in others) - self.budget)
             limit = (self.budget - base + most) / self.unit
-            self._row("inside", [*terms, (name, most / self.unit)], -inf, limit)
+            self.table.row("inside", [*terms, (name, most / self.unit)], -inf, limit)
 
     def _through(self, part: int, i: int) -> Name:
         """The column T[part,i], with its row."""
         name: Name = ("T", (part, i))
-        if name not in self._numbers:
+        if name not in self.table:
             self._column(name, 0)
+            self._both.append((part, i))
             terms: list[Term] = [(name, 1.0), (None, 1.0)]
             for at in (part - 1, part):
                 held = self._held(at, i)
                 if not isinstance(held, bool):
                     terms.append((held, -1.0))
-            if ("R", (part, i)) in self._numbers:
+            if ("R", (part, i)) in self.table:
                 terms.append((("R", (part, i)), 1.0))
-            self._row("through", terms, 0.0, inf)
+            self.table.row("through", terms, 0.0, inf)
         return name
 
     def _cover_rows(self) -> None:
         for step, cover in sorted(self.watch.covers, key=lambda entry: entry[0]):
             part = self.steps.index(step)
             terms: list[Term] = [(("S", (part, i)), 1.0) for i in sorted(cover)]
-            self._row("cover", terms, -inf, len(cover) - 1.0)
-
-    def _assembled(self) -> CompiledModel:
-        rows, columns, factors = zip(*self._entries, strict=True) if self._entries else ((),) * 3
-        shape = (len(self._low), len(self._cost))
-        entries = (np.array(factors, float), (np.array(rows, int), np.array(columns, int)))
-        matrix: Any = csr_array(entries, shape=shape)
-        names = list(self._numbers)
-        return CompiledModel(
-            cost=np.array([cost / self.tick for cost in self._cost]),
-            offset=0.0,
-            matrix=matrix,
-            row_lower=np.array(self._low, float),
-            row_upper=np.array(self._high, float),
-            column_lower=np.zeros(len(names)),
-            column_upper=np.ones(len(names)),
-            integrality=np.ones(len(names), np.uint8),
-            columns=names,
-            row_families=self._families,
-        )
+            self.table.row("cover", terms, -inf, len(cover) - 1.0)
 
     # -- plans and solutions -----------------------------------------------------------------------
 
@@ -307,21 +266,20 @@ class Watched:
                 if part < len(self.steps) and operator == self.steps[part]:
                     part += 1
                 done += 1
-            elif ("R", (part, operator)) in self._numbers:
-                values[self._numbers["R", (part, operator)]] = 1.0
+            elif ("R", (part, operator)) in self.table:
+                values[self.table.places["R", (part, operator)]] = 1.0
         ends = [first[step] for step in self.steps]
         for number, operator in enumerate(runs):
             for part, end in enumerate(ends):
-                if number < end <= last[number] and ("S", (part, operator)) in self._numbers:
-                    values[self._numbers["S", (part, operator)]] = 1.0
-        for (family, (part, i)), place in self._numbers.items():
-            if family == "T":
-                total = sum(
-                    1.0 if name is None else values[self._numbers[name]]
-                    for at in (part - 1, part)
-                    if not isinstance(name := self._held(at, i), bool)
-                )
-                again = self._numbers.get(("R", (part, i)))
-                total -= 0.0 if again is None else values[again]
-                values[place] = max(0.0, total - 1.0)
+                if number < end <= last[number] and ("S", (part, operator)) in self.table:
+                    values[self.table.places["S", (part, operator)]] = 1.0
+        for part, i in self._both:
+            total = sum(
+                1.0 if name is None else values[self.table.places[name]]
+                for at in (part - 1, part)
+                if not isinstance(name := self._held(at, i), bool)
+            )
+            again = self.table.places.get(("R", (part, i)))
+            total -= 0.0 if again is None else values[again]
+            values[self.table.places["T", (part, i)]] = max(0.0, total - 1.0)
         return values

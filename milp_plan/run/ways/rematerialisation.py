@@ -1,4 +1,7 @@
-"""Rematerialisation: proofs, the greedy, models that watch memory, and a search beside them."""
+"""Rematerialisation: proofs, the greedy, models that watch memory, and a search beside them.
+
+A formulation that is named has its say before the models that watch memory; these prove.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from threading import Event
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
+from milp_plan.models.protocol import Guide
 from milp_plan.planners.rematerialisation import (
     NAME,
     Annealing,
@@ -28,6 +32,9 @@ ANNEALING = "annealing of runs"
 
 MODEL_SHARE = 0.4
 """Part of the time limit that one model may take."""
+
+FORMULATION_SHARE = 0.7
+"""Part of the time left for the formulation that was named."""
 
 COOLINGS, ANNEALING_SHARE = 2, 0.1
 """Coolings before the first model (all of a repeatable run), and their part of the limit."""
@@ -53,6 +60,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
             Step("once", self.run_once, always=True),
             Step("greedy", self.relieve),
             Step("annealing", self.anneal_first),
+            Step("formulation", self.formulate, lambda: ledger.formulation is not None),
             Step("models", self.model),
             Step("annealing to the end", self.anneal_on, lambda: not ledger.repeatable),
         )
@@ -100,6 +108,16 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
     def anneal_on(self) -> None:
         """Go on as long as there is time."""
         self.anneal(lambda: False)
+
+    def formulate(self) -> None:
+        """Ask the formulation that was named; the best plan is its start."""
+        ledger = self.ledger
+        with ledger.budget.phase("formulation"):
+            budget = ledger.budget.part("formulation", FORMULATION_SHARE, of_limit=False)
+            ledger.say("model", ledger.solver.formulation.card.name)
+            guide, limits = Guide(ledger.value, ledger.lower), ledger.limits(budget.left_s)
+            answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=ledger.plan)
+            ledger.believe(answer, ledger.value)
 
     def model(self) -> None:
         """Ask models; beside them, where there is a thread for it, annealing goes on."""

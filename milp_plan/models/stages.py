@@ -1,0 +1,184 @@
+"""Plans of rematerialisation as stages: what runs again before which first run, and what is held.
+
+Stage t ends with the first run of operator t. In a *staged* plan every operator below t runs at
+most once more in it, in the order of the problem: the plans of Checkmate (Jain et al., MLSys 2020)
+and MOCCASIN (Bartan et al., ICML 2023). The law allows more, so models of staged plans restrict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import gcd
+
+from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
+
+from .builders import coarser
+
+WHOLE_UNITS, SPLIT_UNITS = 1_000_000, 10_000
+"""Units of a budget, at most: where bytes are whole units, and where they are split ones."""
+
+MARGIN = 0.1
+"""Split units by which a budget is lowered."""
+
+MOST_UNITS = 10_000_000
+"""Units of time that all operators together have, at most."""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Ticks and bytes of a problem in units that a solver can hold.
+
+    Parameters
+    ----------
+    problem
+        With a budget or none.
+    """
+
+    problem: RematerialisationProblem
+
+    @property
+    def budget(self) -> int:
+        """Bytes that may be held; without a limit what no plan needs more of."""
+        peak, limit = self.problem.peak, self.problem.budget
+        return peak if limit is None else min(limit, peak)
+
+    @cached_property
+    def grain(self) -> int:
+        """Ticks of which every added time is a multiple."""
+        return gcd(*(entry.cost for entry in self.problem.computations if entry.again)) or 1
+
+    @cached_property
+    def tick(self) -> float:
+        """Ticks per unit of time."""
+        return coarser(self.grain, self.problem.total_cost, MOST_UNITS)
+
+    @cached_property
+    def byte(self) -> float:
+        """Bytes per unit of memory: their common divisor, unless that makes too many units."""
+        common = gcd(*(entry.size for entry in self.problem.computations)) or 1
+        if self.budget <= WHOLE_UNITS * common:
+            return float(common)
+        return max(1.0, self.budget / SPLIT_UNITS)
+
+    @cached_property
+    def sizes(self) -> tuple[float, ...]:
+        """Units of memory of each output."""
+        return tuple(entry.size / self.byte for entry in self.problem.computations)
+
+    @cached_property
+    def room(self) -> float:
+        """Units of memory that may be held.
+
+        Where units are split, a solver would not notice a few bytes too many: then it is less by
+        :data:`MARGIN` units, unless one run alone, or running everything once, needs them.
+        """
+        if self.byte.is_integer() and all(size.is_integer() for size in self.sizes):
+            return float(self.budget // int(self.byte))
+        needed = max(self.problem.floors)
+        if self.budget == self.problem.peak:
+            needed = self.budget
+        elif needed > self.budget:
+            needed = 0
+        return max(self.budget / self.byte - MARGIN, needed / self.byte)
+
+    @cached_property
+    def last(self) -> tuple[int, ...]:
+        """The last operator that needs each one, itself or through others: later, it is idle."""
+        found = list(range(len(self.problem.computations)))
+        for reader in reversed(range(len(found))):
+            for source in self.problem.inputs[reader]:
+                found[source] = max(found[source], found[reader])
+        return tuple(found)
+
+    def cost(self, operator: int) -> float:
+        """Units of time of a run."""
+        return self.problem.computations[operator].cost / self.tick
+
+
+@dataclass(frozen=True)
+class Reread:
+    """What a run in a stage leaves: ``(stage, operator)`` of its maker and of its last reader."""
+
+    operator: int
+    stage: int
+    last: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A staged plan.
+
+    Parameters
+    ----------
+    problem
+        Of which it is a plan.
+    runs
+        (stage, operator) of each run, in order.
+    """
+
+    problem: RematerialisationProblem
+    runs: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, problem: RematerialisationProblem, again: Iterable[tuple[int, int]]) -> Staged:
+        """Return the plan in which these (stage, operator) run again."""
+        count = len(problem.computations)
+        return cls(problem, tuple(sorted({*again, *((t, t) for t in range(count))})))
+
+    @classmethod
+    def read(cls, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Staged:
+        """Return a valid plan with the runs of each stage in order, each once.
+
+        It makes all that is read, adds no time, and may hold more than the plan.
+        """
+        found, done = [], 0
+        for name in plan.runs:
+            operator = problem.numbers[name]
+            found.append((done, operator))
+            done += operator == done
+        return cls.of(problem, found)
+
+    @cached_property
+    def copies(self) -> tuple[Reread, ...]:
+        """What each run leaves, in order."""
+        newest: dict[int, int] = {}
+        last = list(self.runs)
+        for run, (_, operator) in enumerate(self.runs):
+            for source in self.problem.inputs[operator]:
+                last[newest[source]] = self.runs[run]
+            newest[operator] = run
+        return tuple(
+            Reread(operator, stage, end)
+            for (stage, operator), end in zip(self.runs, last, strict=True)
+        )
+
+    @property
+    def kept(self) -> set[tuple[int, int]]:
+        """(stage, operator): a copy that an earlier stage made is there when the stage begins."""
+        return {
+            (stage, copy.operator)
+            for copy in self.copies
+            for stage in range(copy.stage + 1, copy.last[0] + 1)
+        }
+
+    @property
+    def peak(self) -> int:
+        """Most bytes held during a run."""
+        places = {run: number for number, run in enumerate(self.runs)}
+        changes = [0] * (len(self.runs) + 1)
+        for copy in self.copies:
+            size = self.problem.computations[copy.operator].size
+            changes[places[copy.stage, copy.operator]] += size
+            changes[places[copy.last] + 1] -= size
+        return max(accumulate(changes[:-1]))
+
+    def plan(self, planner: str) -> RematerialisationPlan:
+        """Return it as a plan."""
+        names = [entry.name for entry in self.problem.computations]
+        runs = tuple(names[operator] for _, operator in self.runs)
+        return RematerialisationPlan(
+            self.problem.name, runs, self.problem.fingerprint, planner=planner
+        )

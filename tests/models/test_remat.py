@@ -1,0 +1,129 @@
+"""Formulations of rematerialisation keep the contract and find what enumeration finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain, combinations
+
+import pytest
+
+from milp_plan.api import Guide, RematerialisationObjective
+from milp_plan.check.rematerialisation import verify_rematerialisation
+from milp_plan.models.contract import FormulationContract
+from milp_plan.models.planted_remat import planted_remat
+from milp_plan.models.stages import Staged
+from tests.support.rematerialisation import drawn, least
+from tests.support.seeds import few
+
+from .solving import formulation, limits_for, solve_here
+
+NAMES = ("remat_staged", "remat_retention", "remat_backbone")
+
+
+class _Contract(FormulationContract):
+    seeds = range(6)
+    least = 6
+
+    def planted(self, seed, objective):
+        assert objective is RematerialisationObjective.ADDED_TIME
+        return planted_remat(seed)
+
+    def verdict(self, problem, plan):
+        return verify_rematerialisation(problem, plan)
+
+    def optimum(self, problem):
+        return least(problem)
+
+
+class TestStaged(_Contract):
+    reference = "remat_staged"
+
+
+class TestRetention(_Contract):
+    reference = "remat_retention"
+
+
+class TestBackbone(_Contract):
+    reference = "remat_backbone"
+    seeds = range(12)
+
+
+def staged_plans(problem, most=None):
+    """Yield the staged plans of a problem."""
+    computations = problem.computations
+    pairs = [(t, i) for t in range(len(computations)) for i in range(t) if computations[i].again]
+    for chosen in chain.from_iterable(combinations(pairs, k) for k in range(len(pairs) + 1)):
+        counts = [sum(i == place for _, i in chosen) for place in range(len(computations))]
+        if most is None or max(counts) < most:
+            yield Staged.of(problem, chosen)
+
+
+def value_of(problem, plan):
+    return verify_rematerialisation(problem, plan.plan("")).value
+
+
+def least_staged(problem, most=None):
+    """Return the least added time of staged plans, of the law alone."""
+    verdicts = (
+        verify_rematerialisation(problem, plan.plan("")) for plan in staged_plans(problem, most)
+    )
+    return min((verdict.value for verdict in verdicts if verdict.ok), default=None)
+
+
+def solved(name, problem, **switches):
+    """Return the value of the model's plan, ``None`` without one; checker and solver must agree."""
+    form, guide = formulation(name), Guide()
+    options = form.Options(**switches)
+    model, scale = form.build(problem, options, guide), form.scale(problem, options, guide)
+    answer = solve_here(model, limits_for(scale))
+    if answer.vector is None:
+        return None
+    plan = form.decode(problem, options, guide, model.name_values(answer.vector))
+    verdict = verify_rematerialisation(problem, plan)
+    assert verdict.ok, verdict.violations
+    assert answer.objective * scale.unit == pytest.approx(verdict.value, rel=1e-6, abs=1e-6)
+    return verdict.value
+
+
+@pytest.mark.parametrize("seed", few(range(120), 25))
+def test_staged_and_retention_find_the_least_of_all_staged_plans(seed):
+    problem = drawn(seed, 5, once=0.1)
+    expected = least_staged(problem)
+    assert solved("remat_staged", problem) == solved("remat_retention", problem) == expected
+    if seed % 5 == 0:
+        assert solved("remat_retention", problem, intervals=2) == least_staged(problem, 2)
+
+
+@pytest.mark.parametrize("seed", few(range(200), 40))
+def test_backbone_is_between_staged_plans_and_the_greedy(seed):
+    problem = drawn(seed, once=0.1)
+    optimum, staged = least(problem), solved("remat_retention", problem)
+    found = solved("remat_backbone", problem, depth=6)
+    assert optimum is not None or staged is None
+    if staged is not None:
+        assert optimum <= staged
+    if found is not None:
+        assert staged is not None
+        assert staged <= found
+    if problem.budget >= problem.peak:
+        assert found == staged == 0
+
+
+def test_backbone_mostly_finds_the_optimum():
+    pairs = [(least(p), solved("remat_backbone", p)) for p in map(drawn, range(60))]
+    there = [(optimum, found) for optimum, found in pairs if optimum]
+    assert len(there) >= 12
+    assert sum(optimum == found for optimum, found in there) >= 0.7 * len(there)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_too_large_is_refused_in_words(name):
+    form, problem = formulation(name), drawn(1)
+    switch = "entries" if name == "remat_retention" else "columns"
+    reason = form.unsupported(problem, form.Options(**{switch: 1}))
+    assert switch in reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_budget_nothing_is_added(name):
+    assert solved(name, replace(drawn(3), budget=None)) == 0
