@@ -127,5 +127,7 @@ def _memory(
         elif worst >= 0:
             name = plan.runs[worst]
             text = f"run {worst} ({name!r}) holds more than the budget"
+            if problem.floors[problem.numbers[name]] > problem.budget:
+                text += ", and so does every plan: its output and its inputs alone do"
             yield Violation("memory", (name,), text, held[worst], problem.budget, Counts.SIZE)
             worst = -1

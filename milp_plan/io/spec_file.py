@@ -47,6 +47,8 @@ COLUMNS = (
 class Published(Strict):
     """What others report for an instance in a variation, in the unit of the instance's file.
 
+    Where the spec compares another member than the value, ``value`` is that.
+
     ``seconds`` may be text such as ``"> 600"``. A figure with ``counts = false`` is shown, but is
     no rival: it keeps other rules.
     """
@@ -83,6 +85,7 @@ class Spec(Strict):
     )
     headings: dict[str, str] = msgspec.field(default_factory=dict)
     group: Literal["variation", "objective", "none"] = "variation"
+    compare: Literal["value", "added_time_percent"] = "value"
     digits: Annotated[int, msgspec.Meta(ge=2, le=17)] = 8
     tolerance: Annotated[float, msgspec.Meta(ge=0)] = 1e-6
     notes: tuple[str, ...] = ()

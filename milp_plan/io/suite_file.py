@@ -99,6 +99,7 @@ class SuitePlanner(Strict):
     rounds: Count | None = None
     node_limit: Positive | None = None
     solver: str = "highs"
+    only: bool = False
     time: Seconds | None = None
     variations: tuple[str, ...] = ()
 

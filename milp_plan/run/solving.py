@@ -170,6 +170,9 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
             found = None if own is None else get(own)
         elif way.own_formulation and named.name != own:
             continue
+        if found is None and settings.only:
+            why = "only: no formulation is asked unless it is named; name one"
+            raise UnsupportedProblemError(f"{problem.name}: {why}")
         if found is None:
             return Choice(way, None, "; ".join(left))
         solver = Solver(found, make_options(found, settings.options), settings.solver)

@@ -41,7 +41,7 @@ def beside(spec: Spec, rows: Sequence[Row]) -> list[Row]:
                 {
                     **row,
                     "published": [_plain(entry) for entry in rivals],
-                    "planners": _others(row, present),
+                    "planners": _others(row, present, spec.compare),
                     **_stand(row, rivals, spec),
                 }
             )
@@ -58,11 +58,12 @@ def _published(spec: Spec, row: Row) -> list[Published]:
     return [entry for entry in spec.published if (entry.instance, entry.variation) == case]
 
 
-def _others(row: Row, rows: Iterable[Row]) -> dict[str, float | None]:
-    """Values of all planners of the suite on the same problem with the same seed."""
+def _others(row: Row, rows: Iterable[Row], compare: str) -> dict[str, float | None]:
+    """What all planners of the suite reach on the same problem with the same seed."""
+    member = "value_float" if compare == "value" else compare
     same = ("file", "variation", "seed")
     return {
-        entry["planner"]: entry["value_float"]
+        entry["planner"]: entry[member]
         for entry in rows
         if all(entry[name] == row[name] for name in same)
     }
@@ -80,6 +81,8 @@ def _stand(row: Row, rivals: Sequence[Published], spec: Spec) -> Row:
     if best is None or best.value is None:
         return stand | {"standing": ALONE}
     value, theirs = Fraction(int(row["value"]), int(row["time_scale"])), exact(best.value)
+    if spec.compare != "value":
+        value = Fraction(row[spec.compare])
     slack = last_digit(best.value) + exact(spec.tolerance) * theirs
     word = "better" if value < theirs - slack else "worse" if value > theirs + slack else "equal"
     ratio = float(value / theirs) if theirs else None

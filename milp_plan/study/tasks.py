@@ -211,6 +211,7 @@ def _asked(suite: Suite, variation: SuiteVariation, who: SuitePlanner, seed: int
         "rounds": who.rounds,
         "node_limit": who.node_limit,
         "solver": who.solver,
+        "only": who.only,
     }
 
 

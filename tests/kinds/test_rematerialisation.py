@@ -576,6 +576,25 @@ def test_a_formulation_of_somebody_else_runs_in_a_process_of_its_own(
         solve(diamond(24), Settings(formulation="operator_schedule"))
 
 
+def test_a_budget_below_the_floor_is_refused_at_every_door(example, tmp_path):
+    answers = tmp_path / "plan.json"
+    answers.write_bytes(plan_to_json(plan(diamond(), *RUNS)))
+    quiet = ("--record-folder", tmp_path / "records", "--quiet")
+    for verb in (
+        ("solve", example, *quiet),
+        ("solve", example, "--formulation", "remat_staged", "--only", *quiet),
+        ("bound", example),
+    ):
+        code, said = command(*verb, "--memory-budget", "15B")
+        assert (code, "operator 'c' holds 16 bytes" in said) == (4, True), verb
+    code, said = command("check", example, answers, "--memory-budget", "15B")
+    assert (code, "'c') holds more than the budget, and so does every plan" in said) == (7, True)
+    assert "below the floor" in command("info", example, "--memory-budget", "15B")[1]
+    settings = Settings(time_limit_s=30, only=True)
+    with pytest.raises(UnsupportedProblemError, match="no formulation is asked unless"):
+        solve(diamond(24), settings)
+
+
 def test_picture(tmp_path):
     problem = diamond(24)
     for runs in (RUNS, ("wide", "b", "c", "d", "end")):

@@ -145,9 +145,12 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def rows(self, problem: RematerialisationProblem) -> list[list[str]]:
         """Sizes, peak and budget for people."""
         facts, units = self.about(problem), problem.units
+        place = max(range(len(problem.floors)), key=problem.floors.__getitem__)
+        fullest = problem.computations[place].name
         limit = "none"
         if problem.budget is not None:
             limit = f"{size_text(units, problem.budget)}, {share_of_peak(problem)}"
+            limit += ": below the floor" if problem.budget < problem.floors[place] else ""
         return [
             [
                 "operators",
@@ -156,7 +159,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             ["edges", f"{facts['edges']:,}"],
             ["time", time_text(units, facts["total_time"])],
             ["peak", f"{size_text(units, facts['peak_bytes'])} where every operator runs once"],
-            ["floor", f"{size_text(units, facts['floor_bytes'])} for one operator with its inputs"],
+            ["floor", f"{size_text(units, facts['floor_bytes'])} for {fullest!r} with its inputs"],
             ["budget", limit],
         ]
 
@@ -223,10 +226,12 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def heuristics(
         self,
     ) -> Mapping[str, Callable[[RematerialisationProblem, int], RematerialisationPlan | None]]:
-        """The greedy."""
+        """The greedy, and Checkmate's approximation."""
         from milp_plan.planners.rematerialisation import NAME, greedy
 
-        return {NAME: greedy}
+        from .. import rounding
+
+        return {NAME: greedy, rounding.NAME: rounding.two_phase_rounding}
 
 
 def share_of_peak(problem: RematerialisationProblem) -> str:

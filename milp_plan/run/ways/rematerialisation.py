@@ -65,6 +65,10 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
             Step("annealing to the end", self.anneal_on, lambda: not ledger.repeatable),
         )
 
+    def alone(self) -> Iterable[Step]:
+        """The formulation's model, unless it is plain that there is no plan."""
+        return (Step("obstacle", self.ledger.look_for_obstacle), *super().alone())
+
     def run_once(self) -> None:
         """Every operator once: no time is added, if the budget allows it."""
         problem = self.ledger.problem
