@@ -2,5 +2,7 @@
 
 from .fitting import Fitting, fit
 from .layout import AGAIN, AWAY, Base
+from .merged import merged_plan
+from .unrolled import Unrolled
 
-__all__ = ["AGAIN", "AWAY", "Base", "Fitting", "fit"]
+__all__ = ["AGAIN", "AWAY", "Base", "Fitting", "Unrolled", "fit", "merged_plan"]

@@ -65,10 +65,12 @@ class Crew:
 
     # -- where to begin ----------------------------------------------------------------------------
 
-    def construct(self, budget: Budget) -> None:
-        """Begin from constructions."""
-        for start in best_starts(self.problem, self.decoder, budget, count=len(self.searches) + 2):
-            site, option, rank = placed(self.decoder, start)
+    def construct(self, budget: Budget, roomy: PlanningProblem | None = None) -> None:
+        """Begin from constructions, of a variant with more memory if one is given."""
+        problem = roomy or self.problem
+        decoder = self.decoder if roomy is None else Decoder(roomy)
+        for start in best_starts(problem, decoder, budget, count=len(self.searches) + 2):
+            site, option, rank = placed(decoder, start)
             self._add(State(site, option, rank * BETWEEN, start.value))
 
     def add(self, plan: Plan) -> None:

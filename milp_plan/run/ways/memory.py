@@ -2,7 +2,8 @@
 
 A plan of the problem without either is a plan here as well, so a part of the time goes there. The
 others begin as schedules for more memory than there is, or for any amount of it, and are made to
-fit by runs again and journeys to the host (:mod:`milp_plan.planners.memory`).
+fit by runs again and journeys to the host (:mod:`milp_plan.planners.memory`). What was decided that
+way is then kept while a search places it anew: runs again and journeys as operators of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.memflow import Chain
-from milp_plan.planners.memory import fit
+from milp_plan.planners.memory import Unrolled, fit, merged_plan
 
 from ..ledger import Ledger
 from ..way import Step, Way
@@ -33,6 +34,15 @@ MOVES = 1500
 
 SCALES = (None, (3, 2), (5, 4), (11, 10))
 """Memory of the schedules to begin from, as a multiple of what there is; ``None``: no limit."""
+
+CONSTRUCT_SHARE = 0.06
+"""Part of a search's time for the constructions of each amount of memory."""
+
+PARTS = (0.6, 0.8, 0.45)
+"""Of the memory of all devices: in so much of it runs again are decided as for one device."""
+
+MERGED_SHARE = 0.4
+"""Part of the time left for each of these, while no plan is known."""
 
 MODEL_SHARE = 0.3
 """Part of the time left for the exact model, where there is one."""
@@ -70,9 +80,11 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("baselines", self.find_baselines, always=True),
             Step("fit baselines", self.fit_baselines, always=True),
             Step("model", self.ask_model, lambda: self.models),
+            Step("merged", self.decide_merged, lambda: self.searches and self.ledger.plan is None),
             Step("chain", self.run_chain, lambda: self.chains),
             Step("plain", self.search_plain, lambda: self.searches),
             Step("fit", self.fit_searched, lambda: self.searches),
+            Step("rearrange", self.rearrange_best, lambda: self.searches),
         )
 
     @property
@@ -95,19 +107,11 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     def fit_baselines(self) -> None:
         """The best heuristic's plan for each amount of memory."""
         with self.budget.phase("fit"):
-            for name, roomy in self.roomy():
-                plan, _ = best_plan(roomy, seed=self.ledger.settings.seed)
+            for name, roomy in roomier(self.plain):
+                budget = self.budget.part("fit", BASELINE_SHARE, of_limit=False)
+                plan, _ = best_plan(roomy, seed=self.ledger.settings.seed, budget=budget)
                 if plan is not None:
-                    self.take(plan, name, self.budget.part("fit", BASELINE_SHARE))
-
-    def roomy(self) -> Iterator[tuple[str, PlanningProblem]]:
-        """The problem without memory ways with more memory, by name."""
-        for scale in SCALES:
-            if scale is None:
-                free = dict.fromkeys(self.plain.cluster.device_names)
-                yield "no limit", self.plain.variant(cluster=self.plain.cluster.with_memory(free))
-            else:
-                yield f"memory x {scale[0]}/{scale[1]}", self.plain.with_memory_scale(*scale)
+                    self.take(plan, name, budget)
 
     @property
     def models(self) -> bool:
@@ -138,14 +142,13 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         with self.budget.phase("chain"):
             start = self.ledger.plan
             if start is None:
-                start, _ = best_plan(dict(self.roomy())["no limit"])
+                start, _ = best_plan(dict(roomier(self.plain))["no limit"])
             if start is None:
                 return
             chain = Chain(self.problem, start, seed=self.ledger.settings.seed)
             budget = self.budget.part("chain", CHAIN_SHARE, of_limit=False)
-            endless = self.ledger.repeatable or budget.limit_s == float("inf")
             found = chain.run(
-                MOVES if endless else None,
+                self.moves(budget),
                 budget,
                 on_better=lambda plan, _: self.ledger.offer(plan, "memflow", "chain"),
             )
@@ -159,7 +162,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 
     def fit_searched(self) -> None:
         """A search for schedules with more memory, made to fit."""
-        todo = list(self.roomy())
+        todo = list(roomier(self.plain))
         for number, (name, roomy) in enumerate(todo):
             if self.ledger.done:
                 return
@@ -171,14 +174,60 @@ class MemoryWay(Way[PlanningProblem, Plan]):
                 if found:
                     self.take(found[-1], name, whole)
 
+    def decide_merged(self) -> None:
+        """What runs again decided for one device with all memory, then placed."""
+        for part in PARTS:
+            budget = self.budget.part("merged", MERGED_SHARE, of_limit=False)
+            if self.ledger.plan is None:
+                with self.budget.phase("merged"):
+                    self.decide(part, budget)
+
+    def decide(self, part: float, budget: Budget) -> None:
+        """The same in a part of that memory."""
+        seed = self.ledger.settings.seed
+        plan = merged_plan(self.problem, part, budget.part("decide", FIT_SHARE), seed)
+        if plan is not None:
+            self.rearrange(plan, budget)
+
+    def rearrange_best(self) -> None:
+        """The best plan's decisions, placed anew."""
+        plan = self.ledger.plan
+        if plan is not None and not self.ledger.done:
+            budget = self.budget.part("rearrange", of_limit=False)
+            with self.budget.phase("rearrange"):
+                self.rearrange(plan, budget)
+
+    def rearrange(self, plan: Plan, budget: Budget) -> None:
+        """Search with decisions as operators: from their plan, or from constructions."""
+        unrolled = Unrolled(self.problem, plan)
+        if unrolled.problem is None:
+            return
+        crew = Crew(unrolled.problem, self.ledger.settings.seed, self.ledger.threads)
+        if {name for run in plan.runs for name in run.devices} <= set(
+            self.problem.cluster.device_names
+        ):
+            crew.add(unrolled.start())
+        else:
+            for _, roomy in roomier(unrolled.problem):
+                crew.construct(budget.part("construct", CONSTRUCT_SHARE), roomy)
+        crew.run(
+            budget,
+            self.moves(budget),
+            lambda found: self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange"),
+        )
+
+    def moves(self, budget: Budget) -> int | None:
+        """Moves of a search where it must be repeatable or has no limit."""
+        endless = self.ledger.repeatable or budget.limit_s == float("inf")
+        return MOVES if endless else None
+
     def search(
         self, problem: PlanningProblem, budget: Budget, take: Callable[[Plan], object]
     ) -> None:
         """Search a problem without memory ways."""
         crew = Crew(problem, self.ledger.settings.seed, self.ledger.threads)
         crew.construct(budget.part("construct", 0.5))
-        endless = self.ledger.repeatable or budget.limit_s == float("inf")
-        crew.run(budget, MOVES if endless else None, lambda plan: take(put_off(problem, plan)))
+        crew.run(budget, self.moves(budget), lambda plan: take(put_off(problem, plan)))
 
     def take(self, plan: Plan, name: str, budget: Budget) -> None:
         """Make a plan fit and offer it."""
@@ -189,3 +238,13 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             self.fitted[name] = fitting.makespan
             self.ledger.offer(fitting.plan(), "fitted", "fit")
         self.ledger.details["fitted"] = dict(self.fitted)
+
+
+def roomier(problem: PlanningProblem) -> Iterator[tuple[str, PlanningProblem]]:
+    """A problem with more memory, by name."""
+    for scale in SCALES:
+        if scale is None:
+            free = dict.fromkeys(problem.cluster.device_names)
+            yield "no limit", problem.variant(cluster=problem.cluster.with_memory(free))
+        else:
+            yield f"memory x {scale[0]}/{scale[1]}", problem.with_memory_scale(*scale)
