@@ -119,6 +119,9 @@ def memories(
     help="Activations may leave to the host and return, each way in this time on its own lane.",
 )
 @click.option(
+    "--recompute", is_flag=True, help="Forward passes may run again, where memory asks for it."
+)
+@click.option(
     "--fixed-batch",
     is_flag=True,
     help="More micro-batches are smaller ones: times and activations shrink in proportion.",
@@ -237,6 +240,7 @@ def _cases(
             joint_backward=asked["joint_backward"],
             channels=asked["channels"],
             lane=asked["lane"],
+            recompute=asked["recompute"],
             objective=Objective(asked["objective"]),
         )
         for case in chosen:  # one micro-batch is enough to see whether the model can be cut

@@ -14,8 +14,8 @@ from math import lcm
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
 
-from .offload import Lanes, offload_problem
 from .placement import Route, place
+from .stash import with_hosts
 from .template import Stage, Template, pipeline_problem
 
 Number = Fraction | int
@@ -135,6 +135,8 @@ class Case:
     lane
         Time in which an activation leaves to the host, and returns from there, on lanes of each
         device; ``None`` where it cannot. Transfers then hold their channel.
+    recompute
+        Forward passes may run again.
     objective
         Makespan, or span.
     """
@@ -149,6 +151,7 @@ class Case:
     joint_backward: bool = False
     channels: bool = False
     lane: Number | None = None
+    recompute: bool = False
     objective: Objective = Objective.MAKESPAN
 
     @property
@@ -157,6 +160,7 @@ class Case:
         chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
         memory = "" if self.memory is None else f"-memory{float(self.memory):g}"
         memory += "" if self.lane is None else f"-lane{float(self.lane):g}"
+        memory += "-recompute" if self.recompute else ""
         span = "-span" if self.objective is Objective.SPAN else ""
         return f"{self.family}{chunks}-{self.devices}x{self.micro_batches}{memory}{span}"
 
@@ -223,21 +227,9 @@ def _problem(
     limit: int | None,
     time_scale: int,
 ) -> PlanningProblem:
-    if case.lane is not None:
-        if routes is None:
-            raise ValueError("stages with lanes to a host need given devices")
-        ticks = int(case.lane * time_scale)
-        if ticks < 1:
-            raise ValueError("a lane takes more than no time")
-        return offload_problem(
-            case.name,
-            template,
-            routes,
-            Lanes(ticks, ticks),
-            memory_bytes=limit,
-            objective=case.objective,
-        )
-    return pipeline_problem(
+    if routes is None and (case.recompute or case.lane is not None):
+        raise ValueError("stages that recompute or have lanes to a host need given devices")
+    problem = pipeline_problem(
         case.name,
         template,
         routes,
@@ -245,6 +237,12 @@ def _problem(
         memory_bytes=limit,
         objective=case.objective,
     )
+    if case.lane is not None:
+        ticks = int(case.lane * time_scale)
+        if ticks < 1:
+            raise ValueError("a lane takes more than no time")
+        problem = with_hosts(problem, ticks)
+    return replace(problem.with_recomputation(), parent=None) if case.recompute else problem
 
 
 def _work(template: Template, routes: Sequence[Sequence[int]] | None, devices: int) -> int:

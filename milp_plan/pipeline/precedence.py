@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from .holds import OffloadShop
+from .stash import StashShop
 
 
 class Precedence:
@@ -31,7 +32,7 @@ class Precedence:
         The arcs go round in a circle.
     """
 
-    def __init__(self, shop: OffloadShop, extra: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, shop: OffloadShop | StashShop, extra: Iterable[tuple[str, str]]) -> None:
         self.shop = shop
         self.arcs = [*shop.arcs, *((a, b, 0) for a, b in extra)]
         self.into: dict[str, list[tuple[str, int]]] = {name: [] for name in shop.steps}

@@ -249,22 +249,21 @@ def _stage_values(template: Template, index: int, batch: int) -> list[Value]:
     stage = template.stages[index]
     last = index == len(template.stages) - 1
 
-    def value(label: str, producer: str, reader: str, size: int) -> Value:
-        return Value(
-            f"{label}{index}@{batch}", f"{producer}@{batch}", (f"{reader}@{batch}",), {"full": size}
-        )
+    def value(label: str, producer: str, readers: Sequence[str], size: int) -> Value:
+        read = tuple(f"{reader}@{batch}" for reader in readers)
+        return Value(f"{label}{index}@{batch}", f"{producer}@{batch}", read, {"full": size})
 
     f, b, w = (f"{letter}{index}" for letter in "FBW")
     early, late = stage.backward_bytes, stage.weight_bytes
     if template.joint_backward:
         early, late = early + late, 0
-    found = [value("a", f, b, early)]
+    found = [value("a", f, [b], early)]
     if not template.joint_backward:
-        found.append(value("g", b, w, stage.gradient_bytes))
+        found.append(value("g", b, [w], stage.gradient_bytes))
         if late:
-            found.append(value("s", f, w, late))
+            found.append(value("s", f, [b, w], late))
     if not last:
-        found.append(value("y", f, f"F{index + 1}", 0))
+        found.append(value("y", f, [f"F{index + 1}"], 0))
     if index > 0:
-        found.append(value("x", b, f"B{index - 1}", 0))
+        found.append(value("x", b, [f"B{index - 1}"], 0))
     return found

@@ -1,6 +1,7 @@
-"""Search for pipeline schedules over the words of a shop: beams, and scheduling words anew."""
+"""Search for pipeline schedules over words: beams, scheduling words anew, annealing of stashes."""
 
 from .overtaking import Overtaking
 from .search import PipelineSearch, one_by_one
+from .stashing import Stashing
 
-__all__ = ["Overtaking", "PipelineSearch", "one_by_one"]
+__all__ = ["Overtaking", "PipelineSearch", "Stashing", "one_by_one"]

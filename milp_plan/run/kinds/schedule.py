@@ -287,8 +287,10 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..ways.places import PlacesWay
         from ..ways.schedule import ScheduleWay
         from ..ways.shop import ShopWay
+        from ..ways.stash import StashWay
 
         return (
+            StashWay,
             MemoryWay,
             LatencyWay,
             ContiguousWay,
