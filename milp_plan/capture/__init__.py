@@ -16,6 +16,7 @@ from .record import (
     read_capture,
     write_capture,
 )
+from .sharding import sharding
 from .trace import capture_model
 from .work import Coverage, coverage, draws_random, require_known, with_formulas
 
@@ -37,6 +38,7 @@ __all__ = [
     "load_builder",
     "read_capture",
     "require_known",
+    "sharding",
     "with_formulas",
     "write_capture",
 ]

@@ -19,6 +19,7 @@ from milp_plan.io.capture_wire import (
     Scalar,
     Storage,
     Tensor,
+    View,
 )
 
 from .record import LOSS_GRADIENT
@@ -53,6 +54,7 @@ class Recorder:
         self._places: dict[int, int] = {}
         self._uses: dict[Any, Tensor] = {}
         self._kernels: list[Kernel] = []
+        self._views: list[View] = []
         self._findings: list[Finding] = []
 
     def capture(self, graph: Any, name: str, mode: str, release: str) -> Capture:
@@ -90,6 +92,7 @@ class Recorder:
             ),
             kernels=tuple(self._kernels),
             results=results,
+            views=tuple(self._views),
         )
 
     # inputs --------------------------------------------------------------------------------------
@@ -135,7 +138,8 @@ class Recorder:
         if node.target.__name__ == "getitem" and node.target.__module__ == "_operator":
             source = node.args[0].meta.get("val")
             if isinstance(source, list | tuple) and self._is_tensor(values):
-                self._uses[node] = self._use(values)
+                whole = self._uses.get(node.args[0], self._use(values))
+                self._uses[node] = self._view(node, "getitem", (whole, node.args[1]), [values])
                 return
         operator = str(node.target)
         several = isinstance(values, list | tuple)
@@ -147,10 +151,23 @@ class Recorder:
             return
         before = len(self._storages)
         results = tuple(self._made(item, node.name) for item in made)
-        if not several and results[0] is not None:
-            self._uses[node] = results[0]
         if len(self._storages) > before:
             self._kernel(node, operator, results)
+            if not several and results[0] is not None:
+                self._uses[node] = results[0]
+        else:
+            read = tuple(self._argument(node, argument) for argument in node.args)
+            self._uses[node] = self._view(node, operator, read, tensors)
+
+    def _view(
+        self, node: Any, operator: str, arguments: tuple[Argument, ...], made: list[Any]
+    ) -> Tensor:
+        """Note a view; return the tensor that its readers read, of several ones the first."""
+        place = len(self._views)
+        results = tuple(self._use(item) for item in made)
+        self._views.append(View(node.name, operator, arguments, results))
+        first = results[0]
+        return Tensor(first.storage, first.shape, first.dtype, place)
 
     def _made(self, item: Any, name: str) -> Tensor | None:
         if not self._is_tensor(item):
@@ -235,19 +252,18 @@ class Recorder:
         for output, description in zip(outputs, said, strict=True):
             if not isinstance(output, self._torch.fx.Node) or output not in self._uses:
                 continue
-            place = self._uses[output].storage
+            place, view = self._uses[output].storage, self._uses[output].view
             kind = type(description).__name__
             if kind == "GradAOTOutput":
                 of = getattr(description.grad_of, "target", None)
                 if of is not None:
-                    found.append(Result(place, "gradient", named[self._path(of)]))
+                    found.append(Result(place, "gradient", named[self._path(of)], view))
             elif kind == "InputMutationAOTOutput":
                 of = getattr(description.mutated_input, "target", None)
-                found.append(
-                    Result(place, "mutation", None if of is None else named[self._path(of)])
-                )
+                buffer = None if of is None else named[self._path(of)]
+                found.append(Result(place, "mutation", buffer, view))
             else:
-                found.append(Result(place, "loss" if mode == "training" else "output"))
+                found.append(Result(place, "loss" if mode == "training" else "output", None, view))
                 if mode == "training":
                     self._check_loss(output)
         unique = tuple(dict.fromkeys(found))

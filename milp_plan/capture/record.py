@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from milp_plan.core import Finding, InputError
-from milp_plan.io.capture_wire import MARKER, Argument, Capture, Kernel, Storage, Tensor
+from milp_plan.io.capture_wire import MARKER, Argument, Capture, Kernel, Storage, Tensor, View
 from milp_plan.io.files import Document, read_document, write_document
 from milp_plan.io.wire import decode, encode
 
@@ -122,6 +122,11 @@ def tensors_read(kernel: Kernel) -> list[Tensor]:
     return [*_tensors(kernel.arguments), *_tensors(kernel.keywords.values())]
 
 
+def tensors_of(call: Kernel | View) -> list[Tensor]:
+    """Tensors among the arguments of a kernel or a view."""
+    return tensors_read(call) if isinstance(call, Kernel) else list(_tensors(call.arguments))
+
+
 def tensors_made(kernel: Kernel) -> list[Tensor]:
     """Tensors among a kernel's results."""
     return [result for result in kernel.results if result is not None]
@@ -165,7 +170,8 @@ def read_by(capture: Capture) -> dict[int, list[int]]:
 def _findings(capture: Capture) -> Iterator[Finding]:
     count = len(capture.storages)
     yield from _doubled("storages", [storage.name for storage in capture.storages])
-    yield from _doubled("kernels", [kernel.name for kernel in capture.kernels])
+    names = [kernel.name for kernel in capture.kernels]
+    yield from _doubled("kernels and views", names + [view.name for view in capture.views])
     if not capture.kernels:
         yield Finding("kernels", "none", "at least one", "capture a model that computes something")
     for place, storage in enumerate(capture.storages):
@@ -185,10 +191,39 @@ def _findings(capture: Capture) -> Iterator[Finding]:
                 found = f"makes storage {tensor.storage}"
                 yield Finding(where, found, f"a number below {count}", "add the storage")
             known.add(tensor.storage)
+    yield from _view_findings(capture)
     for place, result in enumerate(capture.results):
         yield from _result_findings(f"results[{place}]", result.storage, known, count)
         if result.of is not None:
             yield from _result_findings(f"results[{place}].of", result.of, known, count)
+        if result.view is not None and result.view >= len(capture.views):
+            expected = f"a number below {len(capture.views)}"
+            yield Finding(f"results[{place}].view", str(result.view), expected, "correct it")
+
+
+def _view_findings(capture: Capture) -> Iterator[Finding]:
+    """Views read views before them; everything that says of which view it is, names one."""
+    for place, view in enumerate(capture.views):
+        where = f"views[{place}], view {view.name!r}"
+        read = list(_tensors(view.arguments))
+        for tensor in (*read, *view.results):
+            yield from _type_findings(where, tensor)
+            if tensor.storage >= len(capture.storages):
+                expected = f"a number below {len(capture.storages)}"
+                yield Finding(where, f"storage {tensor.storage}", expected, "correct the number")
+        for tensor in read:
+            if tensor.view is not None and tensor.view >= place:
+                found, expected = f"reads view {tensor.view}", "a view before it"
+                yield Finding(where, found, expected, "reorder the views")
+        if not view.results or not read:
+            expected = "at least one tensor read and one given"
+            yield Finding(where, f"{len(read)} and {len(view.results)}", expected, "complete it")
+    for place, kernel in enumerate(capture.kernels):
+        for tensor in tensors_read(kernel):
+            if tensor.view is not None and tensor.view >= len(capture.views):
+                where, found = f"kernels[{place}], kernel {kernel.name!r}", f"view {tensor.view}"
+                expected = f"a number below {len(capture.views)}"
+                yield Finding(where, f"reads {found}", expected, "add the view")
 
 
 def _result_findings(where: str, storage: int, known: set[int], count: int) -> Iterator[Finding]:

@@ -57,6 +57,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Updates wait for the end of the backward pass, as with optimizer.step() behind it.",
 )
+@click.option(
+    "--sharding",
+    "shape",
+    metavar="SHAPE",
+    help="Choose the placement of every tensor on a mesh of all devices, such as 2 or 2x2: write a"
+    " sharding problem (IOPDDL), whose plans `export --format torch-placements` makes runnable.",
+)
 @click.option("--dtype", help="Type of numbers to build the model in, such as bfloat16.")
 @click.option(
     "--flops",
@@ -87,6 +94,7 @@ def capture(
     eager: bool,
     policies: str,
     barrier: bool,
+    shape: str | None,
     dtype: str | None,
     formulas: tuple[str, ...],
     memory_scale: Fraction,
@@ -108,6 +116,10 @@ def capture(
     from milp_plan.capture.placements import whole_placements, write_placements
     from milp_plan.cost import cluster as build_cluster
 
+    if shape is not None:
+        unused = {"--recompute": policies, "--barrier": barrier, "--eager": eager}
+        if given := [option for option, there in unused.items() if there]:
+            raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
     asked = [
         Output("--graph", graph, Content.OTHER),
         Output("--placements", placements, Content.OTHER),
@@ -122,6 +134,14 @@ def capture(
         room.write_capture(found, graph)
     if placements is not None:
         write_placements(whole_placements(found, len(machines.device_names)), placements)
+    if shape is not None:
+        from milp_plan.zoo import mesh_on
+
+        grid = mesh_on(machines, shape)
+        limit = int(grid.device.memory_bytes * memory_scale)
+        made = room.sharding(found, grid, optimizer=optimizer, limit=limit, name=name)
+        write_instance(made, output)
+        return
     problem = room.instance(
         found,
         machines,

@@ -18,7 +18,9 @@ from .output import note, say_table
 
 if TYPE_CHECKING:
     from milp_plan.capture import Builder
+    from milp_plan.core.sharding import ShardingProblem
     from milp_plan.execute import Comparison, ShardedComparison
+    from milp_plan.io.placement_wire import TorchPlacements
 
 
 @click.command("run")
@@ -45,18 +47,30 @@ def run(
 
     One step is run as planned and one without a plan. A plan of one device that chooses what is
     computed again: loss, every gradient and the peak of memory are compared. A torch-placements
-    file: the step runs on several processes (gloo), and loss, every gradient and the collectives
-    that ran are compared. Ends with exit code 8 where they differ or memory exceeds the plan.
+    file, or a plan of an instance made with --sharding: the step runs on several processes (gloo),
+    and loss, every gradient and the collectives that ran are compared. Ends with exit code 8 where
+    they differ or memory exceeds the plan.
     """
     from milp_plan.capture import load_builder
-    from milp_plan.capture.placements import is_placements
+    from milp_plan.capture.chosen import chosen_placements
+    from milp_plan.capture.placements import is_placements, read_placements
+    from milp_plan.core.sharding import ShardingProblem
     from milp_plan.io.files import read_document
 
     read = item(file, {})
     assert read.kind is not None
     builder = load_builder(model)
     if is_placements(read_document(plan_file, "a plan or a torch-placements file")):
-        ok = _placements(read.problem, plan_file, builder, dtype, processes)
+        ok = _placements(read.problem, read_placements(plan_file), builder, dtype, processes)
+    elif isinstance(read.problem, ShardingProblem):
+        chosen = read.kind.read_plan(plan_file, read.problem, file)
+        if not read.kind.verify(read.problem, chosen).ok:
+            finding = Finding(
+                "plan", "not valid", "one that keeps every law", "see milp-plan check"
+            )
+            raise InputError([finding]).in_file(str(plan_file))
+        placements = chosen_placements(read.problem, chosen)
+        ok = _placements(read.problem, placements, builder, dtype, processes)
     elif processes is not None:
         raise InputError(
             [
@@ -95,16 +109,14 @@ def _recomputation(
 
 
 def _placements(
-    problem: PlanningProblem,
-    file: Path,
+    problem: PlanningProblem | ShardingProblem,
+    plan: TorchPlacements,
     builder: Builder,
     dtype: str | None,
     processes: int | None,
 ) -> bool:
-    from milp_plan.capture.placements import read_placements
     from milp_plan.execute import compare_sharded
 
-    plan = read_placements(file)
     (found,) = compare_sharded(
         builder, [plan], problem=problem, count=processes, dtype=dtype, report=_reporter(builder)
     )

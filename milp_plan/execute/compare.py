@@ -11,6 +11,7 @@ from milp_plan.capture.checkpoints import FINGERPRINT, policies
 from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.check import verify
 from milp_plan.core import FULL, Finding, InputError, Plan, PlanningProblem, UnsupportedProblemError
+from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture
 
 from .processes import ShardedStep
@@ -106,7 +107,7 @@ def compare(
     )
 
 
-def require_same(problem: PlanningProblem, captured: Capture) -> None:
+def require_same(problem: PlanningProblem | ShardingProblem, captured: Capture) -> None:
     """See that an instance is of the model that was captured now.
 
     Raises

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from milp_plan.capture.placements import entries
+from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.core import Finding, InputError
 from milp_plan.io.placement_wire import TorchPlacements
 
@@ -43,6 +44,7 @@ class Distributed:
         self._mesh = mesh
         self._aliases = aliases
         self._copies: dict[tuple[str, str], Any] = {}
+        self._names: dict[str, str] = {}
         register_attention()
 
     def step(self, graph: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
@@ -65,11 +67,13 @@ class Distributed:
         from torch.distributed.tensor._utils import ExplicitRedistributionContext
         from torch.distributed.tensor.debug import CommDebugMode
 
-        unknown = [
-            name
-            for name in (*self._plan.pins, *self._plan.reads)
-            if name not in {node.name for node in graph.nodes}
-        ]
+        self._names = {
+            node.name: self._aliases.get(name, name)
+            for node in graph.nodes
+            if node.op == "placeholder" and (name := input_name(node))
+        }
+        known = {node.name for node in graph.nodes}
+        unknown = [name for name in (*self._plan.pins, *self._plan.reads) if name not in known]
         if unknown:
             raise InputError([_unknown(name) for name in unknown])
         counter = CommDebugMode()
@@ -146,7 +150,8 @@ class Distributed:
             return self.whole(getattr(node.graph.owning_module, node.target))
 
         def fetch(read: Any) -> Any:
-            copy = self._plan.reads.get(node.name, {}).get(read.name)
+            copies = self._plan.reads.get(node.name, {})
+            copy = copies.get(read.name, copies.get(self._names.get(read.name, read.name)))
             return values[read] if copy is None else self._copy(node, read, values[read], copy)
 
         args = torch.fx.map_arg(node.args, fetch)
@@ -222,6 +227,14 @@ class Distributed:
 def parameter_of(description: Any) -> str:
     """Parameter whose gradient a result of the joint graph is; nothing for other results."""
     return path_of(getattr(getattr(description, "grad_of", None), "target", ""))
+
+
+def input_name(node: Any) -> str:
+    """What a plan calls an input of the joint graph."""
+    said = node.meta["desc"]
+    if type(said).__name__ == "TangentAOTInput":
+        return LOSS_GRADIENT
+    return path_of(said.target) if hasattr(said, "target") else str(said.expr())
 
 
 def path_of(target: str) -> str:

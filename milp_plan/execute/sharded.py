@@ -9,6 +9,7 @@ from typing import Any
 from milp_plan.capture import Builder, capture_model, draws_random
 from milp_plan.capture.placements import processes, require_placements_of
 from milp_plan.core import Finding, InputError, PlanningProblem, UnsupportedProblemError
+from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture
 from milp_plan.io.placement_wire import TorchPlacements
 
@@ -58,7 +59,7 @@ def compare_sharded(
     builder: Builder,
     plans: Sequence[TorchPlacements],
     *,
-    problem: PlanningProblem | None = None,
+    problem: PlanningProblem | ShardingProblem | None = None,
     count: int | None = None,
     dtype: str | None = None,
     report: Any = lambda _text: None,

@@ -16,10 +16,11 @@ from typing import Any
 
 from milp_plan.capture import load_builder
 from milp_plan.capture.placements import processes, read_placements
+from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.core import Finding, InputError, MilpPlanError
 from milp_plan.io.placement_wire import TorchPlacements
 
-from .dtensors import Distributed, parameter_of, path_of
+from .dtensors import Distributed, input_name, parameter_of
 from .step import SEED
 
 FAILED = 3
@@ -123,16 +124,13 @@ def _inputs(graph: Any, built: tuple[Any, Any]) -> dict[str, tuple[str | None, A
     for node in graph.nodes:
         if node.op != "placeholder":
             continue
-        said = node.meta["desc"]
-        kind = type(said).__name__
-        if kind == "TangentAOTInput":
+        said, name = node.meta["desc"], input_name(node)
+        if name == LOSS_GRADIENT:
             value = node.meta["val"]
             found[node.name] = (None, torch.ones(value.shape, dtype=value.dtype))
-        elif hasattr(said, "target"):
-            path = path_of(said.target)
-            found[node.name] = (path, _tensor(module, path))
         else:
-            found[node.name] = (said.expr(), leaves[said.idx])
+            inside = hasattr(said, "target")
+            found[node.name] = (name, _tensor(module, name) if inside else leaves[said.idx])
     return found
 
 

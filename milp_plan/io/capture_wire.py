@@ -26,6 +26,7 @@ class Tensor(Frozen, frozen=True):
     storage: Count
     shape: tuple[Count, ...]
     dtype: str
+    view: Count | None = None
 
 
 Scalar = bool | int | float | str | None
@@ -57,12 +58,22 @@ class Kernel(Frozen, frozen=True):
     flops: Count | None = None
 
 
+class View(Frozen, frozen=True):
+    """One call of an operator that gives another view of memory that is there."""
+
+    name: str
+    operator: str
+    arguments: tuple[Argument, ...] = ()
+    results: tuple[Tensor, ...] = ()
+
+
 class Result(Frozen, frozen=True):
     """A storage that the model hands out."""
 
     storage: Count
     kind: Literal["loss", "output", "gradient", "mutation"]
     of: Count | None = None
+    view: Count | None = None
 
 
 class Capture(Frozen, frozen=True):
@@ -77,3 +88,4 @@ class Capture(Frozen, frozen=True):
     storages: tuple[Storage, ...]
     kernels: tuple[Kernel, ...]
     results: tuple[Result, ...] = ()
+    views: tuple[View, ...] = ()

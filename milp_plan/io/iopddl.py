@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +37,8 @@ _PROVENANCE = {
 _SHOWN = 20
 """Findings of one kind that are spelt out; the others are counted."""
 
+_Entry = TypeVar("_Entry")
+
 _Pair = Annotated[list[int], msgspec.Meta(min_length=2, max_length=2)]
 
 
@@ -62,6 +64,9 @@ class Contents(msgspec.Struct, frozen=True):
     edges: Edges
     usage_limit: Count | None = None
     name: str = ""
+    operators: list[str] | None = None
+    labels: list[list[str]] | None = None
+    provenance: dict[str, str] | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -131,13 +136,17 @@ def to_json(problem: ShardingProblem) -> bytes:
         "name": problem.name,
         "nodes": {
             "intervals": problem.intervals.tolist(),
-            "costs": _rows(cost, s.offsets),
-            "usages": _rows(s.usage, s.offsets),
+            "costs": _rows(cost.tolist(), s.offsets),
+            "usages": _rows(s.usage.tolist(), s.offsets),
         },
-        "edges": {"nodes": t.ends.tolist(), "costs": _rows(pairs, t.offsets)},
+        "edges": {"nodes": t.ends.tolist(), "costs": _rows(pairs.tolist(), t.offsets)},
     }
     if problem.limit is not None:
         contents["usage_limit"] = problem.limit
+    if problem.labels:
+        contents["operators"] = problem.operators
+        contents["labels"] = _rows(problem.labels, s.offsets)
+        contents["provenance"] = dict(problem.provenance)
     return msgspec.json.encode({"problem": contents}) + b"\n"
 
 
@@ -206,12 +215,15 @@ def _problem(contents: Contents, flat: _Flat, document: Document) -> ShardingPro
     transitions = TransitionTable(ends, entries, pairs, pairs < FORBIDDEN)
     return ShardingProblem(
         name,
-        tuple(f"op{number}" for number in range(len(nodes.costs))),
+        tuple(contents.operators or (f"op{number}" for number in range(len(nodes.costs)))),
         strategies,
         transitions,
         np.array(nodes.intervals, dtype=np.int64).reshape(-1, 2),
         contents.usage_limit,
-        provenance={**_PROVENANCE, "file": document.path.name},
+        tuple(itertools.chain.from_iterable(contents.labels or ())),
+        _PROVENANCE | {"file": document.path.name}
+        if contents.provenance is None
+        else contents.provenance,
     )
 
 
@@ -224,9 +236,8 @@ def _flat(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.
     return offsets, entries
 
 
-def _rows(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> list[list[int]]:
-    listed, bounds = entries.tolist(), offsets.tolist()
-    return [listed[start:stop] for start, stop in itertools.pairwise(bounds)]
+def _rows(entries: Sequence[_Entry], offsets: NDArray[np.int64]) -> list[list[_Entry]]:
+    return [list(entries[start:stop]) for start, stop in itertools.pairwise(offsets.tolist())]
 
 
 def _with_forbidden(cost: NDArray[np.int64], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -250,6 +261,12 @@ def _length_findings(contents: Contents) -> list[Finding]:
         ("problem.nodes.intervals", len(nodes.intervals), count),
         ("problem.nodes.usages", len(nodes.usages), count),
         ("problem.edges.costs", len(edges.costs), len(edges.nodes)),
+        (
+            "problem.operators",
+            count if contents.operators is None else len(contents.operators),
+            count,
+        ),
+        ("problem.labels", count if contents.labels is None else len(contents.labels), count),
     ):
         if length != expected:
             found.append(Finding(field, f"{length} entries", f"{expected}", "give one for each"))
@@ -266,7 +283,16 @@ def _length_findings(contents: Contents) -> list[Finding]:
                 expected = f"{len(costs)}, one per strategy"
                 yield Finding(where, f"{len(usages)} entries", expected, "give one for each")
 
-    return found + _limited(rows(), "problem.nodes")
+    def words() -> Iterator[Finding]:
+        for number, (costs, labels) in enumerate(
+            zip(nodes.costs, contents.labels or (), strict=False)
+        ):
+            if len(labels) != len(costs):
+                where, given = f"problem.labels[{number}]", f"{len(labels)} entries"
+                expected = f"{len(costs)}, one per strategy"
+                yield Finding(where, given, expected, "give one for each")
+
+    return found + _limited(rows(), "problem.nodes") + _limited(words(), "problem.labels")
 
 
 def _edge_findings(contents: Contents) -> list[Finding]:

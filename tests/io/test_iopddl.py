@@ -55,6 +55,39 @@ def test_numbers_are_exact_and_forbidden_is_a_mask(tmp_path: Path) -> None:
     assert problem.limit == 9
 
 
+def test_names_labels_and_provenance_come_back(tmp_path: Path) -> None:
+    content = sample()
+    names = {"operators": ["a", "b"], "labels": [["x", "y"], ["z", "w"]]}
+    content["problem"] |= names | {"provenance": {"mesh": "2"}}
+    problem = read_iopddl(written(tmp_path, content))
+    assert problem.operators == ("a", "b")
+    assert problem.labels == ("x", "y", "z", "w")
+    assert problem.provenance == {"mesh": "2"}
+    write_iopddl(problem, tmp_path / "again.json")
+    again = read_iopddl(tmp_path / "again.json")
+    assert (again.operators, again.labels) == (problem.operators, problem.labels)
+    assert again.provenance == problem.provenance
+    assert again.fingerprint == problem.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        ({"operators": ["a"]}, "problem.operators: found 1 entries"),
+        ({"labels": [["x", "y"]]}, "problem.labels: found 1 entries"),
+        ({"labels": [["x"], ["z", "w"]]}, r"problem.labels\[0\]: found 1 entries"),
+        ({"operators": ["a", "a"]}, "a name twice"),
+    ],
+)
+def test_names_that_are_not_one_for_each_are_refused(
+    tmp_path: Path, member: dict[str, Any], said: str
+) -> None:
+    content = sample()
+    content["problem"] |= member
+    with pytest.raises(InputError, match=said):
+        read_iopddl(written(tmp_path, content))
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("suffix", ["json", "json.gz"])
 def test_problems_come_back(tmp_path: Path, seed: int, suffix: str) -> None:

@@ -33,6 +33,7 @@ from .strategies import (
     mappings,
     strategies,
     undominated,
+    written,
 )
 from .tables import MeshGraph, mesh_problem, transitions
 
@@ -82,4 +83,5 @@ __all__ = [
     "transitions",
     "transpose",
     "undominated",
+    "written",
 ]

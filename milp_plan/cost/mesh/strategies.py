@@ -206,7 +206,7 @@ def _variants(
     mesh, training = setting.mesh, setting.training
     reads = tuple(_input(t, mapping) for t in operator.inputs)
     gradients = tuple(_gradient(t, mapping) for t in operator.inputs if training)
-    raw = _output(operator, mapping)
+    raw = written(operator.output, mapping)
     forward = compute_ns(operator, mesh, mapping)
     backward = operator.backward_passes * forward if training else 0
     inside = tuple(_exchanges(operator, setting, mapping))
@@ -265,10 +265,10 @@ def _gradient(tensor: Tensor, mapping: Mapping) -> Layout:
     return Layout(_layout(tensor, mapping).dims, pending)
 
 
-def _output(operator: MeshOperator, mapping: Mapping) -> Layout:
-    output = operator.output
-    pending = tuple(axis for axis, loop in mapping if loop == SUM or loop not in output.loops)
-    return Layout(_layout(output, mapping).dims, pending)
+def written(tensor: Tensor, mapping: Mapping) -> Layout:
+    """Layout in which an operator writes a tensor: a sum along axes of loops that it lacks."""
+    pending = tuple(axis for axis, loop in mapping if loop == SUM or loop not in tensor.loops)
+    return Layout(_layout(tensor, mapping).dims, pending)
 
 
 def _written(tiling: Tiling, raw: Layout, readers: int) -> Iterator[Layout]:

@@ -12,7 +12,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
-from ..kind import Format, Kind, Measure
+from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -58,6 +58,34 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         from milp_plan.io.iopddl import solution_text
 
         return solution_text(plan)
+
+    def exports(self) -> Mapping[str, Export[ShardingProblem, ShardingPlan]]:
+        """Placements of a captured step, which torch runs."""
+
+        def text(problem: ShardingProblem, plan: ShardingPlan, _file: Path) -> bytes:
+            from milp_plan.capture.chosen import chosen_text
+
+            return chosen_text(problem, plan)
+
+        def styles(problem: ShardingProblem, plan: ShardingPlan, _file: Path) -> bytes:
+            from milp_plan.capture.tp_plan import tp_plan_text
+
+            return tp_plan_text(problem, plan)
+
+        return {
+            "torch-placements": Export(
+                "placements of every tensor, for milp-plan run",
+                lambda document: document.marker == "milp-plan-torch-placements",
+                text,
+                "torch would not run what was planned",
+            ),
+            "hf-tp-plan": Export(
+                "tp_plan of a Hugging Face model",
+                lambda document: all("." in name for name in document.top_level),
+                styles,
+                "the model would not run what was planned",
+            ),
+        }
 
     def verify(self, problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
         """Exact sums, usage at every instant."""

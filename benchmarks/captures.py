@@ -1,0 +1,130 @@
+"""Plans of captured PyTorch models: gaps with all, and 60 % of, the memory one device needs.
+
+Two readings of a captured step: places and times of its operators (``schedule``), and a placement
+of every tensor on a mesh (``sharding``). One device's need is the peak of the step on one device,
+one operator after the other; of a sharding, what is kept where everything is whole everywhere.
+
+The study is ``results/paper/captures/study.toml``: ``milp-plan table results/paper/captures``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from milp_plan.capture import instance, read_capture, sharding
+from milp_plan.capture.chosen import chosen_placements
+from milp_plan.check import verify
+from milp_plan.check.sharding import verify_sharding
+from milp_plan.core import PlanningProblem
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.cost import cluster
+from milp_plan.planners import PLANNERS
+from milp_plan.report.pages import share
+from milp_plan.run import Settings, solve
+from milp_plan.zoo import mesh_on
+
+CAPTURES = Path(__file__).parents[1] / "instances" / "captures"
+
+MOST_GAP = 0.08
+"""Gap above which a row is a complaint, within the time that its case has."""
+
+Row = dict[str, Any]
+
+
+def measure(case: Mapping[str, Any]) -> Row:
+    """Solve a case; its plan is checked."""
+    problem = problem_of(case)
+    found = solve(problem, Settings(time_limit_s=case["time_limit"]))
+    row = {
+        "name": problem.name,
+        "operators": _size(problem),
+        "limit": _limit(problem),
+        "value": found.value,
+        "bound": found.bound,
+        "gap": found.gap,
+        "stop": str(found.stop.value),
+        "planner": found.planner,
+        "seconds": round(found.seconds, 2),
+        "check": "no plan",
+        "collectives": {},
+    }
+    if isinstance(problem, ShardingProblem) and isinstance(found.plan, ShardingPlan):
+        ok = verify_sharding(problem, found.plan).ok
+        row["collectives"] = dict(chosen_placements(problem, found.plan).collectives)
+        row["check"] = "ok" if ok else "fails"
+    elif found.plan is not None:
+        row["check"] = "ok" if verify(problem, found.plan).ok else "fails"
+    return row
+
+
+def problem_of(case: Mapping[str, Any]) -> PlanningProblem | ShardingProblem:
+    """The problem of a case, within its part of what one device needs."""
+    capture = read_capture(CAPTURES / f"{case['model']}.capture.json.gz")
+    machines = cluster(case["cluster"])
+    if case["reading"] == "sharding":
+        made = sharding(capture, mesh_on(machines, case["how"]))
+        return replace(made, limit=_part(_whole_bytes(made), case))
+    problem = instance(capture, machines, granularity=case["how"])
+    plan = PLANNERS["single_device"](problem)
+    assert plan is not None
+    parts = verify(problem, plan).components
+    need = max(parts[f"peak_memory {name}"] for name in machines.device_names)
+    devices = tuple(replace(device, memory_bytes=_part(need, case)) for device in machines.devices)
+    return replace(problem, cluster=replace(machines, devices=devices))
+
+
+def _part(need: int, case: Mapping[str, Any]) -> int:
+    return need * int(100 * case["part"]) // 100
+
+
+def _whole_bytes(problem: ShardingProblem) -> int:
+    """Bytes of a device where everything is whole everywhere."""
+    starts = problem.strategies.offsets.tolist()
+    whole = [
+        next(pick for pick in range(stop - start) if not _cuts(problem.labels[start + pick]))
+        for start, stop in pairwise(starts)
+    ]
+    return verify_sharding(problem, ShardingPlan("", tuple(whole))).components["peak_usage"]
+
+
+def _cuts(label: str) -> bool:
+    return "S" in label or "P" in label
+
+
+def _size(problem: PlanningProblem | ShardingProblem) -> int:
+    if isinstance(problem, ShardingProblem):
+        return len(problem.operators)
+    return len(problem.graph.operators)
+
+
+def _limit(problem: PlanningProblem | ShardingProblem) -> int | None:
+    if isinstance(problem, ShardingProblem):
+        return problem.limit
+    return problem.cluster.devices[0].memory_bytes
+
+
+def complaints(rows: list[Row]) -> list[str]:
+    """Cases without a valid plan, or with a larger gap than asked for."""
+    return [
+        f"{row['name']}: {row['check']}, gap {share(row['gap'])}"
+        for row in rows
+        if row["check"] != "ok" or row["gap"] is None or row["gap"] > MOST_GAP
+    ]
+
+
+def present(rows: list[Row]) -> Row:
+    """Add what the page says in words."""
+    for row in rows:
+        row["memory"] = f"{row['part']:.0%}"
+        sent = sorted(row["collectives"].items())
+        row["sent"] = ", ".join(f"{count} {kind}" for kind, count in sent) or "none"
+    gaps = [row["gap"] for row in rows if row["gap"] is not None]
+    return {
+        "cases": len(rows),
+        "valid": sum(row["check"] == "ok" for row in rows),
+        "worst": share(max(gaps, default=None)),
+    }

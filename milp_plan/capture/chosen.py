@@ -1,0 +1,144 @@
+"""A sharding plan of a captured step as a placement file, which PyTorch runs.
+
+The labels of the problem (:mod:`.sharding`) say what each node reads, writes and keeps. Where a
+node keeps something else than it writes, that is a pin; where a reader takes something else than
+its source keeps, a read of its own. Their collectives are those of the plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from milp_plan.core import Finding, InputError
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.io.placement_wire import Axis, Collective, TorchPlacements
+
+from .checkpoints import FINGERPRINT
+from .layouts import collectives
+from .placements import placements_to_json
+from .sharding import CONSTANT, INPUT, UPDATE
+
+AXES = ("x", "y")
+"""Names of the mesh's axes."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a node does.
+
+    Parameters
+    ----------
+    reads, raw
+        Placements read and written.
+    kept
+        Placement of the (first) result from then on.
+    """
+
+    reads: tuple[str, ...]
+    raw: tuple[str, ...]
+    kept: str
+
+    @classmethod
+    def of(cls, label: str) -> Choice:
+        """Read a label."""
+        reads, raw, *kept = (part.strip() for part in label.split(">"))
+        made = tuple(filter(None, raw.split(",")))
+        return cls(tuple(filter(None, reads.split(","))), made, (kept or [*made, ""])[0])
+
+
+def chosen_placements(problem: ShardingProblem, plan: ShardingPlan) -> TorchPlacements:
+    """Return the placements that a plan chose.
+
+    Parameters
+    ----------
+    problem
+        Made of a captured graph by :func:`~milp_plan.capture.sharding.sharding`.
+    plan
+        A valid plan of it.
+
+    Raises
+    ------
+    InputError
+        The problem is of something else.
+    """
+    choices, sources = choices_of(problem, plan), sources_of(problem)
+    sizes = [int(size) for size in problem.provenance["mesh"].split("x")]
+    found = TorchPlacements(
+        format="milp-plan-torch-placements",
+        version=1,
+        problem=problem.name,
+        graph=problem.provenance[FINGERPRINT],
+        torch=problem.provenance["captured with"].removeprefix("PyTorch "),
+        mesh=[Axis(name, size) for name, size in zip(AXES, sizes, strict=False)],
+        inputs={},
+        gradients={},
+    )
+    found.collectives = dict(_decided(problem, choices, sources, found))
+    return found
+
+
+def choices_of(problem: ShardingProblem, plan: ShardingPlan) -> list[Choice]:
+    """What each node does.
+
+    Raises
+    ------
+    InputError
+        The problem is of something else than a captured graph.
+    """
+    if FINGERPRINT not in problem.provenance or not problem.labels:
+        expected, remedy = "one of a captured model", "make it by milp-plan capture --sharding 2"
+        raise InputError([Finding("problem", repr(problem.name), expected, remedy)])
+    starts = problem.strategies.offsets[:-1].tolist()
+    pairs = zip(starts, plan.chosen, strict=True)
+    return [Choice.of(problem.labels[start + pick]) for start, pick in pairs]
+
+
+def sources_of(problem: ShardingProblem) -> list[list[int]]:
+    """Nodes that each node reads from, in the order of its tensors."""
+    sources: list[list[int]] = [[] for _ in problem.operators]
+    for source, reader in problem.transitions.ends.tolist():
+        sources[reader].append(source)
+    return sources
+
+
+def chosen_text(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
+    """Return the text of the file.
+
+    Raises
+    ------
+    InputError
+        As :func:`chosen_placements`.
+    """
+    return placements_to_json(chosen_placements(problem, plan))
+
+
+def _decided(
+    problem: ShardingProblem,
+    choices: list[Choice],
+    sources: list[list[int]],
+    found: TorchPlacements,
+) -> Counter[Collective]:
+    """Write everything down; return the collectives, equal copies once."""
+    sent = Counter[Collective]()
+    copies: set[tuple[int, str]] = set()
+    for name, choice, given in zip(problem.operators, choices, sources, strict=True):
+        if name.startswith(INPUT):
+            found.inputs[name.removeprefix(INPUT)] = choice.kept
+        elif name.startswith(UPDATE):
+            found.gradients[name.removeprefix(UPDATE)] = choice.reads[0]
+            sent += collectives(choices[given[0]].kept, choice.reads[0])
+        elif not name.startswith(CONSTANT):
+            if choice.raw and choice.kept != choice.raw[0]:
+                found.pins[name] = choice.kept
+                sent += collectives(choice.raw[0], choice.kept)
+            for source, wanted in zip(given, choice.reads, strict=True):
+                kept = choices[source].kept
+                if len(choices[source].raw) > 1 or wanted == kept:
+                    continue
+                read = problem.operators[source].removeprefix(INPUT).removeprefix(CONSTANT)
+                found.reads.setdefault(name, {})[read] = wanted
+                if (source, wanted) not in copies:
+                    copies.add((source, wanted))
+                    sent += collectives(kept, wanted)
+    return sent

@@ -1,0 +1,446 @@
+"""Operators of PyTorch as nests of loops (``milp_plan.cost.mesh``): what may be cut along what.
+
+A nest names for each tensor, dimension by dimension, the loop that runs over it, in one letter, and
+``.`` for a dimension that stays whole: a product of matrices is ``mk, kn -> mn``. From that follow
+all placements on a mesh: cut along ``m``, the first matrix and the result are; along ``k``, both
+matrices are and the result is a sum to come. Only cuts after which each process computes its part
+alone are offered: no statistics of a normalisation are exchanged, no halos of a convolution.
+
+An operator without a nest runs whole on every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd
+from string import ascii_letters
+
+from milp_plan.cost.mesh import Dim, Loop, MeshOperator, reshape
+from milp_plan.cost.mesh import Tensor as MeshTensor
+from milp_plan.io.capture_wire import Kernel, Tensor, View
+
+from .record import ELEMENT_BYTES, tensors_of
+
+WHOLE = "."
+"""Stands for the loop of a dimension that is never cut."""
+
+GETITEM = "getitem"
+"""One of the results of an operator."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops of an operator.
+
+    Parameters
+    ----------
+    reads, makes
+        A letter per dimension for each tensor read and each result; ``None`` for a result that is
+        not made.
+    terms
+        For each tensor read, whether the operator is linear in it, so that sums to come pass where
+        they lie in all of these; empty where none do.
+    masked
+        Loops of rows that are looked up: see :class:`Nested`.
+    """
+
+    reads: tuple[str, ...]
+    makes: tuple[str | None, ...]
+    terms: tuple[bool, ...] = ()
+    masked: str = ""
+
+
+@dataclass(frozen=True)
+class Nested:
+    """An operator on its tensors.
+
+    Parameters
+    ----------
+    operator
+        Loops, tensors read, and the first result.
+    others
+        Further results; ``None`` for those that are not made.
+    masked
+        Loops along which the result is a sum that PyTorch knows to be masked: it must be summed at
+        once, before anything else is done with it.
+    """
+
+    operator: MeshOperator
+    others: tuple[MeshTensor | None, ...] = ()
+    masked: str = ""
+
+    @property
+    def results(self) -> tuple[MeshTensor | None, ...]:
+        """All results."""
+        return (self.operator.output, *self.others)
+
+
+def nested(call: Kernel | View, flops: int = 0) -> Nested:
+    """Return the loops of a kernel or a view.
+
+    Parameters
+    ----------
+    call
+        What runs.
+    flops
+        Operations of all of it.
+    """
+    name = ".".join(call.operator.split(".")[:2])
+    read = tensors_of(call)
+    if name in RESHAPES:
+        return _reshaped(read[0], call.results[0])
+    nest = RULES[name](call) if name in RULES else _unlisted(call, name)
+    if nest is None:
+        nest = _whole(call)
+    return _operator(name, call, nest, flops)
+
+
+def _operator(name: str, call: Kernel | View, nest: Nest, flops: int) -> Nested:
+    read, made = tensors_of(call), call.results
+    pairs = [
+        (letter, extent)
+        for tensor, letters in zip((*read, *made), (*nest.reads, *nest.makes), strict=True)
+        if tensor is not None and letters is not None
+        for letter, extent in zip(letters, tensor.shape, strict=True)
+        if letter != WHOLE
+    ]
+    extents: dict[str, int] = {}
+    for letter, extent in pairs:
+        extents[letter] = gcd(extents.get(letter, 0), extent)
+    terms = nest.terms or (False,) * len(read)
+    inputs = tuple(
+        replace(_tensor(f"x{place}", tensor, letters), term=term)
+        for place, (tensor, letters, term) in enumerate(zip(read, nest.reads, terms, strict=True))
+    )
+    results = [
+        None if tensor is None or letters is None else _tensor(f"y{place}", tensor, letters)
+        for place, (tensor, letters) in enumerate(zip(made, nest.makes, strict=True))
+    ]
+    first = next(place for place, result in enumerate(results) if result is not None)
+    output = results[first]
+    assert output is not None
+    others = sum(result.elements for result in results[first + 1 :] if result is not None)
+    operator = MeshOperator(
+        name,
+        tuple(Loop(letter, extent) for letter, extent in extents.items()),
+        inputs,
+        output,
+        flops,
+        linear=any(nest.terms),
+        moved_elements=others,
+    )
+    return Nested(operator, tuple(results[first + 1 :]), nest.masked)
+
+
+def _tensor(name: str, tensor: Tensor, letters: str) -> MeshTensor:
+    dims = tuple(
+        Dim(max(extent, 1), () if letter == WHOLE else (letter,))
+        for extent, letter in zip(tensor.shape, letters, strict=True)
+    )
+    return MeshTensor(name, dims, ELEMENT_BYTES[tensor.dtype])
+
+
+def _reshaped(read: Tensor, made: Tensor | None) -> Nested:
+    assert made is not None
+    found = reshape(tuple(read.shape), tuple(made.shape))
+    size = ELEMENT_BYTES[read.dtype]
+    source = replace(found.inputs[0], element_bytes=size)
+    return Nested(
+        replace(found, inputs=(source,), output=replace(found.output, element_bytes=size))
+    )
+
+
+Rule = Callable[[Kernel | View], Nest | None]
+"""From a call to its nest; ``None``: it runs whole."""
+
+# nests -------------------------------------------------------------------------------------------
+
+
+def _letters(rank: int) -> str:
+    return ascii_letters[:rank]
+
+
+def _whole(call: Kernel | View) -> Nest:
+    return Nest(
+        tuple(WHOLE * len(tensor.shape) for tensor in tensors_of(call)),
+        tuple(None if made is None else WHOLE * len(made.shape) for made in call.results),
+    )
+
+
+def _unlisted(call: Kernel | View, name: str) -> Nest | None:
+    if isinstance(call, Kernel) and call.pointwise and tensors_of(call):
+        return _elementwise(call, name)
+    return None
+
+
+def _elementwise(call: Kernel | View, name: str = "") -> Nest | None:
+    """Element by element; a dimension of one, or that is not there, is read whole."""
+    results = {made.shape for made in call.results if made is not None}
+    if len(results) != 1:
+        return None
+    (shape,) = results
+    letters = _letters(len(shape))
+    reads = []
+    for tensor in tensors_of(call):
+        missing = len(shape) - len(tensor.shape)
+        reads.append(
+            "".join(
+                WHOLE if extent != shape[missing + place] else letters[missing + place]
+                for place, extent in enumerate(tensor.shape)
+            )
+        )
+    makes = tuple(None if made is None else letters for made in call.results)
+    return Nest(tuple(reads), makes, _terms(call, name, len(reads)))
+
+
+def _terms(call: Kernel | View, name: str, reads: int) -> tuple[bool, ...]:
+    """Tensors in which an operator is linear: all of a sum, the first factor of a product."""
+    made = call.results[0]
+    if made is None or not made.dtype.startswith(("float", "bfloat")):
+        return ()
+    if name in SUMS:
+        return (True,) * reads if reads == SUMS[name] else ()
+    if name in FACTORS:
+        return (True, *(False,) * (reads - 1))
+    return ()
+
+
+def _same(call: Kernel | View) -> Nest:
+    """One tensor, as it is."""
+    letters = _letters(len(tensors_of(call)[0].shape))
+    return Nest((letters,), (letters,), (True,))
+
+
+def _product(_call: Kernel | View) -> Nest:
+    return Nest(("mk", "kn"), ("mn",))
+
+
+def _biased_product(call: Kernel | View) -> Nest:
+    bias, made = tensors_of(call)[0], call.results[0]
+    assert made is not None
+    letters = "mn"[2 - len(bias.shape) :]
+    pairs = zip(letters, bias.shape, made.shape[2 - len(bias.shape) :], strict=True)
+    read = "".join(letter if have == full else WHOLE for letter, have, full in pairs)
+    return Nest((read, "mk", "kn"), ("mn",))
+
+
+def _batched_product(_call: Kernel | View) -> Nest:
+    return Nest(("bmk", "bkn"), ("bmn",))
+
+
+def _permuted(order: Callable[[Kernel | View, int], list[int]]) -> Rule:
+    def rule(call: Kernel | View) -> Nest:
+        rank = len(tensors_of(call)[0].shape)
+        letters = _letters(rank)
+        places = order(call, rank)
+        return Nest((letters,), ("".join(letters[place] for place in places),), (True,))
+
+    return rule
+
+
+def _turned(_call: Kernel | View, rank: int) -> list[int]:
+    return list(range(rank))[::-1]
+
+
+def _swapped(call: Kernel | View, rank: int) -> list[int]:
+    first, second = (_number(call, place) % rank for place in (1, 2))
+    places = list(range(rank))
+    places[first], places[second] = places[second], places[first]
+    return places
+
+
+def _reordered(call: Kernel | View, rank: int) -> list[int]:
+    order = call.arguments[1]
+    assert isinstance(order, tuple)
+    return [int(place) % rank for place in order if isinstance(place, int)]
+
+
+def _number(call: Kernel | View, place: int, otherwise: int = 0) -> int:
+    found = call.arguments[place] if len(call.arguments) > place else otherwise
+    return found if isinstance(found, int) else otherwise
+
+
+def _expanded(call: Kernel | View) -> Nest | None:
+    """Dimensions that it adds or repeats are whole."""
+    nest = _elementwise(call)
+    if nest is None:
+        return None
+    (read,), (made,) = nest.reads, nest.makes
+    kept = "".join(letter if letter in read else WHOLE for letter in made or "")
+    return Nest((read,), (kept,), (True,))
+
+
+def _along(place: int, *, linear: bool = True) -> Rule:
+    """All tensors alike, whole along the dimension that argument ``place`` says."""
+
+    def rule(call: Kernel | View) -> Nest:
+        read = tensors_of(call)
+        rank = len(read[0].shape)
+        dim = _number(call, place) % max(rank, 1)
+        letters = "".join(WHOLE if d == dim else c for d, c in enumerate(_letters(rank)))
+        made = tuple(None if one is None else letters for one in call.results)
+        return Nest((letters,) * len(read), made, (True,) * len(read) if linear else ())
+
+    return rule
+
+
+def _selected(call: Kernel | View) -> Nest:
+    rank = len(tensors_of(call)[0].shape)
+    dim = _number(call, 1) % rank
+    letters = "".join(WHOLE if d == dim else c for d, c in enumerate(_letters(rank)))
+    return Nest((letters,), (letters[:dim] + letters[dim + 1 :],), (True,))
+
+
+def _reduced(*, total: bool) -> Rule:
+    """A sum, which may be to come along what it adds up; of a mean these stay whole."""
+
+    def rule(call: Kernel | View) -> Nest | None:
+        (read,), made = tensors_of(call), call.results[0]
+        assert made is not None
+        rank = len(read.shape)
+        asked = call.arguments[1] if len(call.arguments) > 1 else None
+        listed = asked if isinstance(asked, tuple) else ()
+        places = {int(d) % rank for d in listed if isinstance(d, int)} or set(range(rank))
+        letters = _letters(rank)
+        if not total:
+            letters = "".join(WHOLE if d in places else c for d, c in enumerate(letters))
+        keeps = len(made.shape) == rank
+        kept = "".join(
+            WHOLE if d in places else letters[d] for d in range(rank) if keeps or d not in places
+        )
+        return Nest((letters,), (kept,), (True,) if total else ())
+
+    return rule
+
+
+def _normalised(call: Kernel | View) -> Nest:
+    """Rows are free, what is normalised is whole: x, weight and bias; result, mean, deviation."""
+    read = tensors_of(call)
+    made = call.results[0]
+    assert made is not None
+    lead, tail = _rows(call, 1, len(made.shape))
+    reads = (lead + WHOLE * tail, *(WHOLE * len(tensor.shape) for tensor in read[1:]))
+    return Nest(reads, tuple(_cut(lead, one) for one in call.results))
+
+
+def _normalised_backward(call: Kernel | View) -> Nest:
+    """Gradients of weight and bias are sums over rows."""
+    read = tensors_of(call)
+    lead, tail = _rows(call, 2, len(read[0].shape))
+    rows = lead + WHOLE * tail
+    statistics = tuple(_cut(lead, tensor) or "" for tensor in read[2:4])
+    reads = (rows, rows, *statistics, *(WHOLE * len(tensor.shape) for tensor in read[4:]))
+    made = tuple(
+        None if one is None else rows if place == 0 else WHOLE * len(one.shape)
+        for place, one in enumerate(call.results)
+    )
+    return Nest(reads, made)
+
+
+def _rows(call: Kernel | View, place: int, rank: int) -> tuple[str, int]:
+    shape = call.arguments[place]
+    tail = len(shape) if isinstance(shape, tuple) else 1
+    return _letters(rank - tail), tail
+
+
+def _cut(lead: str, tensor: Tensor | None) -> str | None:
+    """Rows of a tensor that has them and more; without them it is whole."""
+    if tensor is None:
+        return None
+    if len(tensor.shape) < len(lead):
+        return WHOLE * len(tensor.shape)
+    return lead + WHOLE * (len(tensor.shape) - len(lead))
+
+
+def _attention(call: Kernel | View) -> Nest:
+    """Samples and heads are free, the two leading dimensions of everything."""
+
+    def letters(tensor: Tensor) -> str:
+        return ("bh" + WHOLE * len(tensor.shape))[: len(tensor.shape)]
+
+    made = tuple(None if one is None else letters(one) for one in call.results)
+    return Nest(tuple(letters(tensor) for tensor in tensors_of(call)), made)
+
+
+def _embedded(call: Kernel | View) -> Nest:
+    """Rows of a table: cut along these, each process knows some, and the result is a sum."""
+    _, places = tensors_of(call)
+    letters = _letters(len(places.shape))
+    return Nest(("VE", letters), (letters + "E",), masked="V")
+
+
+def _embedded_backward(call: Kernel | View) -> Nest:
+    _, places = tensors_of(call)
+    letters = _letters(len(places.shape))
+    return Nest((letters + "E", letters), (".E",))
+
+
+def _picked_loss(call: Kernel | View) -> Nest:
+    """Negative logarithms of the right classes: samples are free, their sums are to come."""
+    read, rank = tensors_of(call), len(tensors_of(call)[0].shape)
+    samples = "n" if rank > 1 else ""
+    reads = (samples + WHOLE * (rank - len(samples)), samples or WHOLE, *_uncut(read[2:]))
+    made = tuple(None if one is None else samples * len(one.shape) for one in call.results)
+    return Nest(reads, made) if rank == 2 else _whole(call)
+
+
+def _picked_loss_backward(call: Kernel | View) -> Nest:
+    read = tensors_of(call)
+    if len(read[1].shape) != 2:
+        return _whole(call)
+    first = "n" * len(read[0].shape)
+    return Nest((first, "n.", "n", *_uncut(read[3:])), ("n.",))
+
+
+def _uncut(tensors: list[Tensor]) -> tuple[str, ...]:
+    return tuple(WHOLE * len(tensor.shape) for tensor in tensors)
+
+
+RESHAPES = frozenset(
+    f"aten.{name}" for name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze")
+)
+"""Views that merge and part dimensions."""
+
+SUMS = {"aten.add": 2, "aten.sub": 2, "aten.neg": 1}
+"""Elementwise operators through which PyTorch lets sums pass, and how many tensors these read."""
+
+FACTORS = frozenset({"aten.mul", "aten.div"})
+"""Elementwise operators that are linear in the first tensor they read."""
+
+RULES: dict[str, Rule] = {
+    GETITEM: _same,
+    "aten.detach": _same,
+    "aten.alias": _same,
+    "aten.clone": _elementwise,
+    "aten._to_copy": _elementwise,
+    "aten.expand": _expanded,
+    "aten.t": _permuted(_turned),
+    "aten.transpose": _permuted(_swapped),
+    "aten.permute": _permuted(_reordered),
+    "aten.slice": _along(1),
+    "aten.split": _along(2),
+    "aten.split_with_sizes": _along(2),
+    "aten.slice_backward": _along(2),
+    "aten.cat": _along(1),
+    "aten.select": _selected,
+    "aten.mm": _product,
+    "aten.addmm": _biased_product,
+    "aten.bmm": _batched_product,
+    "aten.sum": _reduced(total=True),
+    "aten.mean": _reduced(total=False),
+    "aten._softmax": _along(1, linear=False),
+    "aten._log_softmax": _along(1, linear=False),
+    "aten._softmax_backward_data": _along(2, linear=False),
+    "aten._log_softmax_backward_data": _along(2, linear=False),
+    "aten.native_layer_norm": _normalised,
+    "aten._fused_rms_norm": _normalised,
+    "aten.native_layer_norm_backward": _normalised_backward,
+    "aten._scaled_dot_product_flash_attention_for_cpu": _attention,
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward": _attention,
+    "aten.embedding": _embedded,
+    "aten.embedding_dense_backward": _embedded_backward,
+    "aten.nll_loss_forward": _picked_loss,
+    "aten.nll_loss_backward": _picked_loss_backward,
+}
+"""Operator -> its nest; elementwise ones need none."""

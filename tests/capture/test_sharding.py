@@ -1,0 +1,166 @@
+"""Captured graphs as choices of placements: every number again from the labels."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from milp_plan.capture.chosen import choices_of, chosen_placements, sources_of
+from milp_plan.capture.layouts import collectives
+from milp_plan.capture.placements import require_placements_of
+from milp_plan.capture.sharding import CONSTANT, INPUT, UPDATE, sharding
+from milp_plan.check.sharding import verify_sharding
+from milp_plan.core import InputError
+from milp_plan.core.repeated import repeated
+from milp_plan.core.sharding import ShardingPlan
+from milp_plan.cost import device_spec
+from milp_plan.cost.mesh import mesh
+from milp_plan.planners.sharding.elimination import eliminate
+
+from .graphs import shipped
+
+MODELS = ("gpt2-tiny", "llama-tiny")
+
+
+@cache
+def problem_of(model, shape="2"):
+    return sharding(shipped(model), mesh(shape, device_spec("A100")))
+
+
+def random_plan(problem, rng):
+    """A plan that keeps every edge: node by node, any strategy that its sources allow."""
+    offsets = problem.strategies.offsets.tolist()
+    counts = problem.strategies.counts.tolist()
+    into = [[] for _ in counts]
+    for edge, (source, reader) in enumerate(problem.transitions.ends.tolist()):
+        into[reader].append((source, problem.table(edge)[1]))
+    chosen = []
+    for reader, count in enumerate(counts):
+        fits = [
+            pick
+            for pick in range(count)
+            if all(allowed[chosen[source], pick] for source, allowed in into[reader])
+        ]
+        if not fits:
+            return None
+        chosen.append(rng.choice(fits))
+    assert len(offsets) == len(chosen) + 1
+    return ShardingPlan(problem.name, tuple(chosen))
+
+
+def random_plans(problem, seed, count):
+    rng = random.Random(seed)
+    found = []
+    while len(found) < count:
+        plan = random_plan(problem, rng)
+        if plan is not None:
+            found.append(plan)
+    return found
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_whole_step_is_there_once(model):
+    capture, problem = shipped(model), problem_of(model)
+    names = set(problem.operators)
+    assert {INPUT + s.name for s in capture.storages if s.kind in {"parameter", "input"}} <= names
+    assert {UPDATE + s.name for s in capture.storages if s.trained} <= names
+    assert {kernel.name for kernel in capture.kernels} <= names
+    assert {view.name for view in capture.views} <= names
+    kinds = sum(s.kind != "result" for s in capture.storages)
+    trained = sum(s.trained for s in capture.storages)
+    assert len(names) == len(capture.kernels) + len(capture.views) + kinds + trained
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_everything_whole_keeps_what_one_device_does_and_says_nothing(model):
+    problem = problem_of(model)
+    starts = problem.strategies.offsets.tolist()
+    chosen = tuple(
+        next(
+            pick
+            for pick in range(stop - start)
+            if set(problem.labels[start + pick]) <= set("R,> -")
+        )
+        for start, stop in pairwise(starts)
+    )
+    plan = ShardingPlan(problem.name, chosen)
+    assert verify_sharding(problem, plan).ok
+    found = chosen_placements(problem, plan)
+    require_placements_of(found, shipped(model))
+    assert set(found.inputs.values()) == set(found.gradients.values()) == {"R"}
+    assert (found.pins, found.reads, found.collectives) == ({}, {}, {})
+
+
+@pytest.mark.parametrize(("model", "shape"), [("gpt2-tiny", "2"), ("llama-tiny", "4")])
+def test_random_plans_say_every_change_once(model, shape):
+    problem = problem_of(model, shape)
+    changed = 0
+    for plan in random_plans(problem, 1, 5):
+        assert verify_sharding(problem, plan).ok
+        found = chosen_placements(problem, plan)
+        require_placements_of(found, shipped(model))
+        choices, sources = choices_of(problem, plan), sources_of(problem)
+        kept = {}
+        for name, choice in zip(problem.operators, choices, strict=True):
+            kept[name.removeprefix(INPUT).removeprefix(CONSTANT)] = choice.kept
+        # walk through the file as PyTorch does
+        for name, choice, given in zip(problem.operators, choices, sources, strict=True):
+            if name.startswith((INPUT, UPDATE, CONSTANT)):
+                continue
+            here = [
+                found.reads.get(name, {}).get(source, kept[source])
+                for source in (
+                    problem.operators[one].removeprefix(INPUT).removeprefix(CONSTANT)
+                    for one in given
+                )
+            ]
+            if not any(len(choices[one].raw) > 1 for one in given):
+                assert here == list(choice.reads), name
+            changed += len(found.reads.get(name, {}))
+            assert found.pins.get(name, choice.raw[0] if choice.raw else "") == choice.kept
+        copies = {(r, p) for table in found.reads.values() for r, p in table.items()}
+        counted = sum(
+            (collectives(kept[read], to) for read, to in copies), start=collectives("R", "R")
+        )
+        for name, to in found.pins.items():
+            place = problem.operators.index(name)
+            counted += collectives(choices[place].raw[0], to)
+        for name, to in found.gradients.items():
+            (source, _) = sources[problem.operators.index(UPDATE + name)]
+            counted += collectives(choices[source].kept, to)
+        assert dict(counted) == found.collectives
+    assert changed > 20
+
+
+def test_without_a_limit_the_best_plan_is_that_of_elimination_or_better_than_all_random_ones():
+    problem = problem_of("gpt2-tiny")
+    found = eliminate(repeated(problem))
+    assert found.value is not None
+    for plan in random_plans(problem, 2, 20):
+        assert verify_sharding(problem, plan).value >= found.value
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"views": ()}, "views.*none"),
+        ({"mode": "inference"}, "mode"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(change, said):
+    capture = msgspec.structs.replace(shipped("gpt2-tiny"), **change)
+    if "views" in change:
+        capture = msgspec.structs.replace(capture, kernels=shipped("gpt2-tiny").kernels)
+    with pytest.raises(InputError, match=said):
+        sharding(capture, mesh("2", device_spec("A100")))
+
+
+def test_plans_of_other_problems_have_no_placements():
+    problem = replace(problem_of("gpt2-tiny"), provenance={})
+    with pytest.raises(InputError, match="--sharding 2"):
+        chosen_placements(problem, ShardingPlan("m", (0,) * len(problem.operators)))
