@@ -85,7 +85,9 @@ class RematBackbone(BuilderFormulation):
         return True
 
     def unsupported(self, problem: RematerialisationProblem, options: Switches) -> str | None:
-        """Too many columns."""
+        """Another objective, or too many columns."""
+        if problem.objective not in self.card.objectives:
+            return "it minimises added time alone"
         known = 0
         for t in range(len(problem.computations)):
             known += len(problem.inputs[t]) + 3 * len(_allowed(problem, t, options.depth))

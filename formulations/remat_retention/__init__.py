@@ -84,7 +84,9 @@ class RematRetention(BuilderFormulation):
         return True
 
     def unsupported(self, problem: RematerialisationProblem, options: Switches) -> str | None:
-        """Too many entries."""
+        """Another objective, or too many entries."""
+        if problem.objective not in self.card.objectives:
+            return "it minimises added time alone"
         last = Amounts(problem).last
         needed = sum(sum(last[i] >= t for i in range(t + 1)) * (t + 1) for t in range(len(last)))
         if needed > options.entries:

@@ -77,7 +77,9 @@ class RematStaged(BuilderFormulation):
         return True
 
     def unsupported(self, problem: RematerialisationProblem, options: Switches) -> str | None:
-        """Too many columns."""
+        """Another objective, or too many columns."""
+        if problem.objective not in self.card.objectives:
+            return "it minimises added time alone"
         needed = _columns(problem)
         if needed > options.columns:
             return f"needs {needed} columns, the switch columns allows {options.columns}"

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from milp_plan.core import Verdict, Violation
-from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
+from milp_plan.core.rematerialisation import (
+    RematerialisationObjective,
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
 from milp_plan.core.verdict import Counts
-
-OBJECTIVE = "added_time"
-"""Time of all runs, less the time of running each operator once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ def verify_rematerialisation(
     Returns
     -------
     Verdict
-        Value: added time in ticks; ``None`` if the runs are not those of the problem. Components:
-        ``peak_memory`` in bytes, ``added_runs``, ``total_time`` in ticks.
+        Value: added time in ticks, or peak memory in bytes; ``None`` if the runs are not those of
+        the problem. Components: ``peak_memory`` in bytes, ``added_runs``, ``total_time`` in ticks.
     """
     broken = [*_identity(problem, plan), *_runs(problem, plan)]
     whole = not any(violation.rule in {"assignment", "order"} for violation in broken)
@@ -46,12 +47,18 @@ def verify_rematerialisation(
         cost = {entry.name: entry.cost for entry in problem.computations}
         total = sum(cost[name] for name in plan.runs)
         value = total - sum(cost.values())
+        broken += _time(problem, value)
+        if problem.objective is RematerialisationObjective.PEAK_MEMORY:
+            value = max(held)
         added = len(plan.runs) - len(cost)
         figures = {"peak_memory": max(held), "added_runs": added, "total_time": total}
+    counts, words = Counts.TIME, "an added time"
+    if problem.objective is RematerialisationObjective.PEAK_MEMORY:
+        counts, words = Counts.SIZE, "a peak"
     if plan.value is not None and plan.value != value and not _of_another(problem, plan):
-        text = f"the plan claims an added time of {plan.value}, it is {value}"
-        broken.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
-    return Verdict(tuple(broken), OBJECTIVE, value, figures)
+        text = f"the plan claims {words} of {plan.value}, it is {value}"
+        broken.append(Violation("claim", (problem.name,), text, plan.value, value, counts))
+    return Verdict(tuple(broken), problem.objective.value, value, figures)
 
 
 def copies(problem: RematerialisationProblem, plan: RematerialisationPlan) -> list[Copy]:
@@ -112,6 +119,13 @@ def _runs(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Ite
             text = f"operator {found!r} runs before the first run of {wanted!r}"
             yield Violation("order", (found, wanted), text)
             return
+
+
+def _time(problem: RematerialisationProblem, added: int) -> Iterator[Violation]:
+    limit = problem.added_limit
+    if limit is not None and added > limit:
+        text = "the runs again take longer than they may together"
+        yield Violation("time", (problem.name,), text, added, limit, Counts.TIME)
 
 
 def _memory(

@@ -32,6 +32,8 @@ class RematerialisationObjective(StrEnum):
 
     ADDED_TIME = "added_time"
     """Time of all runs, less the time of running each operator once."""
+    PEAK_MEMORY = "peak_memory"
+    """Most bytes held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Computation:
 class RematerialisationProblem:
     """Run all operators within a budget of memory, with as little added time as can be.
 
+    Or, with a limit on added time, in as little memory as can be.
+
     Parameters
     ----------
     name
@@ -75,6 +79,10 @@ class RematerialisationProblem:
         What ticks and bytes stand for.
     provenance
         Where the numbers come from; does not change the problem.
+    objective
+        What is minimised.
+    added_limit
+        Ticks that may be added at most, where peak memory is minimised; ``None`` without a limit.
 
     Raises
     ------
@@ -87,6 +95,8 @@ class RematerialisationProblem:
     budget: int | None = None
     units: Units = UNNAMED
     provenance: Mapping[str, str] = field(default_factory=dict)
+    objective: RematerialisationObjective = RematerialisationObjective.ADDED_TIME
+    added_limit: int | None = None
 
     def __post_init__(self) -> None:
         findings = list(self._findings())
@@ -155,11 +165,26 @@ class RematerialisationProblem:
         number = ceil(budget * self.peak) if fraction else floor(budget)
         return replace(self, budget=number)
 
+    def least_memory(self, share: Fraction | None = None) -> RematerialisationProblem:
+        """Return the problem whose peak memory is minimised.
+
+        Parameters
+        ----------
+        share
+            Time that may be added at most, as a part of :attr:`total_cost`; what the problem says
+            unless it is given.
+        """
+        limit = self.added_limit if share is None else floor(share * self.total_cost)
+        return replace(self, objective=RematerialisationObjective.PEAK_MEMORY, added_limit=limit)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that changes the problem."""
         rows = [(c.name, c.cost, c.size, sorted(c.inputs), c.again) for c in self.computations]
-        return hashlib.sha256(repr((self.name, self.budget, rows)).encode()).hexdigest()
+        content: tuple[object, ...] = (self.name, self.budget, rows)
+        if self.objective is not RematerialisationObjective.ADDED_TIME:
+            content += (self.objective.value, self.added_limit)
+        return hashlib.sha256(repr(content).encode()).hexdigest()
 
     def _findings(self) -> Iterator[Finding]:
         if not self.computations:
@@ -175,6 +200,14 @@ class RematerialisationProblem:
             known.add(entry.name)
         if self.budget is not None and self.budget < 0:
             yield Finding("budget", str(self.budget), "at least 0", "correct it")
+        if self.added_limit is not None:
+            if self.added_limit < 0:
+                found = str(self.added_limit)
+                yield Finding("limit of added time", found, "at least 0", "correct it")
+            if self.objective is RematerialisationObjective.ADDED_TIME:
+                expected = "the objective peak_memory"
+                found, remedy = "the objective added_time", "leave the limit out, or ask for that"
+                yield Finding("limit of added time", found, expected, remedy)
         for what, total in (
             ("costs", sum(entry.cost for entry in self.computations)),
             ("bytes", sum(entry.size for entry in self.computations)),

@@ -16,6 +16,7 @@ import msgspec
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.rematerialisation import (
     Computation,
+    RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
 )
@@ -50,6 +51,8 @@ class WireProblem(Strict):
     name: str
     operators: tuple[WireComputation, ...]
     budget_bytes: Count | None = None
+    objective: Literal["added_time", "peak_memory"] = "added_time"
+    added_limit_ticks: Count | None = None
     time_unit: str = "unspecified"
     ticks_per_unit: Positive = 1
     provenance: dict[str, str] = msgspec.field(default_factory=dict)
@@ -88,7 +91,13 @@ def read(document: Document) -> RematerialisationProblem:
     units = Units(given.time_unit, "bytes", given.ticks_per_unit)
     try:
         return RematerialisationProblem(
-            given.name, computations, given.budget_bytes, units, given.provenance
+            given.name,
+            computations,
+            given.budget_bytes,
+            units,
+            given.provenance,
+            RematerialisationObjective(given.objective),
+            given.added_limit_ticks,
         )
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -107,6 +116,8 @@ def to_json(problem: RematerialisationProblem) -> bytes:
             name=problem.name,
             operators=operators,
             budget_bytes=problem.budget,
+            objective=problem.objective.value,
+            added_limit_ticks=problem.added_limit,
             time_unit=problem.units.time,
             ticks_per_unit=problem.units.time_scale,
             provenance=dict(problem.provenance),

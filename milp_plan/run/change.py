@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
+
+from milp_plan.core import Finding, InputError, Objective
+from milp_plan.core.rematerialisation import RematerialisationObjective
 
 _FACTORS = {
     "": 1,
@@ -85,6 +89,32 @@ def host(text: str) -> tuple[int, int]:
     if found[1] < 1:
         raise ValueError(f"{text!r} has no bandwidth; write for example 512GiB@25GB/s")
     return int(found[0]), int(found[1])
+
+
+OBJECTIVES = tuple(
+    dict.fromkeys(entry.value for entry in (*Objective, *RematerialisationObjective))
+)
+"""What ``--objective`` may name; kinds refuse those that are not theirs."""
+
+
+Goal = TypeVar("Goal", bound=StrEnum)
+
+
+def objective_of(changes: Mapping[str, Any], known: type[Goal]) -> Goal | None:
+    """Return the objective that is asked for, if it is one of a kind's own.
+
+    Raises
+    ------
+    InputError
+        It is not.
+    """
+    word = changes.get("objective")
+    if word is None:
+        return None
+    if word not in [entry.value for entry in known]:
+        expected = f"one of {', '.join(entry.value for entry in known)}"
+        raise InputError([Finding("--objective", repr(word), expected, "choose one of these")])
+    return known(word)
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:

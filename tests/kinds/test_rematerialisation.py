@@ -8,9 +8,8 @@ from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
-from scipy.optimize import Bounds, LinearConstraint, milp
 
-from milp_plan.backends import Limits, SolverReport, Stop
+from milp_plan.backends import Limits
 from milp_plan.bounds.rematerialisation import rematerialisation_obstacle
 from milp_plan.check.rematerialisation import copies, usage, verify_rematerialisation
 from milp_plan.cli.main import main
@@ -33,25 +32,13 @@ from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from milp_plan.run.watched import Known, Watch, Watched, refine
 from tests.support.public import PUBLIC
-from tests.support.rematerialisation import drawn, least
+from tests.support.rematerialisation import ask_scipy, diamond, drawn, least
 
 HOME = PUBLIC / "rematerialisation"
 KNOWN = pytest.mark.skipif(
     not HOME.is_dir(), reason="no folder rematerialisation in $MILP_PLAN_BENCHMARKS"
 )
 SEEDS = range(60)
-
-
-def diamond(budget_bytes=None, again=True):
-    """A wide input that is read at both ends of a chain: 24 bytes are enough with one more run."""
-    rows = (
-        Computation("wide", 5, 10, (), again),
-        Computation("b", 3, 4, ("wide",)),
-        Computation("c", 2, 12, ("b",)),
-        Computation("d", 7, 2, ("c",)),
-        Computation("end", 1, 0, ("wide", "d")),
-    )
-    return RematerialisationProblem("diamond", rows, budget_bytes)
 
 
 def plan(problem, *runs, **claims):
@@ -376,27 +363,6 @@ def test_every_plan_is_a_solution_of_every_model(seed):
     assert model.compiled.violation(vector)[0] < 1e-9
     value = verify_rematerialisation(problem, theirs).value
     assert model.compiled.cost @ vector * model.tick <= value * (1 + 1e-12)
-
-
-def ask_scipy(model, limits, _start=None):
-    """Solve in this process: nothing has to be started."""
-    if not model.num_columns:
-        fits = (model.row_lower <= 0).all() and (model.row_upper >= 0).all()
-        return (
-            SolverReport(Stop.PROVED, model.cost, 0.0, 0.0)
-            if fits
-            else SolverReport(Stop.INFEASIBLE)
-        )
-    found = milp(
-        model.cost,
-        integrality=model.integrality,
-        bounds=Bounds(model.column_lower, model.column_upper),
-        constraints=LinearConstraint(model.matrix, model.row_lower, model.row_upper),
-        options={"mip_rel_gap": 0.0},
-    )
-    if found.x is None:
-        return SolverReport(Stop.INFEASIBLE)
-    return SolverReport(Stop.PROVED, found.x, found.fun, found.mip_dual_bound)
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -6,8 +6,13 @@ import heapq
 import random
 from dataclasses import replace
 from itertools import chain, combinations
+from typing import Any
 
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
+from milp_plan.lp import CompiledModel
 
 
 def drawn(seed: int, count: int | None = None, *, once: float = 0.0) -> RematerialisationProblem:
@@ -73,3 +78,36 @@ def least(problem: RematerialisationProblem) -> int | None:
                 if state not in done:
                     heapq.heappush(queue, (later, state[0], sorted(kept)))
     return None
+
+
+def diamond(budget_bytes: int | None = None, again: bool = True) -> RematerialisationProblem:
+    """A wide input that is read at both ends of a chain: 24 bytes are enough with one more run."""
+    rows = (
+        Computation("wide", 5, 10, (), again),
+        Computation("b", 3, 4, ("wide",)),
+        Computation("c", 2, 12, ("b",)),
+        Computation("d", 7, 2, ("c",)),
+        Computation("end", 1, 0, ("wide", "d")),
+    )
+    return RematerialisationProblem("diamond", rows, budget_bytes)
+
+
+def ask_scipy(model: CompiledModel, limits: Limits, _start: Any = None) -> SolverReport:
+    """Solve in this process: nothing has to be started."""
+    if not model.num_columns:
+        fits = (model.row_lower <= 0).all() and (model.row_upper >= 0).all()
+        return (
+            SolverReport(Stop.PROVED, model.cost, 0.0, 0.0)
+            if fits
+            else SolverReport(Stop.INFEASIBLE)
+        )
+    found = milp(
+        model.cost,
+        integrality=model.integrality,
+        bounds=Bounds(model.column_lower, model.column_upper),
+        constraints=LinearConstraint(model.matrix, model.row_lower, model.row_upper),
+        options={"mip_rel_gap": 0.0},
+    )
+    if found.x is None:
+        return SolverReport(Stop.INFEASIBLE)
+    return SolverReport(Stop.PROVED, found.x, found.fun, found.mip_dual_bound)

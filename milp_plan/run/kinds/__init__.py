@@ -67,7 +67,11 @@ def read_whole(document: Document, changes: Mapping[str, Any]) -> tuple[AnyKind,
     """Read a problem of any kind from a document; see :func:`read`."""
     try:
         kind, entry = _format_of(document)
-        asked = {name: change for name, change in changes.items() if change not in (None, False)}
+        asked = {  # 0 is asked, though it equals False
+            name: change
+            for name, change in changes.items()
+            if change is not None and change is not False
+        }
         findings = list(unknown_changes(kind, asked))
         if findings:
             raise InputError(findings)

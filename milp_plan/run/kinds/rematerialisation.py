@@ -15,7 +15,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
-from ..change import Change, positive, size
+from ..change import OBJECTIVES, Change, objective_of, one_of, positive, size
 from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
@@ -56,13 +56,35 @@ BUDGET = Change(
 )
 
 
+OBJECTIVE = Change(
+    "objective",
+    "Rematerialisation: added_time within a budget, or peak_memory within a limit of added time.",
+    one_of(OBJECTIVES),
+    "NAME",
+)
+
+
+def part(text: str) -> Fraction:
+    """Read a part that is at least 0."""
+    return Fraction(0) if text.strip() in {"0", "0.0"} else positive(text)
+
+
+ADDED = Change(
+    "added_time",
+    "Rematerialisation for peak_memory: time that may be added at most, as a part of the time of "
+    "running everything once (0.05).",
+    part,
+    "PART",
+)
+
+
 class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"]):
     """The kind of :class:`milp_plan.core.rematerialisation.RematerialisationProblem`."""
 
     name = "rematerialisation"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
-    changes = (BUDGET,)
+    changes = (BUDGET, OBJECTIVE, ADDED)
     ignores = ("rounds", "target")
 
     @property
@@ -127,8 +149,9 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         )
 
     def measure(self, problem: RematerialisationProblem) -> Measure:
-        """Time, in the unit of the file."""
-        return Measure("added_time", problem.units)
+        """Added time in the unit of the file, or bytes."""
+        of_bytes = _counts_bytes(problem)
+        return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
 
     def about(self, problem: RematerialisationProblem) -> dict[str, Any]:
         """Sizes, peak, budget."""
@@ -140,6 +163,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             "peak_bytes": problem.peak,
             "floor_bytes": max(problem.floors),
             "budget_bytes": problem.budget,
+            "added_limit": problem.added_limit,
         }
 
     def rows(self, problem: RematerialisationProblem) -> list[list[str]]:
@@ -147,7 +171,9 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         facts, units = self.about(problem), problem.units
         place = max(range(len(problem.floors)), key=problem.floors.__getitem__)
         fullest = problem.computations[place].name
-        limit = "none"
+        limit, added = "none", "no limit"
+        if problem.added_limit is not None:
+            added = f"at most {time_text(units, problem.added_limit)}"
         if problem.budget is not None:
             limit = f"{size_text(units, problem.budget)}, {share_of_peak(problem)}"
             limit += ": below the floor" if problem.budget < problem.floors[place] else ""
@@ -161,12 +187,15 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             ["peak", f"{size_text(units, facts['peak_bytes'])} where every operator runs once"],
             ["floor", f"{size_text(units, facts['floor_bytes'])} for {fullest!r} with its inputs"],
             ["budget", limit],
+            ["added time", added],
         ]
 
     def figures(
         self, problem: RematerialisationProblem, value: int | None, bound: int | None
     ) -> dict[str, float | None]:
         """Added time in percent of the time of running every operator once."""
+        if _counts_bytes(problem):
+            return {}
         return {
             "added_time_percent": _percent(problem, value),
             "added_time_percent_bound": _percent(problem, bound),
@@ -179,7 +208,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         if not verdict.ok or verdict.value is None:
             return []
         parts = verdict.components
-        percent = _percent(problem, verdict.value)
+        percent = _percent(problem, parts["total_time"] - problem.total_cost)
         return [
             ["runs", "added", "added time", "peak memory", "of the peak"],
             [
@@ -214,14 +243,20 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     def bounds(
         self, problem: RematerialisationProblem, budget: Budget, incumbent: int | None
     ) -> Iterator[Bound]:
-        """Nothing is saved by running something again."""
-        yield Bound("no run again", 0, "every operator runs at least once")
+        """Nothing is saved by running something again; every operator runs."""
+        if not _counts_bytes(problem):
+            yield Bound("no run again", 0, "every operator runs at least once")
+            return
+        place = max(range(len(problem.floors)), key=problem.floors.__getitem__)
+        name = problem.computations[place].name
+        yield Bound("working set", problem.floors[place], f"{name} with its output and inputs")
 
     def ways(self) -> Sequence[type[Way[RematerialisationProblem, RematerialisationPlan]]]:
-        """One for all."""
+        """One for each objective."""
+        from ..ways.least_memory import LeastMemoryWay
         from ..ways.rematerialisation import RematerialisationWay
 
-        return (RematerialisationWay,)
+        return (LeastMemoryWay, RematerialisationWay)
 
     def heuristics(
         self,
@@ -232,6 +267,10 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         from .. import rounding
 
         return {NAME: greedy, rounding.NAME: rounding.two_phase_rounding}
+
+
+def _counts_bytes(problem: RematerialisationProblem) -> bool:
+    return problem.objective.value == "peak_memory"
 
 
 def share_of_peak(problem: RematerialisationProblem) -> str:
@@ -296,6 +335,7 @@ def _graph(document: Document, changes: Mapping[str, Any]) -> RematerialisationP
 def _limited(
     problem: RematerialisationProblem, changes: Mapping[str, Any]
 ) -> RematerialisationProblem:
+    problem = _aimed(problem, changes)
     asked = changes.get(BUDGET.name)
     if asked is None:
         return problem
@@ -305,6 +345,19 @@ def _limited(
         where, remedy = BUDGET.name, "correct it"
         raise InputError([Finding(where, str(error), "a budget", remedy)]) from None
     return problem.within(share.amount, fraction=share.fraction)
+
+
+def _aimed(
+    problem: RematerialisationProblem, changes: Mapping[str, Any]
+) -> RematerialisationProblem:
+    """Return the problem with the objective and the limit of added time that are asked for."""
+    from milp_plan.core.rematerialisation import RematerialisationObjective as Known
+
+    added, objective = changes.get(ADDED.name), objective_of(changes, Known) or problem.objective
+    if objective is Known.PEAK_MEMORY:
+        return problem.least_memory(None if added is None else Fraction(str(added)))
+    limit = None if added is None else int(Fraction(str(added)) * problem.total_cost)
+    return replace(problem, objective=objective, added_limit=limit)
 
 
 KIND = Rematerialisation()

@@ -27,7 +27,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.dag import depth
 from milp_plan.io.files import Document
 
-from ..change import Change, count, host, one_of, positive
+from ..change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
 from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
@@ -55,7 +55,7 @@ CHANGES = (
     Change(
         "objective",
         f"Objective, if not the instance's own: {', '.join(entry.value for entry in Objective)}.",
-        one_of([entry.value for entry in Objective]),
+        one_of(OBJECTIVES),
         "NAME",
     ),
     Change(
@@ -368,9 +368,8 @@ def goal_of(changes: Mapping[str, Any]) -> Goal:
     """Return what is asked of a file, from changes by name."""
     from milp_plan.io import Goal
 
-    objective = changes.get("objective")
     return Goal(
-        None if objective is None else Objective(objective),
+        objective_of(changes, Objective),
         bool(changes.get("contiguous")),
         bool(changes.get("separate_passes")),
         changes.get("calls"),

@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable
 from threading import Event
 
 from milp_plan.core.bound import Bound
-from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
+from milp_plan.core.rematerialisation import (
+    RematerialisationObjective,
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
 from milp_plan.models.protocol import Guide
 from milp_plan.planners.rematerialisation import (
     NAME,
@@ -48,8 +52,9 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
 
     @classmethod
     def unsuited(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
-        """Every such problem."""
-        return None
+        """Every such problem whose added time is minimised."""
+        least = RematerialisationObjective.ADDED_TIME
+        return None if problem.objective is least else "it minimises added time"
 
     def steps(self) -> Iterable[Step]:
         """Proofs, every operator once, the greedy, annealing, models with annealing beside them."""
