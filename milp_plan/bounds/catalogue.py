@@ -59,8 +59,7 @@ def all_bounds(
         A bound that is not done by its end is left out, with a note in the log; the first, cheap
         ones are always there.
     incumbent
-        Value of a known plan, which helps some bounds to choose what to look at; small graphs are
-        then searched.
+        Value of a known plan, which helps some bounds to choose what to look at.
 
     Yields
     ------
@@ -180,13 +179,6 @@ class _Catalogue:
         residence = partial(residence_bound, self.frame, self.budget)
         yield from self.within("bytes times time", lambda: [residence()])
         yield from self.within("windows", partial(self._windows, incumbent))
-        if incumbent is not None and len(self.frame.names) <= SMALLEST_SPINE:
-            yield from self.within("placements", self._placements)
-
-    def _placements(self) -> Iterator[Bound | None]:
-        from .placements import placement_bound  # loads compiled code
-
-        yield placement_bound(self.frame, self.budget)
 
     def _windows(self, incumbent: int | None) -> Iterator[Bound | None]:
         small = len(self.frame.names) < SMALLEST_SPINE

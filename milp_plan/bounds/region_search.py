@@ -56,7 +56,7 @@ class Parts(NamedTuple):
 
 
 @compiled
-def _preemptive(heads: Array, ticks: Array, tails: Array, count: int, left: Array) -> int:
+def preemptive(heads: Array, ticks: Array, tails: Array, count: int, left: Array) -> int:
     """Value of Jackson's preemptive schedule on one machine."""
     worst, now, todo = 0, 2**60, count
     for a in range(count):
@@ -95,7 +95,7 @@ def _wait(t: Parts, edge: int, before: int, after: int, colour: Array) -> int:
 
 
 @compiled
-def _insert(heads: Array, ticks: Array, count: int, head: int, length: int) -> None:
+def insert(heads: Array, ticks: Array, count: int, head: int, length: int) -> None:
     """Put one more into ``count`` heads with their ticks, the largest head first."""
     b = count
     while b > 0 and heads[b - 1] < head:
@@ -105,7 +105,7 @@ def _insert(heads: Array, ticks: Array, count: int, head: int, length: int) -> N
 
 
 @compiled
-def _one_by_one(heads: Array, ticks: Array, count: int) -> int:
+def one_by_one(heads: Array, ticks: Array, count: int) -> int:
     """Ticks that one machine needs at least for them: of any, the least head and all work."""
     worst = total = 0
     for a in range(count):
@@ -137,9 +137,9 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
             count = 0
             for a in range(low, v):
                 if here[a] == here[v] and t.after[a, v] == 1:
-                    _insert(some_heads, some_ticks, count, head[a], ticks[a])
+                    insert(some_heads, some_ticks, count, head[a], ticks[a])
                     count += 1
-            found = max(found, _one_by_one(some_heads, some_ticks, count))
+            found = max(found, one_by_one(some_heads, some_ticks, count))
         head[v] = min(found, 2**59)
         if found >= 2**59:
             return 2**59
@@ -149,9 +149,9 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
             count = 0
             for a in range(v + 1, high):
                 if here[a] == here[v] and t.after[v, a] == 1:
-                    _insert(some_heads, some_ticks, count, tail[a], ticks[a])
+                    insert(some_heads, some_ticks, count, tail[a], ticks[a])
                     count += 1
-            tail[v] = max(tail[v], _one_by_one(some_heads, some_ticks, count))
+            tail[v] = max(tail[v], one_by_one(some_heads, some_ticks, count))
         for e in range(t.edge_at[v], t.edge_at[v + 1]):
             a = t.edge_from[e]
             wait = _wait(t, e, here[a], here[v], colour)
@@ -167,7 +167,7 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
                 some_heads[count], some_ticks[count], some_tails[count] = head[v], ticks[v], tail[v]
                 count += 1
         if count > 1:
-            worst = max(worst, _preemptive(some_heads, some_ticks, some_tails, count, left))
+            worst = max(worst, preemptive(some_heads, some_ticks, some_tails, count, left))
     if t.model == 0:
         return worst
     # Transfers: from, to, head, ticks, tail.
@@ -209,7 +209,7 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
                     some_tails[count] = journey[4, s]
                     count += 1
             if count > 1:
-                worst = max(worst, _preemptive(some_heads, some_ticks, some_tails, count, left))
+                worst = max(worst, preemptive(some_heads, some_ticks, some_tails, count, left))
     return worst
 
 

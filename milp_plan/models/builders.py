@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
-
-import pyomo.environ as pyo
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from milp_plan.core import FormulationError, Placement
 from milp_plan.lp import CompiledModel
 
 from .protocol import Guide, Scale, Values
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
 
 T = TypeVar("T")
 
@@ -53,6 +54,8 @@ class BuilderFormulation:
 
 def at_most(rows: Any, small: Any, large: Any) -> None:
     """Add ``small <= large``, also where both turn out to be numbers."""
+    import pyomo.environ as pyo  # takes long to load
+
     difference = small - large
     if not isinstance(difference, int | float):
         rows.add((None, difference, 0))
@@ -98,6 +101,8 @@ def label(placement: Placement) -> str:
 
 def column_values(model: pyo.ConcreteModel) -> Values:
     """Values of all columns of a model, by family and index."""
+    import pyomo.environ as pyo
+
     named: Values = {}
     for column in model.component_data_objects(pyo.Var):
         family = column.parent_component().local_name

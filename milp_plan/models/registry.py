@@ -111,6 +111,12 @@ def _shipped() -> Iterator[Path]:
         yield from sorted([*packages, *folder.glob("*.py")])
 
 
+def shipped(name: str) -> Found:
+    """Return one of our packages without loading it."""
+    path = next(path for path in _shipped() if path.stem == name)
+    return Found(name, str(path), None, None, _hash(path))
+
+
 def is_ours(path: Path) -> bool:
     """Whether this is a package of ours; files beside them are what people have written."""
     path = path.resolve()

@@ -218,12 +218,14 @@ def _schedules() -> None:
     """Every loop of the decoder and of its search is compiled with whoever calls it."""
     from milp_plan.models.planted import planted_with_plan
     from milp_plan.planners import Crew
+    from milp_plan.planners.enumeration import Enumeration
 
     problem, plan = planted_with_plan(0)
     crew = Crew(problem)
     crew.construct(Budget(SEARCH_S))
     crew.add(plan)
     crew.run(Budget(60.0), 100)
+    tuple(Enumeration(problem).plans(Budget()))
 
 
 def _runs() -> None:

@@ -6,15 +6,16 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from milp_plan.api import CompiledModel, Guide, PlanningProblem, Scale
 from milp_plan.backends import Limits, SolverReport, Stop, TracePoint
 from milp_plan.core import (
     Finding,
     FormulationError,
     FormulationFailureError,
     InputError,
+    PlanningProblem,
     Verdict,
 )
 from milp_plan.core.budget import Budget
@@ -22,8 +23,8 @@ from milp_plan.lp.ranges import doubt_of
 from milp_plan.models.failure import step
 from milp_plan.models.isolated import STEP_S, Isolated, within
 from milp_plan.models.modelling import compile_source, uncollected
-from milp_plan.models.protocol import Formulation
-from milp_plan.models.registry import Found
+from milp_plan.models.protocol import CompiledModel, Formulation, Guide, Scale
+from milp_plan.models.registry import Found, get
 
 from .confirmation import Confirmation
 from .kinds import kind_of
@@ -140,13 +141,18 @@ class Solver:
 
     def with_options(self, given: Mapping[str, Any]) -> Solver:
         """Return the same formulation with other switches."""
-        return Solver(self.found, make_options(self.found, given), self.name)
+        return Solver(self.loaded, make_options(self.loaded, given), self.name)
+
+    @property
+    def loaded(self) -> Found:
+        """The formulation with its code."""
+        return self.found
 
     @property
     def formulation(self) -> Formulation[Any, Any]:
         """The formulation."""
-        assert self.found.formulation is not None
-        return self.found.formulation
+        assert self.loaded.formulation is not None
+        return self.loaded.formulation
 
     @property
     def proves(self) -> bool:
@@ -394,6 +400,34 @@ def _round_up(bound: float | None, scale: Scale) -> int | None:
         return None
     safe = bound - scale.slack - SAFETY * max(1.0, abs(bound))
     return max(0, math.ceil(safe * scale.unit / scale.grain) * scale.grain)
+
+
+class Late(Solver):
+    """A solver with one of our formulations, which loads when something is first asked of it.
+
+    That takes longer than planning a small problem.
+
+    Parameters
+    ----------
+    found
+        Not loaded.
+    name
+        Of the backend.
+    """
+
+    def __init__(self, found: Found, name: str) -> None:
+        object.__setattr__(self, "found", found)
+        object.__setattr__(self, "name", name)
+
+    @cached_property
+    def options(self) -> Any:
+        """The usual switches."""
+        return make_options(self.loaded, {})
+
+    @property
+    def loaded(self) -> Found:
+        """The formulation that loads now at the latest."""
+        return get(self.found.name)
 
 
 def make_options(found: Found, given: Any) -> Any:

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from milp_plan.backends import Stop
 from milp_plan.core import FormulationFailureError, UnsupportedProblemError
 from milp_plan.core.budget import Budget, TimeIsUp, alarm
-from milp_plan.models.registry import find, get
+from milp_plan.models.registry import find, get, shipped
 
 from .cluster import client_at
 from .kind import Kind
 from .kinds import kind_of
 from .ledger import Ledger
-from .model import Solver, backend, make_options
+from .model import Late, Solver, backend, make_options
 from .outcome import Outcome
 from .record import outcome_of
 from .settings import AUTO, ProgressHook, Settings
@@ -148,6 +148,19 @@ def refuse_cluster(way: type[Way[Any, Any]], problem: Any, settings: Settings) -
         raise UnsupportedProblemError(f"{problem.name}: dask: {why}; leave it out")
 
 
+def refuse_only(problem: Any, settings: Settings) -> None:
+    """Refuse to ask a formulation alone where there is none.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Says why.
+    """
+    if settings.only:
+        why = "only: no formulation is asked unless it is named; name one"
+        raise UnsupportedProblemError(f"{problem.name}: {why}")
+
+
 def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
     """Return the first way that applies, with the formulation asked for, or its own.
 
@@ -166,14 +179,14 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
             continue
         own = way.formulation_for(problem)
         found = named
+        if named is None and own is not None and not settings.options and way.surely(problem):
+            return Choice(way, Late(shipped(own), settings.solver), "; ".join(left))
         if named is None:
             found = None if own is None else get(own)
         elif way.own_formulation and named.name != own:
             continue
-        if found is None and settings.only:
-            why = "only: no formulation is asked unless it is named; name one"
-            raise UnsupportedProblemError(f"{problem.name}: {why}")
         if found is None:
+            refuse_only(problem, settings)
             return Choice(way, None, "; ".join(left))
         solver = Solver(found, make_options(found, settings.options), settings.solver)
         try:

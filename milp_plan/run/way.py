@@ -52,6 +52,11 @@ class Way(ABC, Generic[P, S]):
     own_formulation: ClassVar[bool] = False
 
     @classmethod
+    def surely(cls, problem: P) -> bool:
+        """Whether its own formulation, one of ours, is known to support the problem."""
+        return False
+
+    @classmethod
     def homebound(cls, problem: P) -> str | None:
         """Return in words why a cluster cannot search for it; ``None`` where one can."""
         return f"the way {cls.name!r} searches on this machine alone"

@@ -46,6 +46,7 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     naive = {"single_device": PLANNERS["single_device"]}
     patch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
     patch.setattr(schedule, "best_plan", partial(best_plan, planners=naive))
+    patch.setattr(schedule.Enumeration, "suits", lambda _problem: False)
 
 
 def starts(plan: Plan) -> dict[str, int | None]:

@@ -120,6 +120,14 @@ class Decoder:
         found = decode(self.memory.a, self.memory.t, (patient, soft, holding), aside, cutoff)
         return None if found == NEVER else int(found)
 
+    def fixed(self, site: Ints, option: Ints, start: Ints, planner: str = "") -> Plan:
+        """A placement whose schedule is known: starts of operators, then of its legs, in units."""
+        self.site[:], self.option[:] = site, option
+        allowed = find_legs(self.memory.a, self.memory.t)
+        assert allowed, "a placement that the law does not allow"
+        self.memory.part(at.START)[: len(start)] = start
+        return self.plan(planner)
+
     @property
     def excess(self) -> int:
         """Bytes by which the last schedule exceeds the memory of a device, at most."""

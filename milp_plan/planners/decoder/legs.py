@@ -187,15 +187,18 @@ def _link(a: Ints, t: Ints, edge: int, leg: int, reader: int) -> None:
 
 
 @compiled
-def find_legs(a: Ints, t: Ints) -> bool:
-    """Find the transfers of a placement (law: copies and supply); whether all are allowed."""
+def find_legs(a: Ints, t: Ints) -> bool:  # noqa: C901, PLR0912 (a compiled loop)
+    """Find the transfers of a placement (law: copies and supply); whether all are allowed.
+
+    Operators without a site (-1) are left out.
+    """
     a[t[LEG_COUNT] : t[LEG_COUNT] + 3] = 0
     a[t[LEG_HELD_PTR]] = 0
     a[t[COPIES] : t[COPIES] + t[OPERATORS]] = 0
     for value in range(t[VALUES]):
         a[t[LEG_FIRST] + value] = a[t[LEG_COUNT]]
         maker = a[t[PRODUCER] + value]
-        if maker < 0:
+        if maker < 0 or a[t[SITE] + maker] < 0:
             continue
         home = a[t[SITE] + maker]
         native = a[
@@ -204,6 +207,8 @@ def find_legs(a: Ints, t: Ints) -> bool:
         for i in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
             reader, edge = a[t[READER] + i], a[t[READER_EDGE] + i]
             here = a[t[SITE] + reader]
+            if here < 0:
+                continue
             at = a[t[READ_PTR] + a[t[OPTION] + reader]] + edge - a[t[INPUT_PTR] + reader]
             wanted = a[t[READ_LAYOUT] + at]
             a[t[INPUT_HEAD] + edge] = -1
@@ -247,11 +252,13 @@ def persistent_bytes(a: Ints, t: Ints) -> None:
     stamp = a[t[STAMP]]
     for operator in range(t[OPERATORS]):
         begin = a[t[HELD_PTR] + operator]
+        here = a[t[SITE] + operator]
+        if here < 0:
+            continue
         for i in range(begin, a[t[HELD_PTR] + operator + 1]):
             value = a[t[HELD_VALUE] + i]
             at = a[t[HOLD_PTR] + a[t[OPTION] + operator]] + i - begin
             copy = value * t[LAYOUTS] + a[t[HOLD_LAYOUT] + at]
-            here = a[t[SITE] + operator]
             for j in range(a[t[SITE_PTR] + here], a[t[SITE_PTR] + here + 1]):
                 device = a[t[SITE_DEVICE] + j]
                 cell = t[SEEN] + copy * t[DEVICES] + device

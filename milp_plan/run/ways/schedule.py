@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable
 
 from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, TracePoint
-from milp_plan.bounds.catalogue import SMALLEST_SPINE
 from milp_plan.coarsen import Coarsening, coarsen
+from milp_plan.core.bound import Bound
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
+from milp_plan.planners.enumeration import Enumeration
 
 from ..cluster import Team
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish
+from ..settings import AUTO
 from ..way import Step, Way
 from .compaction import compact
 
@@ -39,6 +41,10 @@ ANNEALING_S_EACH = 0.04
 
 NEAR_SHARE, NEAR_IN_VAIN = 0.15, 8
 """Part of the time left for windows before a model that proves, and rounds in vain until it."""
+
+ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
+"""Part of the time limit for looking at every placement of a small problem; choices and schedules
+looked at where a run must be repeatable."""
 
 CONSTRUCTION_SHARE = 0.1
 """Part of the time left that constructions may take."""
@@ -79,6 +85,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return OWN if problem.needs_schedule else "resource_load"
 
     @classmethod
+    def surely(cls, problem: PlanningProblem) -> bool:
+        """The general formulation takes every problem whose operators run once, on devices."""
+        return problem.needs_schedule and not problem.has_memory_ways
+
+    @classmethod
     def unsuited(cls, problem: PlanningProblem, repeatable: bool) -> str | None:
         """Every problem but those under the serial law."""
         return None if problem.serial is None else "transfers are work of the devices"
@@ -99,7 +110,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("baselines", self.find_baselines, always=True),
-            Step("bounds beside a plan", self.ledger.find_bounds, lambda: self.small),
+            Step("enumeration", self.enumerate, lambda: self.small),
             Step("exact coarsening", self.choose_coarsening),
             Step("annealing", self.anneal, lambda: alone),
             Step(
@@ -150,8 +161,19 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def small(self) -> bool:
-        """Whether bounds that search placements are tried, now that cheap ones did not do."""
-        return self.ledger.value is not None and len(self.problem.graph.operators) <= SMALLEST_SPINE
+        """Whether every placement may be looked at; who names a formulation asks for its model."""
+        return self.settings.formulation == AUTO and Enumeration.suits(self.problem)
+
+    def enumerate(self) -> None:
+        """Every placement and order of a small problem, but those that cannot be better."""
+        ledger = self.ledger
+        with self.budget.phase("enumerate"):
+            search = Enumeration(self.problem, ledger.value)
+            part = self.budget.part("enumerate", ENUMERATION_SHARE)
+            for plan in search.plans(part, ENUMERATED if ledger.repeatable else None):
+                ledger.offer(plan, plan.planner, "enumerate")
+        if search.least is not None:
+            ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
 
     def heuristics(
         self,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import networkx as nx
 import numpy as np
 
 from milp_plan.core.compiled import compiled
@@ -41,6 +40,8 @@ class Line:
     def __init__(self, tables: OperatorTables, arrays: Arrays) -> None:
         self.tables, self.arrays = tables, arrays
         count = len(tables.graph)
+        import networkx as nx  # takes long to load
+
         between: nx.DiGraph[int] = nx.DiGraph()
         between.add_nodes_from(kind for kind in range(count) if tables.members[kind])
         for reader, sources in enumerate(tables.before):

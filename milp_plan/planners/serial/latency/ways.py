@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -232,6 +231,8 @@ def paired(atoms: OperatorTables, found: Ints) -> Ints:
     groups = [tuple(sorted(pair, key=wide.start.__getitem__)) for pair in wide.mates]
     settled = {c for pair in groups for c in pair}
     numbers = sorted(set(wide.calls) - settled, key=wide.start.__getitem__)
+    import networkx as nx  # takes long to load
+
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(numbers)
     memory = atoms.graph.memory

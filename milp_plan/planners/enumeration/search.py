@@ -1,0 +1,94 @@
+"""The shortest plan of a small problem, by search over placements and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.budget import Budget
+
+from ..decoder import NEVER, Decoder
+from ..decoder import layout as at
+from .choices import choices_of
+from .placing import BEST, advance, empty_stack, least_open
+
+LARGEST = 40
+"""Operators beyond which the search gets nowhere."""
+
+AT_ONCE = 1000
+"""Choices between two looks at the budget."""
+
+SCHEDULES = 20_000
+"""Schedules of one complete placement, whole or partial, before it is left undecided."""
+
+
+class Enumeration:
+    """Depth-first search over options and sites, then over orders of tasks (see :mod:`.placing`).
+
+    Parameters
+    ----------
+    problem
+        Any that :meth:`suits`.
+    known
+        Value of the best plan known, in ticks; only shorter ones are looked for.
+    """
+
+    def __init__(self, problem: PlanningProblem, known: int | None = None) -> None:
+        self.decoder = Decoder(problem)
+        compiled = self.decoder.compiled
+        self.choices = choices_of(compiled)
+        if self.choices is None:
+            return
+        memory = self.decoder.memory
+        best = NEVER if known is None else -(-known // compiled.unit)
+        sizes = len(memory.part(at.MEMORY)), len(memory.part(at.START)), len(compiled.view.units)
+        self.stack = empty_stack(self.choices, sizes, best)
+        for part in (at.SITE, at.OPTION):
+            memory.part(part)[:] = -1
+
+    @staticmethod
+    def suits(problem: PlanningProblem) -> bool:
+        """Whether a problem is small enough, and its plans have times and nothing else to say."""
+        return (
+            problem.objective is Objective.MAKESPAN
+            and problem.needs_schedule
+            and problem.serial is None
+            and not problem.has_memory_ways
+            and len(problem.graph.operators) <= LARGEST
+        )
+
+    def plans(self, budget: Budget, choices: int | None = None) -> Iterator[Plan]:
+        """Better and better plans, until all is done, the budget ends, or so many were looked at.
+
+        Parameters
+        ----------
+        budget
+            Looked at now and then.
+        choices
+            Looked at, and schedules, together; ``None`` for as many as the time allows.
+        """
+        if self.choices is None or not self.decoder.compiled.exact:
+            return
+        memory, stack = self.decoder.memory, self.stack
+        looked = 0
+        while not budget.over and (choices is None or looked < choices):
+            before = stack.numbers[BEST]
+            done = advance(memory.a, memory.t, self.choices, stack, (AT_ONCE, SCHEDULES))
+            looked += AT_ONCE
+            if stack.numbers[BEST] < before:
+                yield self._plan()
+            if done:
+                return
+
+    @property
+    def least(self) -> int | None:
+        """Ticks below which there is no plan; ``None`` where nothing is proved."""
+        if self.choices is None or not self.decoder.compiled.exact:
+            return None
+        units = least_open(self.stack)
+        return None if units == NEVER else self.decoder.ticks(units)
+
+    def _plan(self) -> Plan:
+        """The best plan, from an array of its own: the search goes on in the other one."""
+        other, stack = Decoder(self.decoder.problem), self.stack
+        return other.fixed(stack.site, stack.option, stack.start, "enumeration")
