@@ -1,8 +1,8 @@
-"""A figure about solving: what a memory limit costs. From plain data."""
+"""Figures about solving: what a memory limit costs. From plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NATIVE = Units()
 _INCUMBENT, _BOUND, _PROVED = "#0072B2", "#D55E00", "#000000"
+_SERIES = (("#000000", "s-"), ("#D55E00", "^-"), ("#009E73", "v-"), ("#0072B2", "o-"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,61 @@ def memory_sweep(
         axes.set_ylabel(axis_label("value", scale))
         axes.set_title(title, loc="left")
         if known:
+            axes.legend(frameon=False)
+    return figure
+
+
+def memory_curves(
+    lines: Mapping[str, Sequence[MemoryPoint]], title: str, units: Units = _NATIVE
+) -> Figure:
+    """Draw the times reached under each memory limit, a line for each way to save memory.
+
+    Parameters
+    ----------
+    lines
+        Name -> points, at most four; crosses at the bottom mark what is proved infeasible.
+    title
+        Above the figure.
+    units
+        Of the problem.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    points = [point for line in lines.values() for point in line]
+    scale = _scale(units, [p.value for p in points if p.value is not None], of_bytes=False)
+    size = size_scale(units, max((point.limit_bytes for point in points), default=0))
+    figure = new_figure(6.0, 3.4)
+    with drawing_style():
+        axes = figure.subplots()
+        styled = zip(lines.items(), _SERIES, strict=False)
+        for number, ((name, line), (colour, mark)) in enumerate(styled):
+            known = sorted((p.limit_bytes, p.value) for p in line if p.value is not None)
+            axes.plot(
+                [size(limit) for limit, _ in known],
+                [scale(value) for _, value in known],
+                mark,
+                color=colour,
+                markersize=7 - 1.5 * number,  # lines that lie on each other stay visible
+                linewidth=2.4 - 0.5 * number,
+                label=name,
+            )
+            proved = [size(p.limit_bytes) for p in line if p.infeasible]
+            axes.plot(
+                proved,
+                [0.03 + 0.04 * number] * len(proved),
+                "x",
+                color=colour,
+                markersize=5,
+                transform=axes.get_xaxis_transform(),
+            )
+        axes.margins(y=0.2)
+        axes.set_xlabel(axis_label("memory of a device", size))
+        axes.set_ylabel(axis_label("time of a step", scale))
+        axes.set_title(title, loc="left")
+        if points:
             axes.legend(frameon=False)
     return figure
 

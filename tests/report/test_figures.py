@@ -1,5 +1,5 @@
 from milp_plan.core import Units
-from milp_plan.report import MemoryPoint, memory_sweep
+from milp_plan.report import MemoryPoint, memory_curves, memory_sweep
 
 
 def lines(figure):
@@ -36,3 +36,14 @@ def test_memory_sweep_marks_what_has_no_plan():
 
 def test_memory_sweep_of_nothing():
     assert lines(memory_sweep([], "limits")) == {}
+
+
+def test_memory_curves_have_a_line_for_each_way():
+    gib = 2**30
+    none = [MemoryPoint(2 * gib, 2_000), MemoryPoint(gib, infeasible=True)]
+    both = [MemoryPoint(2 * gib, 2_000), MemoryPoint(gib, 3_000)]
+    figure = memory_curves({"none": none, "both": both}, "curves")
+    drawn = lines(figure)
+    assert drawn["none"] == [(2, 2)]
+    assert drawn["both"] == [(1, 3), (2, 2)]
+    assert [(1, 0.03)] in drawn.values()
