@@ -25,6 +25,7 @@ from milp_plan.core.rematerialisation import (
     RematerialisationPlan,
     RematerialisationProblem,
 )
+from milp_plan.core.resharding import Delivery, ReshardingPlan, ReshardingProblem
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route
 from milp_plan.lp.tableau import Tableau, Term
@@ -70,6 +71,7 @@ __all__ = [
     "CompiledModel",
     "Contiguity",
     "Deadlock",
+    "Delivery",
     "FormulationError",
     "Guide",
     "Held",
@@ -90,6 +92,8 @@ __all__ = [
     "RematerialisationObjective",
     "RematerialisationPlan",
     "RematerialisationProblem",
+    "ReshardingPlan",
+    "ReshardingProblem",
     "Route",
     "Scale",
     "ScheduleSets",

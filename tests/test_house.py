@@ -12,7 +12,7 @@ import pytest
 import milp_plan
 
 PACKAGE = Path(milp_plan.__file__).parent
-KINDS = ("sharding", "hybrid", "schedule", "packing", "rematerialisation")
+KINDS = ("sharding", "hybrid", "schedule", "packing", "rematerialisation", "resharding")
 
 
 def sources(*rooms: str) -> Iterator[tuple[str, str]]:

@@ -113,7 +113,31 @@ def _without_the_last(plan: Path) -> str:
     return json.dumps({**document, "runs": document["runs"][:-1]})
 
 
+def _resharding(folder: Path, *senders: str) -> Path:
+    """Two hosts have both slices of 7 bytes, two need one each: 7 ns where both send."""
+
+    def entry(name: str, *receivers: str) -> dict[str, Any]:
+        return {"name": name, "bytes": 7, "senders": senders, "receivers": receivers}
+
+    cards = [{"name": name, "bytes_per_s": 10**9} for name in ("a", "b", "c", "d")]
+    head = {"format": "milp-plan-resharding", "version": 1, "name": "two", "cards": cards}
+    rows = [entry("top", "c"), entry("bottom", "d")]
+    return store(folder, {**head, "slices": rows}, f"two{len(senders)}.json")
+
+
+def _by_one_sender(plan: Path) -> str:
+    document = json.loads(plan.read_text())
+    rows = [{**row, "sender": "a"} for row in document["deliveries"]]
+    return json.dumps({**document, "deliveries": rows})
+
+
 SAMPLES = {
+    "resharding": Sample(
+        lambda folder: _resharding(folder, "a", "b"),
+        7,
+        lambda folder: (_resharding(folder),),
+        _by_one_sender,
+    ),
     "rematerialisation": Sample(
         _rematerialisation,
         0,

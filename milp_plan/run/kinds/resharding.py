@@ -1,0 +1,164 @@
+"""Resharding: slices of a tensor from hosts to hosts, over one network card each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import Verdict
+from milp_plan.core.amounts import size_text, time_text
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.io.files import Document
+
+from ..change import Change
+from ..kind import Format, Kind, Measure
+from ..way import Way
+
+if TYPE_CHECKING:
+    from milp_plan.core.resharding import ReshardingPlan, ReshardingProblem
+
+ONE_BY_ONE = Change("one_by_one", "Resharding: a delivery per receiver, no broadcasts.")
+
+
+class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
+    """The kind of :class:`milp_plan.core.resharding.ReshardingProblem`."""
+
+    name = "resharding"
+    title = "slices from hosts to hosts, one at a time at each network card: least time"
+    handles = "milp_plan.core.resharding:ReshardingProblem"
+    changes = (ONE_BY_ONE,)
+    ignores = ("rounds", "target")
+
+    def formats(self) -> tuple[Format[ReshardingProblem], ...]:
+        """Slices with their senders, or a tensor with two layouts."""
+        from milp_plan.io import resharding as native
+
+        can, layouts = native.can_read, native.can_read_layouts
+        return (
+            Format("resharding", native.TITLE, can, _changed(native.read), native.to_json),
+            Format(
+                "resharding-layouts", native.LAYOUTS_TITLE, layouts, _changed(native.read_layouts)
+            ),
+        )
+
+    def read_plan(
+        self, file: Path, problem: ReshardingProblem, instance_file: Path
+    ) -> ReshardingPlan:
+        """Read deliveries."""
+        from milp_plan.io.resharding import read_plan
+
+        return read_plan(file, problem)
+
+    def is_plan(self, document: Document) -> bool:
+        """By its marker."""
+        from milp_plan.io.resharding import is_plan
+
+        return is_plan(document)
+
+    def plan_text(self, plan: ReshardingPlan) -> bytes:
+        """The deliveries."""
+        from milp_plan.io.resharding import plan_to_json
+
+        return plan_to_json(plan)
+
+    def verify(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Verdict:
+        """Senders, lengths, and what cards do at a time."""
+        from milp_plan.check.resharding import verify_resharding
+
+        return verify_resharding(problem, plan)
+
+    def claimed(
+        self, problem: ReshardingProblem, plan: ReshardingPlan, value: int, planner: str
+    ) -> ReshardingPlan:
+        """Return the plan with its claims."""
+        fingerprint = problem.fingerprint
+        return replace(
+            plan, problem=problem.name, fingerprint=fingerprint, value=value, planner=planner
+        )
+
+    def measure(self, problem: ReshardingProblem) -> Measure:
+        """Nanoseconds."""
+        return Measure("makespan", problem.units)
+
+    def about(self, problem: ReshardingProblem) -> dict[str, Any]:
+        """Sizes."""
+        sizes = [entry.size for entry in problem.slices]
+        return {
+            "slices": len(sizes),
+            "cards": len(problem.cards),
+            "slices_with_a_choice": sum(len(entry.senders) > 1 for entry in problem.slices),
+            "broadcasts": sum(len(entry.receivers) > 1 for entry in problem.slices),
+            "sent_bytes": sum(sizes),
+            "received_bytes": sum(entry.size * len(entry.receivers) for entry in problem.slices),
+        }
+
+    def rows(self, problem: ReshardingProblem) -> list[list[str]]:
+        """Sizes for people."""
+        facts, units = self.about(problem), problem.units
+        choice, several = facts["slices_with_a_choice"], facts["broadcasts"]
+        sent, received = facts["sent_bytes"], facts["received_bytes"]
+        return [
+            [
+                "slices",
+                f"{facts['slices']:,}: {choice:,} with a choice of senders, {several:,} broadcasts",
+            ],
+            ["cards", f"{facts['cards']:,}"],
+            ["bytes", f"{size_text(units, sent)} sent, {size_text(units, received)} received"],
+        ]
+
+    def explain(self, problem: ReshardingProblem, plan: ReshardingPlan, verdict: Verdict) -> str:
+        """How busy each card is; or what breaks and by how much."""
+        if not verdict.ok or not verdict.components:
+            return super().explain(problem, plan, verdict) or "there is nothing to deliver"
+        most = sorted(verdict.components.items(), key=lambda part: (-part[1], part[0]))
+        return "\n".join(f"{port} for {time_text(problem.units, ticks)}" for port, ticks in most)
+
+    def draw(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Any:
+        """A row for each card that sends, and for each that receives."""
+        from milp_plan.draw.resharding import resharding_figure
+
+        return resharding_figure(problem, plan)
+
+    def obstacle(self, problem: ReshardingProblem, budget: Budget) -> str | None:
+        """Slices that nobody has."""
+        from milp_plan.bounds.resharding import resharding_obstacle
+
+        return resharding_obstacle(problem)
+
+    def bounds(
+        self, problem: ReshardingProblem, budget: Budget, incumbent: int | None
+    ) -> Iterator[Bound]:
+        """What cards have to receive, and sets of them to send."""
+        from milp_plan.bounds.resharding import resharding_bounds
+
+        return resharding_bounds(problem, budget)
+
+    def ways(self) -> Sequence[type[Way[ReshardingProblem, ReshardingPlan]]]:
+        """One for all."""
+        from ..ways.resharding import ReshardingWay
+
+        return (ReshardingWay,)
+
+    def heuristics(
+        self,
+    ) -> Mapping[str, Callable[[ReshardingProblem, int], ReshardingPlan | None]]:
+        """By load, and by random rounds."""
+        from milp_plan.planners.resharding import LOAD_ONLY, RANDOMISED, load_only, randomised
+
+        return {LOAD_ONLY: load_only, RANDOMISED: randomised}
+
+
+def _changed(
+    read: Callable[[Document], ReshardingProblem],
+) -> Callable[[Document, Mapping[str, Any]], ReshardingProblem]:
+    def reader(document: Document, changes: Mapping[str, Any]) -> ReshardingProblem:
+        problem = read(document)
+        return problem.one_by_one() if changes.get(ONE_BY_ONE.name) else problem
+
+    return reader
+
+
+KIND = Resharding()
