@@ -1,0 +1,132 @@
+"""The cost model held against published measurements: fitted to some batches, asked about another.
+
+Measured: training steps of multi-layer perceptrons with data parallelism on 1, 2 and 4 GPUs, as
+published with DistIR (Santhanam et al., arXiv 2111.05426).
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from scipy.stats import rankdata
+
+from milp_plan.cost.calibration import Calibration, MeasuredStep, calibrate
+
+GROUPS = (1, 2, 4)
+HELD_OUT = 4096
+"""Batch that nothing is fitted to."""
+
+WORD = 4
+"""Bytes of a number."""
+
+Row = dict[str, float]
+
+
+def rows_of(file: Path) -> list[Row]:
+    """Read the published table."""
+    with file.open(encoding="utf-8") as lines:
+        return [{name: float(cell) for name, cell in row.items()} for row in csv.DictReader(lines)]
+
+
+def step_of(row: Row) -> MeasuredStep:
+    """Return what one device does: per layer three products, two activations and an update.
+
+    Weights are ``hidden x hidden``, activations ``batch / gpus x hidden``.
+    """
+    gpus, layers, hidden = int(row["gpus"]), int(row["layers"]), int(row["hidden"])
+    acts, weights = int(row["batch"]) // gpus * hidden, hidden * hidden
+    kernels = (
+        (2 * acts * hidden, WORD * (2 * acts + weights), 3 * layers),  # forward, two of backward
+        (0, WORD * 2 * acts, layers),  # activation function
+        (0, WORD * 3 * acts, layers),  # and its gradient
+        (0, WORD * 3 * weights, layers),  # update: weights and gradients read, weights written
+    )
+    reduced = ((WORD * weights, layers),)
+    return MeasuredStep(kernels, gpus, reduced, round(row["measured_ms"] * 1e6))
+
+
+def fitted(rows: Sequence[Row]) -> Calibration:
+    """Fit to all batches but the one that is held out."""
+    return calibrate([step_of(row) for row in rows if row["batch"] != HELD_OUT])
+
+
+def predictions(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Predict the batch that is held out."""
+    model = fitted(rows)
+    return [
+        {
+            "gpus": int(row["gpus"]),
+            "layers": int(row["layers"]),
+            "batch": int(row["batch"]),
+            "hidden": int(row["hidden"]),
+            "measured": row["measured_ms"],
+            "predicted": model.predict_ns(step_of(row)) / 1e6,
+            "simulated": row["simulated_ms"],
+        }
+        for row in rows
+        if row["batch"] == HELD_OUT
+    ]
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    """Correlation of ranks; equal numbers share the mean of theirs."""
+    a, b = rankdata(first), rankdata(second)
+    a, b = a - a.mean(), b - b.mean()
+    return float((a @ b) / ((a @ a) * (b @ b)) ** 0.5)
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Fit and predict; errors are relative to what was measured."""
+    rows = rows_of(Path(os.environ.get("MILP_PLAN_BENCHMARKS", "")) / case["file"])
+    model, found = fitted(rows), predictions(rows)
+    device = model.device
+    groups = [_group(gpus, [row for row in found if row["gpus"] == gpus]) for gpus in GROUPS]
+    measured = [row["measured"] for row in found]
+    return {
+        "tflops": device.peak_flops_per_s / 1e12,
+        "memory_gb_per_s": device.memory_bytes_per_s / 1e9,
+        "launch_us": device.launch_ns / 1e3,
+        "rings": [
+            {"gpus": n, "gb_per_s": link.bandwidth_bytes_per_s / 1e9, "us": link.latency_ns / 1e3}
+            for n, link in sorted(model.links.items())
+        ],
+        "groups": groups,
+        "steps": found,
+        "spearman": spearman([row["predicted"] for row in found], measured),
+        "spearman_simulated": spearman([row["simulated"] for row in found], measured),
+    }
+
+
+def _group(gpus: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    errors = [abs(row["predicted"] / row["measured"] - 1) for row in rows]
+    theirs = [abs(row["simulated"] / row["measured"] - 1) for row in rows]
+    return {
+        "gpus": gpus,
+        "rows": len(rows),
+        "median": median(errors),
+        "largest": max(errors),
+        "median_simulated": median(theirs),
+    }
+
+
+def present(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rates, errors and every prediction."""
+    (row,) = rows
+    names = ("rings", "groups", "steps", "spearman", "spearman_simulated")
+    return {name: row[name] for name in names} | {"rates": rows}
+
+
+def complaints(rows: list[dict[str, Any]]) -> list[str]:
+    """What contradicts the page."""
+    (row,) = rows
+    said = [
+        f"{g['gpus']} GPUs: median error {g['median']:.1%}"
+        for g in row["groups"]
+        if g["median"] > 0.03
+    ]
+    return said + ([] if row["spearman"] >= 0.99 else [f"Spearman {row['spearman']:.3f}"])

@@ -1,0 +1,151 @@
+"""Rates of devices and links from measured steps: the roofline and the rings, fitted.
+
+A measured step is a list of kernels and all-reduces, one after the other. Rates are those for which
+the sum of absolute relative errors is least (least absolute deviations: a few odd rows do not pull
+at all others, as squares would let them). For a fixed answer to "which roof holds for this kernel"
+that is a linear programme; it is asked again until the answers agree with its rates.
+
+The all-reduce has a latency and a bandwidth for each size of group: groups of different sizes use
+different links, and one bandwidth for all of them is far off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from .collectives import all_reduce_ns
+from .devices import DeviceSpec, LinkSpec
+from .roofline import roofline_ns
+
+ROUNDS = 20
+"""Times that roofs are chosen anew."""
+
+LEAST = 1e-9
+"""Nanoseconds per FLOP, byte or step that count as none: rates stay finite."""
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """Work of one device in a step, and how long it took.
+
+    Parameters
+    ----------
+    kernels
+        (FLOPs, bytes, how many) of kernels that run one after the other.
+    devices
+        Size of the group that sums gradients.
+    reduced
+        (bytes, how many) of all-reduces, after the kernels.
+    ns
+        Measured; 0 where only a prediction is wanted.
+    """
+
+    kernels: tuple[tuple[int, int, int], ...]
+    devices: int = 1
+    reduced: tuple[tuple[int, int], ...] = ()
+    ns: int = 0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Rates that were found.
+
+    Parameters
+    ----------
+    device
+        Its roofline.
+    links
+        Size of a group -> what its rings run over.
+    """
+
+    device: DeviceSpec
+    links: Mapping[int, LinkSpec]
+
+    def predict_ns(self, step: MeasuredStep) -> int:
+        """Ticks of a step by this roofline and these rings.
+
+        Raises
+        ------
+        KeyError
+            No step of such a group was measured.
+        """
+        total = sum(count * roofline_ns(self.device, f, b) for f, b, count in step.kernels)
+        if step.devices > 1:
+            link = self.links[step.devices]
+            total += sum(count * all_reduce_ns(link, step.devices, b) for b, count in step.reduced)
+        return total
+
+
+def calibrate(steps: Sequence[MeasuredStep]) -> Calibration:
+    """Fit rates to measured steps.
+
+    Parameters
+    ----------
+    steps
+        At least one, each with its time.
+
+    Raises
+    ------
+    ValueError
+        There is no step, or one without time.
+    """
+    if not steps or any(step.ns <= 0 for step in steps):
+        raise ValueError("calibration needs measured steps, each with a time")
+    groups = sorted({step.devices for step in steps if step.devices > 1})
+    rates = np.array([0.0, 0.0, 0.0])
+    roofs: list[list[bool]] = [[f > 0 for f, _, _ in step.kernels] for step in steps]
+    for _ in range(ROUNDS):
+        found = _fitted(steps, roofs, groups)
+        rates, before = found, roofs
+        roofs = [
+            [f * rates[0] >= b * rates[1] and f > 0 for f, b, _ in step.kernels] for step in steps
+        ]
+        if roofs == before:
+            break
+    flop, byte, launch = (float(rate) for rate in rates[:3])
+    device = DeviceSpec(
+        "calibrated", _per_s(flop), _per_s(byte), 0, 1000, 1000, round(launch), "", ""
+    )
+    links = {
+        size: LinkSpec(f"ring of {size}", _per_s(rates[4 + 2 * at]), round(rates[3 + 2 * at]), 1000)
+        for at, size in enumerate(groups)
+    }
+    return Calibration(device, links)
+
+
+def _per_s(ns_each: float) -> int:
+    return round(1e9 / max(ns_each, LEAST))
+
+
+def _fitted(
+    steps: Sequence[MeasuredStep], roofs: Sequence[Sequence[bool]], groups: Sequence[int]
+) -> np.ndarray:
+    """Nanoseconds per FLOP, byte and launch, then per step and byte of each group's rings."""
+    count = 3 + 2 * len(groups)
+    rows = np.zeros((len(steps), count))
+    for row, step, computes in zip(rows, steps, roofs, strict=True):
+        for (flops, size, number), compute in zip(step.kernels, computes, strict=True):
+            row[0 if compute else 1] += number * (flops if compute else size)
+            row[2] += number
+        if step.devices > 1:
+            at, rounds = 3 + 2 * groups.index(step.devices), 2 * (step.devices - 1)
+            for size, number in step.reduced:
+                row[at] += number * rounds
+                row[at + 1] += number * rounds * size / step.devices
+        row /= step.ns
+    scale = np.maximum(rows.max(axis=0), 1e-300)
+    shares = rows / scale
+    off = np.eye(len(steps))
+    cost = np.concatenate([np.zeros(count), np.ones(len(steps))])
+    above = np.hstack([shares, -off])  # share - 1 <= error, 1 - share <= error
+    below = np.hstack([-shares, -off])
+    ones = np.ones(len(steps))
+    answer = linprog(
+        cost, A_ub=np.vstack([above, below]), b_ub=np.concatenate([ones, -ones]), method="highs"
+    )
+    rates: np.ndarray = answer.x[:count] / scale
+    return rates
