@@ -124,9 +124,6 @@ def present(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def complaints(rows: list[dict[str, Any]]) -> list[str]:
     """What contradicts the page."""
     (row,) = rows
-    said = [
-        f"{g['gpus']} GPUs: median error {g['median']:.1%}"
-        for g in row["groups"]
-        if g["median"] > 0.03
-    ]
+    bad = [group for group in row["groups"] if group["median"] > 0.03]
+    said = [f"{group['gpus']} GPUs: median error {group['median']:.1%}" for group in bad]
     return said + ([] if row["spearman"] >= 0.99 else [f"Spearman {row['spearman']:.3f}"])

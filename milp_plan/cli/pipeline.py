@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from milp_plan.pipeline import Case, Model
     from milp_plan.study.sweep import Point
 
+TICKS = {"ns": 1, "µs": 10**3, "us": 10**3, "ms": 10**6, "s": 10**9}
+"""Nanoseconds of units of time that a pipeline file may name."""
+
+RESHARDING_S = 10.0
+"""Seconds that planning a transfer may take."""
+
 FREE_OF_LIMIT = "none"
 """How a memory list names the case without a limit."""
 
@@ -86,7 +92,13 @@ def memories(
     help="Forward, input and weight gradient of one device's share; or a file with the model's "
     "pieces.",
 )
-@click.option("--transfer", type=str, help="Time between devices; 0 unless the file says so.")
+@click.option(
+    "--transfer",
+    type=str,
+    metavar="TIME|FILE.json",
+    help="Time between devices, 0 unless the file says so; or a resharding problem, which is "
+    "solved: its least time.",
+)
 @click.option(
     "--memory",
     callback=memories,
@@ -201,7 +213,7 @@ def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) 
 
     if not isinstance(costs, Path):
         forward, backward, weight = costs
-        between = Fraction(0) if transfer is None else amount(transfer)
+        between = Fraction(0) if transfer is None else _between(transfer, "unspecified")
         return Model.from_share((forward, backward, weight), between, freed)
     if freed:
         raise click.UsageError("--freed-at-backward stands in the file, as held_to_backward")
@@ -210,9 +222,39 @@ def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) 
     for piece in read.pieces:
         numbers = (getattr(piece, name) for name in piece.__struct_fields__ if name != "repeat")
         pieces += [Piece(*(exact(number) for number in numbers))] * piece.repeat
-    between = exact(read.transfer) if transfer is None else amount(transfer)
+    between = exact(read.transfer) if transfer is None else _between(transfer, read.time_unit)
     units = (read.time_unit, read.size_unit)
     return Model(tuple(pieces), between, time_unit=units[0], size_unit=units[1])
+
+
+def _between(transfer: str, unit: str) -> Fraction:
+    """Read a time, or plan a change of layout between two stages and return how long it takes.
+
+    Raises
+    ------
+    InputError
+        The file is no such problem, has no plan, or times of the pipeline have no unit.
+    """
+    if not transfer.endswith((".json", ".json.gz")):
+        return amount(transfer)
+    from milp_plan import run
+
+    kind, problem = run.read(transfer)
+    measure = kind.measure(problem)
+    if unit not in TICKS or measure.unit != "ns":
+        expected = f"a problem in ns, and a pipeline file with time_unit {', '.join(TICKS)}"
+        found = f"{measure.objective} in {measure.unit}, times in {unit}"
+        remedy = "name the unit of times in the pipeline file"
+        raise InputError([Finding("--transfer", found, expected, remedy, transfer)])
+    outcome = run.solve(problem, run.Settings(time_limit_s=RESHARDING_S))
+    if outcome.value is None:
+        found = outcome.infeasible_because or f"no plan within {RESHARDING_S:g} s"
+        raise InputError(
+            [Finding("--transfer", found, "a problem with a plan", "look at it", transfer)]
+        )
+    proved = "proved" if outcome.proved else f"at least {measure.text(outcome.bound)}"
+    note(f"a transfer takes {measure.text(outcome.value)} ({proved})")
+    return Fraction(outcome.value, TICKS[unit])
 
 
 def _cases(

@@ -107,9 +107,8 @@ def calibrate(steps: Sequence[MeasuredStep]) -> Calibration:
         if roofs == before:
             break
     flop, byte, launch = (float(rate) for rate in rates[:3])
-    device = DeviceSpec(
-        "calibrated", _per_s(flop), _per_s(byte), 0, 1000, 1000, round(launch), "", ""
-    )
+    figures = (_per_s(flop), _per_s(byte), 0, 1000, 1000, round(launch))
+    device = DeviceSpec("calibrated", *figures, link="", network="")
     links = {
         size: LinkSpec(f"ring of {size}", _per_s(rates[4 + 2 * at]), round(rates[3 + 2 * at]), 1000)
         for at, size in enumerate(groups)
@@ -136,7 +135,7 @@ def _fitted(
             for size, number in step.reduced:
                 row[at] += number * rounds
                 row[at + 1] += number * rounds * size / step.devices
-        row /= step.ns
+    rows /= np.array([[step.ns] for step in steps], float)
     scale = np.maximum(rows.max(axis=0), 1e-300)
     shares = rows / scale
     off = np.eye(len(steps))
@@ -147,5 +146,6 @@ def _fitted(
     answer = linprog(
         cost, A_ub=np.vstack([above, below]), b_ub=np.concatenate([ones, -ones]), method="highs"
     )
+    assert answer.x is not None  # errors are free: there is always a solution
     rates: np.ndarray = answer.x[:count] / scale
     return rates

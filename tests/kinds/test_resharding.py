@@ -21,6 +21,7 @@ from milp_plan.planners.resharding import Search, load_only, randomised
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
+from tests.cli.cases import call
 from tests.io.samples import store
 from tests.support.public import PUBLIC
 from tests.support.resharding import least
@@ -333,3 +334,32 @@ def test_published_cases():
         assert outcome.value == whole * OPTIMUM.get(case, 1), case
         assert found["load only"] == LOAD_ONLY.get(case, 1), case
         assert found["randomised greedy"] == OPTIMUM.get(case, 1), case
+
+
+# -- pipelines -------------------------------------------------------------------------------------
+
+
+def _pipeline(folder, *more, unit="ms"):
+    pieces = folder / "pieces.toml"
+    piece = "[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nheld_to_weight = 1\nrepeat = 2\n"
+    pieces.write_text(f'time_unit = "{unit}"\n{piece}')
+    words = ("--stages", "2", "--micro-batches", "1", "--joint-backward", "--times", pieces)
+    return call("pipeline", *words, "--record-folder", folder / "runs", "--quiet", *more)
+
+
+def test_a_transfer_of_a_pipeline_is_the_least_time_of_a_change_of_layout(tmp_path):
+    rows = (Slice("top", 10**6, ("a", "b"), ("c",)), Slice("low", 10**6, ("a",), ("d",)))
+    file = tmp_path / "change.json"
+    problem = ReshardingProblem("change", CARDS, rows)
+    file.write_bytes(kind_of(problem).formats()[0].write(problem))
+    assert solve(problem, Settings(time_limit_s=60)).value == 10**6
+    done = _pipeline(tmp_path, "--transfer", file)
+    assert done.exit_code == 0, done.stderr
+    assert "a transfer takes 1 ms (proved)" in done.stderr
+    assert "makespan 8" in done.stdout  # two stages of 3 ms, there and back
+    refused = _pipeline(tmp_path, "--transfer", file, unit="days")
+    assert refused.exit_code == 3
+    assert "times in days" in refused.stderr
+    lost = ReshardingProblem("change", CARDS, (replace(rows[0], senders=()), rows[1]))
+    file.write_bytes(kind_of(problem).formats()[0].write(lost))
+    assert "no host has" in _pipeline(tmp_path, "--transfer", file).stderr

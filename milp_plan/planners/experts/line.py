@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from milp_plan.pipeline import Shop, Words
+from milp_plan.pipeline import Shop, Words, memory_peaks, times
 
 from .expert import Expert
 from .lines import Layout, layout_of
@@ -50,6 +50,51 @@ def eager_words(shop: Shop) -> Words | None:
     return _pairs(shop, lambda layout, device: 2 * (layout.devices - 1 - device))
 
 
+def fitted_eager_words(shop: Shop) -> Words | None:
+    """Between 1F1B and eager 1F1B: as many forwards ahead as memory allows; the shortest of these.
+
+    Device d of p runs p−1−d+e forwards ahead, at most 2(p−1−d) and at most as many as its memory
+    holds; every e from 0 to p−1 is tried. With room for eager 1F1B this is no longer than that.
+    Source: the warm-ups of arXiv 2211.05322; those between are this project's.
+    """
+    layout = layout_of(shop)
+    if layout is None or not layout.placed("line"):
+        return None
+    last = layout.devices - 1
+    most = [_room_ahead(shop, layout, device) for device in range(layout.devices)]
+
+    def ahead(extra: int, device: int) -> int:
+        least = last - device
+        return max(least, min(2 * least, least + extra, most[device]))
+
+    rows = {tuple(ahead(extra, d) for d in range(layout.devices)) for extra in range(last + 1)}
+    best: tuple[int, Words] | None = None
+    for row in sorted(rows):
+        words = _pairs(shop, lambda _, device, row=row: row[device])  # type: ignore[misc]
+        assert words is not None
+        starts = times(shop, words)
+        stop = max(line[-1] + kind.duration for kind, line in zip(shop.kinds, starts, strict=True))
+        if best is None or stop < best[0]:
+            best = (stop, words)
+    return None if best is None else best[1]
+
+
+def _room_ahead(shop: Shop, layout: Layout, device: int) -> int:
+    """Most forwards ahead that a device has memory for; its word alone decides that."""
+    machine, least = layout.machines[device], layout.devices - 1 - device
+    limit = shop.limits[machine]
+    for count in range(2 * least, least, -1):
+        words = _pairs(
+            shop,
+            lambda _, other, count=count: (  # type: ignore[misc]
+                count if other == device else layout.devices - 1 - other
+            ),
+        )
+        if words is not None and (limit is None or memory_peaks(shop, words)[machine] <= limit):
+            return count
+    return least
+
+
 def _pairs(shop: Shop, ahead: Callable[[Layout, int], int]) -> Words | None:
     layout = layout_of(shop)
     if layout is None or not layout.placed("line"):
@@ -67,4 +112,5 @@ WORDS: dict[str, Expert] = {
     "gpipe": gpipe_words,
     "1f1b": one_f_one_b_words,
     "eager_1f1b": eager_words,
+    "fitted_1f1b": fitted_eager_words,
 }

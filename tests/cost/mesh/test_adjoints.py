@@ -165,7 +165,7 @@ def test_times_count_the_bytes_that_move(mesh):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_paths_carry_the_tensor(seed):
-    """What arrives is the tensor: along a whole path the steps change the layout and nothing else."""
+    """What arrives is the tensor: steps of a path change the layout and nothing else."""
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
     mesh = rng.choice(MESHES)
     tiling = Tiling(mesh, SHAPE, 4)
