@@ -131,6 +131,28 @@ def _by_one_sender(plan: Path) -> str:
     return json.dumps({**document, "deliveries": rows})
 
 
+def _jobs(folder: Path, memory: int = 9) -> Path:
+    def options(*times: int) -> str:
+        told = [
+            f'{{ technique = "ddp", devices = {n}, time = {t}, bytes = 8 }}'
+            for n, t in enumerate(times, 1)
+        ]
+        return f"options = [{', '.join(told)}]"
+
+    path = folder / f"three{memory}.toml"
+    pool = f'[[pools]]\nname = "gpu"\ndevices = 2\nmemory_bytes = {memory}\n'
+    jobs = {"a": options(6, 4), "b": options(3), "c": f"release = 1\nepochs = 2\n{options(1)}"}
+    told = [f'[[jobs]]\nname = "{name}"\n{text}\n' for name, text in jobs.items()]
+    head = 'format = "milp-plan-jobs"\nversion = 1\nname = "three"\n'
+    path.write_text("\n".join([head, pool, *told]))
+    return path
+
+
+def _all_at_once(plan: Path) -> str:
+    document = json.loads(plan.read_text())
+    return json.dumps({**document, "runs": [{**r, "start_ticks": 0} for r in document["runs"]]})
+
+
 SAMPLES = {
     "resharding": Sample(
         lambda folder: _resharding(folder, "a", "b"),
@@ -138,6 +160,7 @@ SAMPLES = {
         lambda folder: (_resharding(folder),),
         _by_one_sender,
     ),
+    "jobs": Sample(_jobs, 6, lambda folder: (_jobs(folder, 7),), _all_at_once),
     "rematerialisation": Sample(
         _rematerialisation,
         0,

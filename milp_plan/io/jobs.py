@@ -1,0 +1,452 @@
+"""Problems of jobs as TOML, their plans as JSON. Described in ``instances/formats/jobs.md``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from math import ceil, lcm
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.jobs import (
+    Job,
+    JobsObjective,
+    JobsPlan,
+    JobsProblem,
+    Option,
+    Pool,
+    Run,
+    Unit,
+    Weights,
+)
+
+from .defects import schema_findings
+from .files import Document, read_document
+from .pipeline_file import Amount, endless, exact, toml_content
+from .wire import Count, Positive, Strict, decode, encode, schema_of
+
+TITLE = "jobs of one cluster (TOML)"
+MARKER = "milp-plan-jobs"
+PLAN_MARKER = "milp-plan-jobs-plan"
+_PLAN = "a plan of jobs (JSON)"
+
+MOST_UNITS = 1_000_000
+"""Units of all jobs; more are planned as fewer, longer mini-batches."""
+
+
+class WirePool(Strict):
+    """Devices that are alike. ``slowdown`` multiplies the times of shards."""
+
+    name: str
+    devices: Positive = 1
+    memory_bytes: Count | None = None
+    slowdown: Amount = 1
+    device_class: str = ""
+
+
+class WireOption(Strict):
+    """A way to run a unit, or one mini-batch of a job; ``pool`` is the first unless it says so."""
+
+    technique: str
+    time: Amount
+    devices: Positive = 1
+    pool: str = ""
+    bytes: Count = 0
+
+
+class WireWeights(Strict):
+    """What comes from the host and goes back."""
+
+    name: str
+    bytes: Count = 0
+    load: Amount = 0
+    store: Amount = 0
+
+
+class WireUnit(Strict):
+    """A unit, or several that are alike."""
+
+    options: Annotated[tuple[WireOption, ...], msgspec.Meta(min_length=1)]
+    weights: str | None = None
+    repeat: Positive = 1
+
+
+class WireShard(Strict):
+    """A shard of a model: times of one mini-batch, and what moves with its weights."""
+
+    forward: Amount
+    backward: Amount
+    bytes: Count = 0
+    load: Amount = 0
+    store: Amount = 0
+
+
+class WireModel(Strict):
+    """A model of which options, or shards, are to be found."""
+
+    architecture: str
+    batch: Positive = 8
+    techniques: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("data", "pipeline")
+    devices: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)] = (1, 2, 4, 8)
+    buffer_bytes: Count = 0
+
+
+class WireJob(Strict):
+    """A job by exactly one of ``options``, ``shards``, ``units`` and ``model``."""
+
+    name: str
+    release: Amount = 0
+    weight: Count = 1
+    host_bytes: Count = 0
+    epochs: Positive = 1
+    mini_batches: Positive = 1
+    options: tuple[WireOption, ...] = ()
+    shards: tuple[WireShard, ...] = ()
+    units: tuple[WireUnit, ...] = ()
+    weights: tuple[WireWeights, ...] = ()
+    model: WireModel | None = None
+
+
+class WireJobs(Strict):
+    """A cluster and its jobs."""
+
+    format: Literal["milp-plan-jobs"]
+    version: Literal[1]
+    name: str
+    pools: Annotated[tuple[WirePool, ...], msgspec.Meta(min_length=1)]
+    jobs: Annotated[tuple[WireJob, ...], msgspec.Meta(min_length=1)]
+    objective: Literal["makespan", "weighted_completion"] = "makespan"
+    host_bytes: Count | None = None
+    time_unit: str = "unspecified"
+    ticks_per_unit: Positive | None = None
+    provenance: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class WireRun(Strict):
+    """A run."""
+
+    job: str
+    unit: Count
+    option: Count
+    devices: tuple[int, ...]
+    start_ticks: int
+    load_ticks: int | None = None
+    store_ticks: int | None = None
+
+
+class WirePlan(Strict):
+    """A plan of jobs."""
+
+    format: Literal["milp-plan-jobs-plan"]
+    version: Literal[1]
+    problem: str
+    runs: tuple[WireRun, ...]
+    fingerprint: str | None = None
+    value: int | None = None
+    planner: str = ""
+
+
+Found = tuple[tuple[WireOption, ...], tuple[WireShard, ...]]
+Finder = Callable[[WireModel, tuple[WirePool, ...]], Found]
+"""Finds the options, or the shards, of a model; raises ``InputError``."""
+
+
+def can_read(document: Document) -> bool:
+    """Whether the text says ``format = "milp-plan-jobs"`` on a line of its own."""
+    lines = (line.split(b"#")[0].partition(b"=") for line in document.data.splitlines())
+    return any(
+        head.strip() == b"format" and tail.strip() in (b'"milp-plan-jobs"', b"'milp-plan-jobs'")
+        for head, _, tail in lines
+    )
+
+
+def read(document: Document, find: Finder | None = None) -> JobsProblem:
+    """Read a problem.
+
+    Parameters
+    ----------
+    document
+        The file.
+    find
+        Finds options of models; without it, jobs by ``model`` are refused.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file.
+    """
+    try:
+        content = toml_content(document)
+        findings = [*schema_findings(content, schema_of(WireJobs)), *endless(content)]
+        if findings:
+            raise InputError(findings)
+        given = _found(msgspec.convert(content, WireJobs), find)
+        findings = list(_job_findings(given))
+        if findings:
+            raise InputError(findings)
+        return _problem(given)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def _found(given: WireJobs, find: Finder | None) -> WireJobs:
+    """Replace each model by what is found of it."""
+    jobs = []
+    for job in given.jobs:
+        if job.model is None or find is None:
+            jobs.append(job)
+            continue
+        options, shards = find(job.model, given.pools)
+        changes = {"options": options, "shards": shards, "model": None}
+        jobs.append(msgspec.structs.replace(job, **changes))
+    return msgspec.structs.replace(given, jobs=tuple(jobs))
+
+
+def _job_findings(given: WireJobs) -> Iterator[Finding]:
+    units = 0
+    for number, job in enumerate(given.jobs):
+        where = f"jobs[{number}]"
+        forms = {name: getattr(job, name) for name in ("options", "shards", "units", "model")}
+        there = [name for name, content in forms.items() if content]
+        if len(there) != 1:
+            found = " and ".join(there) or "none of them"
+            expected = "exactly one of options, shards, units and model"
+            yield Finding(where, found, expected, "say in one way how the job runs")
+        if job.model is not None and not any((job.options, job.shards)):
+            expected = "options, shards or units"
+            yield Finding(f"{where}.model", "a model", expected, "read it with milp-plan")
+        if job.weights and not job.units:
+            expected = "weights beside units alone"
+            yield Finding(f"{where}.weights", "weights", expected, "say them in the shards")
+        if job.units and (job.epochs, job.mini_batches) != (1, 1):
+            found, expected = "epochs or mini-batches", "units that are repeated themselves"
+            yield Finding(where, found, expected, "use repeat")
+        batches = job.epochs * job.mini_batches
+        units += batches * (2 * len(job.shards) - 1) if job.shards else 1
+        units += sum(unit.repeat for unit in job.units)
+    if units > MOST_UNITS:
+        found, expected = f"{units:,} units of all jobs", f"at most {MOST_UNITS:,}"
+        yield Finding("jobs", found, expected, "count several mini-batches as one")
+
+
+def _problem(given: WireJobs) -> JobsProblem:
+    scale = given.ticks_per_unit or _scale(given)
+    clock = _Clock(1 if given.ticks_per_unit else scale)
+    pools = tuple(Pool(pool.name, pool.devices, pool.memory_bytes) for pool in given.pools)
+    return JobsProblem(
+        given.name,
+        pools,
+        tuple(_job(job, given.pools, clock) for job in given.jobs),
+        JobsObjective(given.objective),
+        given.host_bytes,
+        Units(given.time_unit, "bytes", scale),
+        given.provenance,
+    )
+
+
+class _Clock:
+    """Times of a file in ticks, rounded up where they were products of a model's figures."""
+
+    def __init__(self, scale: int) -> None:
+        self.scale = scale
+
+    def __call__(self, time: Amount, factor: Amount = 1) -> int:
+        return ceil(exact(time) * exact(factor) * self.scale)
+
+
+def _scale(given: WireJobs) -> int:
+    """Ticks per unit with which every time of the file is a whole number of ticks."""
+    slow = [exact(pool.slowdown) for pool in given.pools]
+    plain: list[Fraction] = []
+    slowed: list[Fraction] = []
+    for job in given.jobs:
+        plain.append(exact(job.release))
+        options = (*job.options, *(option for unit in job.units for option in unit.options))
+        plain += [exact(option.time) for option in options]
+        moves = [(entry.load, entry.store) for entry in job.shards]
+        moves += [(entry.load, entry.store) for entry in job.weights]
+        plain += [exact(time) for pair in moves for time in pair]
+        slowed += [exact(time) for s in job.shards for time in (s.forward, s.backward)]
+    of_plain = lcm(*(time.denominator for time in plain))
+    of_slowed = lcm(*(time.denominator for time in slowed)) * lcm(*(f.denominator for f in slow))
+    return lcm(of_plain, of_slowed) if slowed else of_plain
+
+
+def _job(job: WireJob, pools: tuple[WirePool, ...], clock: _Clock) -> Job:
+    first = pools[0].name
+    batches = job.epochs * job.mini_batches
+    if job.shards:
+        units, weights = _chain(job.shards, pools, clock)
+        units *= batches
+    elif job.units:
+        weights = tuple(
+            Weights(entry.name, entry.bytes, clock(entry.load), clock(entry.store))
+            for entry in job.weights
+        )
+        units = tuple(
+            Unit(tuple(_option(option, first, clock, 1) for option in unit.options), unit.weights)
+            for unit in job.units
+            for _ in range(unit.repeat)
+        )
+    else:
+        options = tuple(_option(option, first, clock, batches) for option in job.options)
+        units, weights = (Unit(options),), ()
+    return Job(job.name, units, clock(job.release), job.weight, weights, job.host_bytes)
+
+
+def _option(option: WireOption, first: str, clock: _Clock, batches: int) -> Option:
+    ticks = clock(option.time, batches)
+    return Option(option.technique, option.pool or first, option.devices, ticks, option.bytes)
+
+
+def _chain(
+    shards: tuple[WireShard, ...], pools: tuple[WirePool, ...], clock: _Clock
+) -> tuple[tuple[Unit, ...], tuple[Weights, ...]]:
+    """Units of one mini-batch: forward shard by shard and back, the turn-around being one unit."""
+    weights = tuple(
+        Weights(f"shard{number}", shard.bytes, clock(shard.load), clock(shard.store))
+        for number, shard in enumerate(shards)
+    )
+
+    def unit(number: int, *times: Amount) -> Unit:
+        options = tuple(
+            Option("shard", pool.name, 1, sum(clock(time, pool.slowdown) for time in times))
+            for pool in pools
+        )
+        return Unit(options, weights[number].name)
+
+    last = len(shards) - 1
+    forward = [unit(number, shards[number].forward) for number in range(last)]
+    turn = unit(last, shards[last].forward, shards[last].backward)
+    back = [unit(number, shards[number].backward) for number in reversed(range(last))]
+    return (*forward, turn, *back), weights
+
+
+# -- written ---------------------------------------------------------------------------------------
+
+
+def to_toml(problem: JobsProblem) -> bytes:
+    """Return a problem as TOML in ticks; equal problems give equal bytes."""
+    head: dict[str, Any] = {
+        "format": MARKER,
+        "version": 1,
+        "name": problem.name,
+        "objective": problem.objective.value,
+        "host_bytes": problem.host,
+        "time_unit": problem.units.time,
+        "ticks_per_unit": problem.units.time_scale,
+        "provenance": dict(sorted(problem.provenance.items())) or None,
+    }
+    lines = [*_assignments(head)]
+    for pool in problem.pools:
+        entry = {"name": pool.name, "devices": pool.devices, "memory_bytes": pool.memory}
+        lines += ["", "[[pools]]", *_assignments(entry)]
+    for job in problem.jobs:
+        lines += ["", "[[jobs]]", *_assignments(_job_entry(job))]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _job_entry(job: Job) -> dict[str, Any]:
+    weights = [
+        {"name": w.name, "bytes": w.bytes, "load": w.load, "store": w.store} for w in job.weights
+    ]
+    units: list[dict[str, Any]] = []
+    for unit in job.units:
+        options = [
+            {
+                "technique": option.technique,
+                "pool": option.pool,
+                "devices": option.devices,
+                "time": option.ticks,
+                "bytes": option.bytes,
+            }
+            for option in unit.options
+        ]
+        entry = {"weights": unit.weights, "options": options}
+        if units and {**entry, "repeat": units[-1]["repeat"]} == units[-1]:
+            units[-1]["repeat"] += 1
+        else:
+            units.append({**entry, "repeat": 1})
+    return {
+        "name": job.name,
+        "release": job.release,
+        "weight": job.weight,
+        "host_bytes": job.host,
+        "weights": weights or None,
+        "units": units,
+    }
+
+
+def _assignments(entry: Mapping[str, Any]) -> Iterator[str]:
+    for name, content in entry.items():
+        if content is not None:
+            yield f"{name} = {_toml(content)}"
+
+
+def _toml(content: Any) -> str:
+    if isinstance(content, Mapping):
+        pairs = (f"{_key(k)} = {_toml(v)}" for k, v in content.items() if v is not None)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(content, list):
+        return "[" + ", ".join(map(_toml, content)) + "]"
+    return str(content) if isinstance(content, int) else json.dumps(content, ensure_ascii=True)
+
+
+def _key(name: str) -> str:
+    return json.dumps(name, ensure_ascii=True)
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+
+def is_plan(document: Document) -> bool:
+    """Whether a document looks like a plan."""
+    return document.marker == PLAN_MARKER
+
+
+def read_plan(path: str | Path, problem: JobsProblem) -> JobsPlan:
+    """Read a plan file. Whether the plan keeps the law is the checker's question.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file, or where it is for another problem.
+    """
+    document = read_document(path, _PLAN)
+    given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
+    if given.problem != problem.name:
+        found, expected = f"a plan for {given.problem!r}", f"a plan for {problem.name!r}"
+        remedy = "name the instance and the plan that belong together"
+        raise InputError([Finding("problem", found, expected, remedy, document.file)])
+    runs = (msgspec.structs.astuple(run) for run in given.runs)
+    return JobsPlan(
+        given.problem,
+        tuple(Run(*run) for run in runs),
+        given.fingerprint,
+        given.value,
+        given.planner,
+    )
+
+
+def plan_to_json(plan: JobsPlan) -> bytes:
+    """Return a plan as JSON text; equal plans give equal bytes."""
+    return encode(
+        WirePlan(
+            format="milp-plan-jobs-plan",
+            version=1,
+            problem=plan.problem,
+            runs=tuple(_wire_runs(plan.runs)),
+            fingerprint=plan.fingerprint,
+            value=plan.value,
+            planner=plan.planner,
+        )
+    )
+
+
+def _wire_runs(runs: Iterable[Run]) -> Iterator[WireRun]:
+    for run in runs:
+        yield WireRun(run.job, run.unit, run.option, run.devices, run.start, run.load, run.store)

@@ -1,0 +1,168 @@
+"""Jobs: proofs, greedy starts, annealing of lists or of ranks, and models by time slots."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from threading import Event
+
+from milp_plan.core.bound import Bound
+from milp_plan.core.jobs import JobsPlan, JobsProblem
+from milp_plan.planners.jobs import ANNEALING, RANKS, STARTS, Chains, Tables, allotments, in_turn
+
+from ..beside import Beside
+from ..model import backend
+from ..slotted import Answer, Known, refine
+from ..way import Step, Way
+
+IN_TURN, ALLOTMENTS, PERTURBED, SLOTS = "in turn", "least work", "perturbed ranks", "slots"
+
+FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
+"""Parts of the time limit for the first search, and for one model."""
+
+ROUNDS = 20_000
+"""Changes of one cooling per job, at most a million; the first search of a repeatable run."""
+
+
+class JobsWay(Way[JobsProblem, JobsPlan]):
+    """The way for problems of jobs."""
+
+    name = "jobs"
+
+    @classmethod
+    def unsuited(cls, problem: JobsProblem, repeatable: bool) -> str | None:
+        """Every such problem."""
+        return None
+
+    def steps(self) -> Iterable[Step]:
+        """Proofs, jobs in turn, greedy starts, a search, models with the search beside them."""
+        ledger = self.ledger
+        return (
+            Step("obstacle", ledger.look_for_obstacle),
+            Step("in turn", self.run_in_turn, always=True),
+            Step("bounds", ledger.find_bounds),
+            Step("starts", self.start),
+            Step("search", self.search_first),
+            Step("models", self.model),
+            Step("search to the end", self.search_on, lambda: not ledger.repeatable),
+        )
+
+    def run_in_turn(self) -> None:
+        """One job after the other, unit by unit: always a plan, where there is any."""
+        if self.ledger.kind.obstacle(self.ledger.problem, self.ledger.budget) is None:
+            self.ledger.offer(in_turn(self.ledger.problem), IN_TURN, "starts")
+
+    def start(self) -> None:
+        """Greedy lists of single units, or ranks of chains."""
+        ledger, problem = self.ledger, self.ledger.problem
+        seed = ledger.settings.seed
+        with ledger.budget.phase("starts"):
+            if problem.plain:
+                tables = Tables(problem)
+                for name, make in STARTS.items():
+                    self._baseline(name, tables.plan(make(tables, seed), name))
+                for listing in allotments(tables, ledger.lower or 0):
+                    self._baseline(ALLOTMENTS, tables.plan(listing, ALLOTMENTS))
+                    if ledger.done:
+                        return
+            elif Chains(problem).possible:
+                chains = Chains(problem)
+                for name, run in RANKS.items():
+                    self._baseline(name, run(chains, seed))
+
+    def _baseline(self, name: str, plan: JobsPlan) -> None:
+        self.ledger.offer(plan, name, "starts")
+        self.ledger.baselines[name] = self.ledger.reached.get(name)
+
+    def search_first(self) -> None:
+        """Search for a while."""
+        part = self.ledger.budget.part("search", FIRST_SHARE)
+        self.search(lambda: part.over, 2)
+
+    def search_on(self) -> None:
+        """Go on as long as there is time."""
+        self.search(lambda: False)
+
+    def search(self, over: Callable[[], bool], most: int | None = None) -> None:
+        """Improve lists, or ranks, until it is over, or in a repeatable run so many times."""
+        ledger, problem = self.ledger, self.ledger.problem
+        rounds = most if ledger.repeatable else None
+        number = ledger.settings.seed
+        with ledger.budget.phase("search"):
+            improve = self._lists(problem) if problem.plain else self._ranks(problem)
+            while improve is not None and not ledger.done and not over() and rounds != 0:
+                rounds = None if rounds is None else rounds - 1
+                improve(number)
+                number += 1
+
+    def _lists(self, problem: JobsProblem) -> Callable[[int], None]:
+        """Anneal from the best plan; each call is a short cooling, so that it can be ended."""
+        ledger, tables = self.ledger, Tables(problem)
+        jobs = len(problem.jobs)
+        calls = max(200, min(ROUNDS, 4_000_000 // (problem.devices + 8 * jobs))) * 2
+
+        def improve(number: int) -> None:
+            if ledger.plan is None:
+                return
+            start = tables.listing(ledger.plan)
+            if number % 3 == 2:
+                start = STARTS["random"](tables, number)
+            found = tables.anneal(start, calls, number)
+            ledger.offer(tables.plan(found, ANNEALING), ANNEALING, "search")
+
+        return improve
+
+    def _ranks(self, problem: JobsProblem) -> Callable[[int], None] | None:
+        chains = Chains(problem)
+        if not chains.possible:
+            return None
+
+        def improve(number: int) -> None:
+            self.ledger.offer(chains.perturbed(number), PERTURBED, "search")
+
+        return improve
+
+    def model(self) -> None:
+        """Ask models; beside them, where there is a thread for it, the search goes on."""
+        if self.ledger.threads < 2:
+            self.ask()
+            return
+        stop = Event()
+        beside = Beside(lambda: self.search(stop.is_set))
+        beside.start()
+        try:
+            self.ask()
+        finally:
+            stop.set()
+            beside.join()
+        beside.check()
+
+    def ask(self) -> None:
+        """Ask for plans that are better by less and less; what has no solution is a bound."""
+        ledger, budget = self.ledger, self.ledger.budget
+        if ledger.value is None:
+            return
+        limits = ledger.limits(MODEL_SHARE * budget.limit_s, gap=0.0)
+        limits = dataclasses.replace(limits, threads=1)
+        sizes: list[list[int]] = []
+
+        def known() -> Known:
+            return Known(ledger.value or 0, ledger.lower or 0)
+
+        with budget.phase("models"):
+            ask = backend(ledger.settings.solver)
+            for answer in refine(ledger.problem, ask, limits, budget, known):
+                sizes.append([answer.slots, answer.columns, answer.rows])
+                self.take(answer)
+                if ledger.done:
+                    break
+        ledger.details["models"] = sizes
+
+    def take(self, answer: Answer) -> None:
+        """Take what a model says: a plan, or a bound."""
+        ledger = self.ledger
+        if answer.bound is not None:
+            detail = f"no plan of {answer.target} or less by {answer.slots} slots"
+            ledger.prove(Bound(SLOTS, answer.bound, detail))
+        if answer.plan is not None:
+            ledger.offer(answer.plan, SLOTS, "models", sure=False)

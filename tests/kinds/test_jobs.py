@@ -1,0 +1,385 @@
+"""Jobs: law, files, bounds, planners, models and the way, against enumeration."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.backends import Limits
+from milp_plan.backends.highs import Session
+from milp_plan.bounds.jobs import jobs_bounds, jobs_obstacle
+from milp_plan.check.jobs import verify_jobs
+from milp_plan.core import InputError
+from milp_plan.core.budget import Budget
+from milp_plan.core.jobs import (
+    Job,
+    JobsObjective,
+    JobsPlan,
+    JobsProblem,
+    Option,
+    Pool,
+    Run,
+    Unit,
+    Weights,
+)
+from milp_plan.draw.canvas import write_figure
+from milp_plan.draw.jobs import jobs_figure
+from milp_plan.io.jobs import plan_to_json, read_plan, to_toml
+from milp_plan.planners.jobs import LRTF, RANKS, STARTS, Chains, Tables, allotments, in_turn
+from milp_plan.run.kinds import read
+from milp_plan.run.settings import Settings
+from milp_plan.run.slotted import Known, refine
+from milp_plan.run.slotted.dual_feasible import dual_feasible
+from milp_plan.run.solving import solve
+from tests.support.jobs import chains, optimum, plain
+
+pytestmark = pytest.mark.untraced
+
+LARGE = 10**6
+"""Above it, slots do not divide all times and models prove one per cent or less."""
+
+
+def shard(*ticks, weights=None):
+    return Unit(tuple(Option("s", "gpu", n, t) for n, t in enumerate(ticks, 1)), weights)
+
+
+def two(memory=2, host=None, objective=JobsObjective.MAKESPAN):
+    """One job with weights that are loaded and stored, one that takes one device or two."""
+    weights = (Weights("w", 1, 2, 1), Weights("v", 1, 2, 1))
+    chain = (shard(5, weights="w"), shard(5, weights="v"), shard(5, weights="v"))
+    first, second = Job("a", chain, 0, 1, weights, 3), Job("b", (shard(9, 6),), 4, 2, (), 3)
+    return JobsProblem("two", (Pool("gpu", 2, memory),), (first, second), objective, host)
+
+
+GOOD = JobsPlan(
+    "two",
+    (
+        Run("a", 0, 0, (0,), 2, 0, 7),
+        Run("a", 1, 0, (0,), 7, 3, None),
+        Run("a", 2, 0, (0,), 12, None, 17),
+        Run("b", 0, 0, (1,), 4),
+    ),
+)
+
+
+def changed(number, **changes):
+    runs = [replace(run, **changes) if n == number else run for n, run in enumerate(GOOD.runs)]
+    return replace(GOOD, runs=tuple(runs))
+
+
+# -- law -------------------------------------------------------------------------------------------
+
+
+def test_value_by_hand():
+    verdict = verify_jobs(two(), GOOD)
+    assert (verdict.ok, verdict.value) == (True, 18)
+    assert verdict.components == {
+        "makespan": 18,
+        "weighted_completion": 18 + 2 * 13,
+        "busy_time": 24,
+        "peak_memory": 2,
+        "peak_host": 6,
+    }
+    assert verify_jobs(two(objective=JobsObjective.COMPLETION), GOOD).value == 44
+
+
+BROKEN = {
+    "identity": (two(), replace(GOOD, problem="other")),
+    "assignment absent": (two(), replace(GOOD, runs=GOOD.runs[:-1])),
+    "assignment twice": (two(), replace(GOOD, runs=(*GOOD.runs, GOOD.runs[-1]))),
+    "assignment option": (two(), changed(3, option=2)),
+    "assignment devices": (two(), changed(3, devices=(1, 0))),
+    "assignment device": (two(), changed(3, devices=(2,))),
+    "assignment job": (two(), changed(3, job="c")),
+    "assignment no integer": (two(), changed(3, start=4.5)),
+    "release": (two(), changed(3, start=3)),
+    "order": (two(), changed(3, job="a", unit=3, start=16)),
+    "exclusion": (two(), changed(3, devices=(0,), start=17 - 1)),
+    "weights early": (two(), changed(1, load=6)),
+    "weights not there": (two(), changed(1, load=None)),
+    "weights not back": (two(), changed(2, store=None)),
+    "weights back too soon": (two(), changed(2, store=16)),
+    "weights of none": (two(), changed(3, load=4)),
+    "lane": (two(), changed(1, load=1)),
+    "memory": (two(memory=1), GOOD),
+    "host": (two(host=5), GOOD),
+    "claim": (two(), replace(GOOD, value=17)),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_rule_bites_and_nothing_else(case):
+    problem, plan = BROKEN[case]
+    if case == "order":
+        problem = replace(problem, jobs=(replace(problem.jobs[0], units=_with_free(problem)),))
+        plan = replace(plan, runs=(*plan.runs[:3], replace(plan.runs[3], devices=(1,))))
+    verdict = verify_jobs(problem, plan)
+    assert {violation.rule for violation in verdict.violations} == {case.split()[0]}
+    assert verify_jobs(two(), GOOD).ok
+
+
+def _with_free(problem):
+    return (*problem.jobs[0].units, shard(3))
+
+
+def test_damage_is_found():
+    """Any one number of a plan that is changed, and nothing that a valid plan claims, is seen."""
+    rng, seen = random.Random(1), 0
+    for seed in range(60):
+        problem = chains(seed)
+        if jobs_obstacle(problem):
+            continue
+        plan = in_turn(problem)
+        number = rng.randrange(len(plan.runs))
+        run = plan.runs[number]
+        for damage in (
+            {"start": run.start - 1},
+            {"devices": (run.devices[0] + 7,)},
+            {"load": None},
+            {"store": None},
+            {"unit": run.unit + 1},
+        ):
+            runs = [replace(r, **damage) if r is run else r for r in plan.runs]
+            assert not verify_jobs(problem, replace(plan, runs=tuple(runs))).ok
+            seen += 1
+    assert seen > 100
+
+
+# -- bounds, planners, models ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def session():
+    with Session() as session:
+        yield session
+
+
+def plans_of(problem):
+    yield in_turn(problem)
+    if problem.plain:
+        tables = Tables(problem)
+        listings = [make(tables, 0) for make in STARTS.values()]
+        yield tables.plan(tables.anneal(listings[-1], 200, 0), "annealed")
+        yield from (tables.plan(listing, "") for listing in (*listings, *allotments(tables, 1)))
+    else:
+        yield from (run(Chains(problem), 0) for run in RANKS.values())
+
+
+def bracket(problem, session, best, low):
+    """What models make of a value and a bound."""
+
+    def ask(model, limits, _start):
+        return session.solve(model, limits)
+
+    state = [best, low]
+    for answer in refine(problem, ask, Limits(60, gap=0), Budget(60), lambda: Known(*state)):
+        state[1] = max(state[1], answer.bound or 0)
+        if answer.plan is not None:
+            verdict = verify_jobs(problem, answer.plan)
+            if verdict.ok:
+                state[0] = min(state[0], verdict.value)
+    return state
+
+
+@pytest.mark.parametrize("make", [plain, chains])
+@pytest.mark.parametrize("objective", list(JobsObjective))
+@pytest.mark.parametrize("seed", range(25))
+def test_bound_optimum_plans(seed, objective, make):
+    for least in (0, 1):
+        problem = make(seed, objective, least=least)
+        best = optimum(problem)
+        assert (best is None) == (jobs_obstacle(problem) is not None)
+        if best is None:
+            continue
+        low = max(bound.value for bound in jobs_bounds(problem))
+        assert low <= best
+        for plan in plans_of(problem):
+            verdict = verify_jobs(problem, plan)
+            assert verdict.ok, verdict.violations
+            assert verdict.value >= best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [plain, chains])
+@pytest.mark.parametrize("objective", list(JobsObjective))
+@pytest.mark.parametrize("seed", range(25))
+def test_models_agree_with_enumeration(seed, objective, make, session):
+    agrees(make(seed, objective), session)
+
+
+@pytest.mark.parametrize(("make", "seed"), list(itertools.product([plain, chains], range(4))))
+def test_models_agree(make, seed, session):
+    agrees(make(seed), session)
+
+
+def agrees(problem, session):
+    best = optimum(problem)
+    if best is None:
+        return
+    first = min(verify_jobs(problem, plan).value for plan in plans_of(problem))
+    low = max(bound.value for bound in jobs_bounds(problem))
+    value, bound = bracket(problem, session, first + 1, low)
+    assert bound <= best <= value
+    assert value - bound <= (best // 50 if best > LARGE else 0)
+
+
+def test_dual_feasible_functions_are():
+    rng, strong = random.Random(1), 0
+    for _ in range(200):
+        whole = rng.randint(1, 30)
+        lengths = sorted({rng.randint(1, whole) for _ in range(6)})
+        for image in dual_feasible(lengths, whole):
+            for count in range(1, 5):
+                for chosen in itertools.combinations_with_replacement(lengths, count):
+                    if sum(chosen) <= whole:
+                        assert sum(image[n] for n in chosen) <= 1
+            strong += any(image[n] * whole > n for n in lengths)
+    assert strong > 200
+
+
+# -- Hydra -----------------------------------------------------------------------------------------
+
+
+def trainings(jobs, rng, devices=8, most=1000, memory=None, rho=0.0):
+    """Jobs of four shards; loads are a part rho of a unit, stores half of that."""
+    weights = tuple(Weights(f"w{n}", 1, round(most * rho), round(most * rho / 2)) for n in range(4))
+    made = []
+    for number in range(jobs):
+        units = [
+            Unit((Option("s", "gpu", 1, most),), f"w{n % 4}" if rho else None) for n in range(rng())
+        ]
+        made.append(Job(f"j{number}", tuple(units), 0, 1, weights if rho else ()))
+    return JobsProblem("hydra", (Pool("gpu", devices, memory),), tuple(made))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_longest_remaining_first_is_within_one_unit_of_the_bound(seed):
+    rng = random.Random(seed)
+    jobs = []
+    for number in range(rng.randint(2, 18)):
+        times = [rng.randint(1, 10**9) for _ in range(rng.randint(1, 20))]
+        units = tuple(Unit((Option("s", "gpu", 1, ticks),)) for ticks in times)
+        jobs.append(Job(f"j{number}", units))
+    problem = JobsProblem("h1", (Pool("gpu", rng.randint(2, 8)),), tuple(jobs))
+    value = verify_jobs(problem, Chains(problem).longest_first()).value
+    total = [sum(u.options[0].ticks for u in job.units) for job in jobs]
+    closed = max(-(-sum(total) // problem.devices), *total)
+    bounds = {bound.name: bound.value for bound in jobs_bounds(problem)}
+    assert max(bounds.values()) == closed
+    assert value <= closed + max(u.options[0].ticks for job in jobs for u in job.units)
+
+
+def test_scaling_of_equal_jobs_is_nearly_linear():
+    ends = {}
+    for devices in (1, 8):
+        problem = trainings(12, lambda: 60, devices)
+        ends[devices] = verify_jobs(problem, Chains(problem).longest_first()).value
+    assert ends[1] / ends[8] >= 7.9
+
+
+@pytest.mark.parametrize("rho", [0.35, 0.5, 0.65])
+def test_spilling_without_room_to_prefetch(rho):
+    values = []
+    for memory in (1, 2):
+        problem = trainings(12, lambda: 40, memory=memory, rho=rho)
+        verdict = verify_jobs(problem, Chains(problem).longest_first())
+        assert verdict.ok
+        assert verdict.components["peak_memory"] == memory  # a shard, and a buffer of one
+        values.append(verdict.value)
+    assert 1.5 <= values[0] / (60 * 1000) <= 2.0
+    assert values[1] <= 1.03 * 60 * 1000
+
+
+def test_gang_and_host_obstacles():
+    problem = two(host=2)
+    assert jobs_obstacle(problem) == "job 'a' needs 3 bytes of the host, which has 2"
+    assert "unit 0 of job 'a' has no option that fits" in jobs_obstacle(two(memory=0))
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [plain, chains])
+@pytest.mark.parametrize("seed", range(6))
+def test_written_and_read_again(make, seed, tmp_path):
+    problem = make(seed)
+    path, plan_path = tmp_path / "p.toml", tmp_path / "p.json"
+    path.write_bytes(to_toml(problem))
+    kind, again = read(path)
+    assert (kind.name, again) == ("jobs", replace(problem, provenance=again.provenance))
+    plan = kind.claimed(problem, in_turn(problem), 7, "me")
+    plan_path.write_bytes(plan_to_json(plan))
+    assert read_plan(plan_path, again) == plan
+
+
+def test_shards_become_units_of_every_mini_batch(tmp_path):
+    path = tmp_path / "shards.toml"
+    path.write_text(
+        'format = "milp-plan-jobs"\nversion = 1\nname = "s"\n'
+        '[[pools]]\nname = "fast"\ndevices = 2\nmemory_bytes = 8\n'
+        '[[pools]]\nname = "slow"\nslowdown = 1.5\n'
+        '[[jobs]]\nname = "a"\nepochs = 2\nmini_batches = 3\nshards = [\n'
+        "{ forward = 1, backward = 2.5, bytes = 4, load = 0.5, store = 0.5 },\n"
+        "{ forward = 1, backward = 2, bytes = 4, load = 0.5, store = 0.5 }]\n"
+    )
+    _, problem = read(path)
+    (job,) = problem.jobs
+    assert len(job.units) == 2 * 3 * 3
+    assert [unit.weights for unit in job.units[:4]] == ["shard0", "shard1", "shard0", "shard0"]
+    scale = problem.units.time_scale
+    times = [[option.ticks / scale for option in unit.options] for unit in job.units[:3]]
+    assert times == [[1, 1.5], [3, 4.5], [2.5, 3.75]]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("jobs = []", "jobs"),
+        ('[[jobs]]\nname = "a"', "jobs[0]"),
+        ('[[jobs]]\nname = "a"\noptions = [{ technique = "t", time = -1 }]', "jobs[0].options"),
+        (
+            '[[jobs]]\nname = "a"\noptions = [{ technique = "t", time = 1, pool = "x" }]',
+            "job 'a', unit 0, option 0, pool",
+        ),
+        (
+            '[[jobs]]\nname = "a"\nunits = [{ weights = "w", options = '
+            '[{ technique = "t", time = 1 }] }]',
+            "job 'a', unit 0, weights",
+        ),
+    ],
+)
+def test_defect(tmp_path, text, where):
+    path = tmp_path / "bad.toml"
+    head = 'format = "milp-plan-jobs"\nversion = 1\nname = "s"\npools = [{ name = "gpu" }]\n'
+    path.write_text(head + text)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    finding = caught.value.findings[0]
+    assert finding.where.startswith(where)
+    assert finding.file == str(path)
+
+
+# -- run -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [plain, chains])
+def test_run_repeats_and_proves(make):
+    problem = make(2)
+    outcomes = [solve(problem, Settings(time_limit_s=100, node_limit=500)) for _ in range(2)]
+    assert outcomes[0].plan == outcomes[1].plan
+    assert outcomes[0].value == optimum(problem)
+    assert outcomes[0].proved
+    assert not outcomes[0].defects
+
+
+def test_picture(tmp_path):
+    for plan in (GOOD, changed(1, load=1)):
+        path = write_figure(jobs_figure(two(), plan), tmp_path / "plan.png")
+        assert path.stat().st_size > 5_000
+    with pytest.raises(InputError):
+        jobs_figure(two(), replace(GOOD, runs=()))
+
+
+def test_longest_remaining_first_has_its_name():
+    assert next(iter(RANKS)) == LRTF

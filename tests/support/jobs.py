@@ -1,0 +1,153 @@
+"""Jobs by enumeration: the optimum of tiny problems, and random tiny problems.
+
+Reads ``docs/laws.md`` on its own. Runs are placed one after the other in the order of their begins
+(load and all), each by any option, on any devices, each as early as it can; weights stay, or go
+back, by choice. Some order of an optimal plan is tried, and moved to the left none is later.
+For devices that hold one set of weights at a time, or weights that cost nothing to move.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from milp_plan.core.jobs import (
+    Job,
+    JobsObjective,
+    JobsProblem,
+    Option,
+    Pool,
+    Unit,
+    Weights,
+)
+
+NOTHING = Weights("", 0, 0, 0)
+
+
+class Enumeration:
+    def __init__(self, problem):
+        self.problem = problem
+        self.best = None
+
+    def optimum(self):
+        lanes = {(p.name, d): 0 for p in self.problem.pools for d in range(p.devices)}
+        jobs = len(self.problem.jobs)
+        self._go(lanes, [0] * jobs, [j.release for j in self.problem.jobs], {}, [0] * jobs, {}, 0)
+        return self.best
+
+    def _value(self, ends):
+        if self.problem.objective is JobsObjective.MAKESPAN:
+            return max(ends)
+        return sum(j.weight * e for j, e in zip(self.problem.jobs, ends, strict=True))
+
+    def _go(self, lanes, nexts, ready, home, ends, stay, begun):
+        if self.best is not None and self._value(ends) >= self.best:
+            return
+        open_jobs = [j for j, job in enumerate(self.problem.jobs) if nexts[j] < len(job.units)]
+        if not open_jobs:
+            self.best = self._value(ends)
+        for j in open_jobs:
+            for step in self._steps(j, lanes, nexts, ready, home, ends, stay, begun):
+                self._go(*step)
+
+    def _steps(self, j, lanes, nexts, ready, home, ends, stay, begun):
+        job, unit = self.problem.jobs[j], nexts[j]
+        weights = job.weights_of(unit) or NOTHING
+        for _, option in self.problem.fits[j][unit]:
+            pool = [lane for lane in lanes if lane[0] == option.pool]
+            tried = set()
+            for devices in itertools.combinations(pool, option.devices):
+                kept = stay.get(j)
+                held = {lane for lanes_of in stay.values() for lane in lanes_of}
+                if kept is not None and set(kept) != set(devices):
+                    continue
+                if kept is None and held & set(devices):
+                    continue
+                key = tuple(sorted(lanes[lane] for lane in devices))
+                if kept is None and key in tried:
+                    continue  # devices are alike
+                tried.add(key)
+                load = 0 if kept is not None else weights.load
+                begin = max([begun, job.release, ready[j] - load, *(lanes[d] for d in devices)])
+                if kept is None:
+                    begin = max(begin, home.get((j, weights.name), 0))
+                begin = self._roomy(j, begin, nexts, ends)
+                if begin is None:
+                    continue
+                stop = begin + load + option.ticks
+                follows = unit + 1 < len(job.units) and job.weights_of(unit + 1) == weights
+                for stays in (False, True) if follows and weights is not NOTHING else (False,):
+                    end = stop + (0 if stays else weights.store)
+                    yield (
+                        {**lanes, **dict.fromkeys(devices, end)},
+                        [n + (k == j) for k, n in enumerate(nexts)],
+                        [stop if k == j else r for k, r in enumerate(ready)],
+                        {**home, (j, weights.name): end},
+                        [max(e, end) if k == j else e for k, e in enumerate(ends)],
+                        {k: v for k, v in stay.items() if k != j} | ({j: devices} if stays else {}),
+                        begin,
+                    )
+
+    def _roomy(self, j, begin, nexts, ends):
+        """When a job may begin beside those under way; ``None`` if some of them never end first."""
+        jobs, limit = self.problem.jobs, self.problem.host
+        if limit is None or nexts[j] > 0:
+            return begin
+        others = [k for k in range(len(jobs)) if k != j and nexts[k] > 0]
+        over = {k for k in others if nexts[k] == len(jobs[k].units)}
+        for instant in sorted({begin, *(ends[k] for k in over if ends[k] > begin)}):
+            held = sum(jobs[k].host for k in others if k not in over or ends[k] > instant)
+            if held + jobs[j].host <= limit:
+                return instant
+        return None
+
+
+def optimum(problem):
+    """Value of the best plan; ``None`` if there is none."""
+    return Enumeration(problem).optimum()
+
+
+def plain(seed, objective=JobsObjective.MAKESPAN, most=4, least=1):
+    """Gangs with options in one or two pools, with releases and weights."""
+    rng = random.Random(seed)
+    span = rng.choice((4, 9, 10**9))
+    pools = tuple(Pool(f"p{n}", rng.randint(1, 3)) for n in range(rng.choice((1, 1, 2))))
+
+    def option():
+        pool = rng.choice(pools)
+        ticks = rng.randint(least, span)
+        return Option("t", pool.name, rng.randint(1, pool.devices), ticks)
+
+    jobs = tuple(
+        Job(
+            f"j{n}",
+            (Unit(tuple(option() for _ in range(rng.randint(1, 3)))),),
+            rng.choice((0, 0, rng.randint(0, span))),
+            rng.randint(0, 3),
+        )
+        for n in range(rng.randint(1, most))
+    )
+    return JobsProblem(f"plain{seed}", pools, jobs, objective)
+
+
+def chains(seed, objective=JobsObjective.MAKESPAN, least=1):
+    """Shards on devices of one or two speeds that hold one at a time, with a host or without."""
+    rng = random.Random(seed)
+    span = rng.choice((4, 9, 10**9))
+    size = rng.choice((1, 10**10))
+    pools = tuple(Pool(f"p{n}", rng.randint(1, 2), size) for n in range(rng.choice((1, 2))))
+    jobs = []
+    for n in range(rng.randint(1, 3)):
+        moved = rng.randint(0, span), rng.randint(0, span)
+        weights = tuple(Weights(f"w{k}", size, *moved) for k in range(rng.randint(1, 2)))
+        units = tuple(
+            Unit(
+                tuple(Option("s", pool.name, 1, rng.randint(least, span)) for pool in pools),
+                rng.choice(weights).name,
+            )
+            for _ in range(rng.randint(1, 3 if n < 2 else 1))
+        )
+        release = rng.choice((0, 0, rng.randint(0, span)))
+        jobs.append(Job(f"j{n}", units, release, rng.randint(0, 3), weights, rng.randint(0, 2)))
+    host = rng.choice((None, 2, 3))
+    return JobsProblem(f"chains{seed}", pools, tuple(jobs), objective, host)
