@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,27 +59,24 @@ def _runs(source: Path, store_folder: Path) -> list[Run]:
 
 
 def _record(path: Path) -> Run:
-    from milp_plan.io import read_document
+    from milp_plan.io.record_file import read_record
 
-    try:
-        outcome = json.loads(read_document(path, "a record of a run").data)
-        row = {
-            "instance": outcome["instance"],
-            "file": outcome["instance"],
-            "variation": "",
-            "planner": (outcome["formulation"] or {"name": outcome["way"]})["name"],
-            "seed": outcome["settings"]["seed"],
-            "unit": outcome["unit"],
-            "time_scale": str(outcome["ticks_per_unit"]),
-            "value": outcome["value"],
-            "gap": outcome["gap"],
-            "proved": outcome["proved"],
-            "status": "done",
-        }
-        row["value_float"] = _scaled(outcome["value"], row["time_scale"])
-    except (ValueError, KeyError, TypeError) as error:
-        found, remedy = f"other content ({error})", "name a record, or a suite (.toml)"
-        raise InputError([Finding("file", found, "a record of a run", remedy, str(path))]) from None
+    outcome = read_record(path)
+    scale = str(outcome["ticks_per_unit"])
+    row = {
+        "instance": outcome["instance"],
+        "file": outcome["instance"],
+        "variation": "",
+        "planner": (outcome["formulation"] or {"name": outcome["way"]})["name"],
+        "seed": outcome["settings"]["seed"],
+        "unit": outcome["unit"],
+        "time_scale": scale,
+        "value": outcome["value"],
+        "gap": outcome["gap"],
+        "proved": outcome["proved"],
+        "status": "done",
+        "value_float": _scaled(outcome["value"], scale),
+    }
     return row, outcome
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from milp_plan.core import Finding, InputError
 
@@ -55,7 +56,13 @@ def make_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
 def _stored(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
     from milp_plan.io import read_document
 
-    rows: list[dict[str, Any]] = json.loads(read_document(path, "results of a recipe").data)
+    data = read_document(path, "results of a recipe").data
+    try:
+        rows: list[dict[str, Any]] = msgspec.json.decode(data, type=list[dict[str, Any]])
+    except (msgspec.DecodeError, RecursionError) as error:
+        remedy = "run it without --render"
+        wrong = Finding("file", str(error), "results of a recipe", remedy, str(path))
+        raise InputError([wrong]) from None
     if len(rows) != len(recipe.cases):
         found = f"{len(rows)} results for {len(recipe.cases)} cases"
         remedy = "run it without --render"

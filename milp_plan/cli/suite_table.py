@@ -83,7 +83,7 @@ def _stored(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(text)
         content["rows"], content["versions"], content["suite"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         remedy = "make the table without --render"
         found = f"other content ({error})"
         raise InputError(

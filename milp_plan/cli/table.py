@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,6 @@ from .inputs import PATH
 from .output import complain, say
 from .outputs import Content, Output, refuse
 from .study_part import Part
-
-_NEEDED = ("instance", "fingerprint", "value", "stop")
-"""Members that tell a record from other JSON files."""
 
 
 @click.command()
@@ -131,21 +127,11 @@ def _of_folder(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:
 
 def _records(folder: Path) -> Iterator[dict[str, Any] | InputError]:
     """Read every record of a folder, the oldest first."""
-    from milp_plan.io import read_document
+    from milp_plan.io.record_file import read_record
 
     files = [path for path in folder.glob("*.json") if not path.name.endswith(".plan.json")]
     for path in sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name)):
         try:
-            record = json.loads(read_document(path, "a record of a run").data)
+            yield read_record(path)
         except InputError as error:
             yield error
-            continue
-        except ValueError as error:
-            record, found = None, f"no JSON ({error})"
-        else:
-            found = "other JSON"
-        if isinstance(record, dict) and all(key in record for key in _NEEDED):
-            yield record
-        else:
-            remedy = "remove the file, or solve again"
-            yield InputError([Finding("file", found, "a record of a run", remedy, str(path))])

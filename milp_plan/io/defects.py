@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from milp_plan.core import Finding
 
@@ -36,9 +39,7 @@ def syntax_finding(data: bytes) -> Finding | None:
     remedy = "fetch or write the file again"
     try:
         text = data.decode()
-        json.loads(text)
-    except UnicodeDecodeError as error:
-        return Finding(f"byte {error.start}", "bytes that are not UTF-8", "UTF-8 text", remedy)
+        json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         early = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
@@ -47,8 +48,53 @@ def syntax_finding(data: bytes) -> Finding | None:
     except RecursionError:
         return Finding("file", "lists nested too deeply", "JSON as the format describes", remedy)
     except ValueError as error:
-        return Finding("file", str(error), "JSON with numbers of usual length", remedy)
+        return Finding("file", str(error), "JSON with numbers of usual size", remedy)
     return None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant}, which JSON does not have")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if math.isinf(value):
+        raise ValueError(f"{number[:_LONGEST_QUOTE]}, which is beyond the largest number")
+    return value
+
+
+def repeated_members(data: bytes) -> list[Finding]:
+    """List the members that an object has more than once; parts without text are not looked at.
+
+    A decoded object that lost a member has fewer quotation marks than its text. Only then is the
+    text read again with all pairs.
+    """
+    found: list[Finding] = []
+    rest = [data.strip()]
+    while rest:
+        text = rest.pop()
+        if text[:1] == b"[":
+            parts = [bytes(part) for part in msgspec.json.decode(text, type=list[msgspec.Raw])]
+        else:
+            members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            parts = [bytes(part) for part in members.values()]
+            keys = sum(2 + key.count('"') for key in members)
+            if keys + sum(part.count(b'"') for part in parts) != text.count(b'"'):
+                found += _named_twice(text)
+        rest += [part for part in parts if part[:1] in (b"{", b"[") and b'"' in part]
+    return found
+
+
+def _named_twice(text: bytes) -> Iterator[Finding]:
+    """Say which members of the outermost object stand there twice."""
+    names: list[str] = []
+
+    def pairs(members: list[tuple[str, Any]]) -> None:
+        names[:] = [name for name, _ in members]  # the outermost object comes last
+
+    json.loads(text, object_pairs_hook=pairs)
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Finding(f"member {name!r}", "it stands there twice", "once", "remove one of them")
 
 
 def schema_findings(document: Any, schema: Mapping[str, Any]) -> list[Finding]:

@@ -1,8 +1,10 @@
-"""Files: whole reads with clear findings, atomic writes, gzip by content."""
+"""Files: whole reads with clear findings, atomic writes, gzip by content and within bounds."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import os
 import secrets
 import zlib
@@ -16,7 +18,21 @@ import msgspec
 from milp_plan.core import Finding, InputError
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OTHER_ENCODINGS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+"""Marks at the beginning of a file; those of UTF-32 begin like those of UTF-16."""
+
+EXPANSION = "MILP_PLAN_EXPANSION"
+"""Environment variable: to how many bytes a compressed file may expand at most."""
+
+_FREE_BYTES = 256 << 20
+_FREE_RATIO = 100
+"""A file may expand to the first, or to this many times its size, whichever is more: instances
+of ours shrink to a tenth or a thirtieth, a file made to fill memory to a thousandth."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +85,8 @@ def read_document(path: str | Path, what: str = "an instance file") -> Document:
     Raises
     ------
     InputError
-        The file is missing, a directory, unreadable, empty, or damaged gzip.
+        The file is missing, a directory, unreadable, empty, damaged gzip, expands to more than
+        it may (:data:`EXPANSION`), or is no UTF-8 text.
     """
     path = Path(path)
 
@@ -85,14 +102,47 @@ def read_document(path: str | Path, what: str = "an instance file") -> Document:
     except OSError as error:
         raise fail(f"an unreadable file ({error.strerror})", "check path and permissions") from None
     if data.startswith(_GZIP_MAGIC):
+        limit = _expansion_limit(len(data))
         try:
-            data = gzip.decompress(data)
+            with gzip.open(io.BytesIO(data)) as packed:
+                data = packed.read(limit + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise fail(f"damaged gzip data ({error})", "fetch or write the file again") from None
-    data = data.removeprefix(_BYTE_ORDER_MARK)
+        if len(data) > limit:
+            found = f"gzip data that expands to more than {limit} bytes"
+            raise fail(found, f"set {EXPANSION} to the bytes it may take, if you trust the file")
+    data = data.removeprefix(codecs.BOM_UTF8)
     if not data.strip():
         raise fail("an empty file", "fetch or write the file again")
+    if not data.isascii():
+        strange = _not_text(data)
+        if strange:
+            raise fail(strange, "save it as UTF-8")
     return Document(path, data)
+
+
+def _expansion_limit(packed_bytes: int) -> int:
+    """Return to how many bytes a compressed file of this size may expand."""
+    said = os.environ.get(EXPANSION)
+    if said is None:
+        return max(_FREE_BYTES, _FREE_RATIO * packed_bytes)
+    if not said.isdecimal():
+        remedy = f"write a number of bytes, or unset {EXPANSION}"
+        raise InputError([Finding(EXPANSION, repr(said), "a number of bytes", remedy)])
+    return int(said)
+
+
+def _not_text(data: bytes) -> str | None:
+    """Say why data is not UTF-8 text; ``None`` if it is."""
+    for mark, encoding in _OTHER_ENCODINGS.items():
+        if data.startswith(mark):
+            return f"{encoding} text"
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"bytes that are not UTF-8 (byte {error.start}, line {line})"
+    return None
 
 
 def write_atomic(path: str | Path, data: bytes) -> None:

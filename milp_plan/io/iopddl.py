@@ -28,18 +28,13 @@ TITLE = "sharding contest of ASPLOS 2025, IOPDDL (JSON)"
 FORBIDDEN = 10**18
 """The cost that says "not allowed" in the contest's files."""
 
-_PROVENANCE = {
-    "source": "https://github.com/google/iopddl",
-    "licence": "Apache-2.0",
-    "paper": "ASPLOS/EuroSys 2025 contest on intra-operator parallelism for distributed deep "
-    "learning",
-}
 _SHOWN = 20
 """Findings of one kind that are spelt out; the others are counted."""
 
 _Entry = TypeVar("_Entry")
 
-_Pair = Annotated[list[int], msgspec.Meta(min_length=2, max_length=2)]
+_Index = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+_Pair = Annotated[list[_Index], msgspec.Meta(min_length=2, max_length=2)]
 
 
 class Nodes(msgspec.Struct, frozen=True):
@@ -146,6 +141,7 @@ def to_json(problem: ShardingProblem) -> bytes:
     if problem.labels:
         contents["operators"] = problem.operators
         contents["labels"] = _rows(problem.labels, s.offsets)
+    if problem.provenance:
         contents["provenance"] = dict(problem.provenance)
     return msgspec.json.encode({"problem": contents}) + b"\n"
 
@@ -221,9 +217,7 @@ def _problem(contents: Contents, flat: _Flat, document: Document) -> ShardingPro
         np.array(nodes.intervals, dtype=np.int64).reshape(-1, 2),
         contents.usage_limit,
         tuple(itertools.chain.from_iterable(contents.labels or ())),
-        _PROVENANCE | {"file": document.path.name}
-        if contents.provenance is None
-        else contents.provenance,
+        contents.provenance or {"file": document.path.name},
     )
 
 

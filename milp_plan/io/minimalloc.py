@@ -124,12 +124,7 @@ def _name(path: Path) -> tuple[str, int | None]:
 
 
 def _table(document: Document, needed: Sequence[str]) -> _Table:
-    try:
-        text = document.data.decode()
-    except UnicodeDecodeError as error:
-        where, remedy = f"byte {error.start}", "write the file again"
-        raise InputError([Finding(where, "no UTF-8", "UTF-8 text", remedy)]) from None
-    reader = csv.reader(io.StringIO(text))
+    reader = csv.reader(io.StringIO(document.data.decode()))
     try:
         lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     except csv.Error as error:

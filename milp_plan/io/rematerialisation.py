@@ -159,7 +159,7 @@ def read_plan(path: str | Path, problem: RematerialisationProblem) -> Rematerial
 def _rows(document: Document) -> tuple[str, ...]:
     try:
         _, *rows = csv.reader(io.StringIO(document.data.decode(), newline=""))
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         remedy = "write the file again"
         raise InputError([Finding("file", str(error), _PLAN, remedy, document.file)]) from None
     findings = [

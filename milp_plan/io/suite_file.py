@@ -24,6 +24,9 @@ from .pipeline_file import endless, toml_content
 from .wire import Count, Positive, Strict, schema_of
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+_LONGEST_NAME = 255
+"""Bytes that file systems take for the name of a file; patterns of many more take minutes."""
+
 _WILD = frozenset("*?[")
 
 
@@ -260,11 +263,20 @@ def _entries(group: SuiteGroup, pattern: str, source: Path) -> Iterator[SuiteEnt
         yield SuiteEntry(label, folder / pattern, "; ".join([f"not in {where}", *ways]), optional)
 
 
+def _long_names(suite: SuiteFile) -> Iterator[Finding]:
+    for group in _groups(suite):
+        for text in (group.folder, *group.files):
+            if any(len(part.encode(errors="replace")) > _LONGEST_NAME for part in text.split("/")):
+                expected = f"names of at most {_LONGEST_NAME} bytes"
+                yield Finding("files", f"a name {text[:20]!r}...", expected, "correct the name")
+
+
 def _findings(suite: SuiteFile) -> Iterator[Finding]:
     """What the schema cannot say."""
     if not suite.files and not suite.instances and not suite.recipes:
         expected = "files, instances, or recipes"
         yield Finding("files", "nothing", expected, "name at least one instance")
+    yield from _long_names(suite)
     for member, names in (
         ("recipes", [entry.name for entry in suite.recipes]),
         ("variations", [entry.name for entry in suite.variations]),

@@ -10,7 +10,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import quoted, schema_findings, syntax_finding
+from .defects import quoted, repeated_members, schema_findings, syntax_finding
 from .text import lay_out
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -49,10 +49,15 @@ def decode(data: bytes, kind: type[_Wire], file: str, marker: str | None = None)
     Raises
     ------
     InputError
-        With every departure from the type's schema, each with its JSON path.
+        With every departure from the type's schema, each with its JSON path; or with the members
+        that an object has twice, of which a decoder would take the last in silence.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        decoded = msgspec.json.decode(data, type=kind)
+        twice = repeated_members(data)
+        if twice:
+            raise InputError(twice).in_file(file)
+        return decoded
     except (msgspec.DecodeError, RecursionError) as error:
         findings = _diagnose(data, kind, marker) or [
             Finding("file", str(error), "JSON as the format describes", "correct the file")

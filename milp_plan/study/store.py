@@ -90,7 +90,7 @@ class Store:
     def _defect(self, key: str, data: bytes) -> str:
         try:
             record = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return f"no JSON ({error})"
         if not isinstance(record, dict) or record.get("store") != STORE_VERSION:
             return "not a record of this version"

@@ -21,6 +21,13 @@ def record(folder: Path, name: str, when: int, **changes: Any) -> Path:
         "fingerprint": "f",
         "operators": 3,
         "objective": "makespan",
+        "unit": "ticks",
+        "ticks_per_unit": 1,
+        "proved": False,
+        "verdict": "ok",
+        "way": "schedule",
+        "settings": {"seed": 0},
+        "trace": [],
         "value": 14,
         "bound": 9,
         "gap": 0.357,
@@ -85,3 +92,10 @@ def test_no_records(tmp_path: Path) -> None:
     result = call("table", "--record-folder", tmp_path / "none")
     assert result.exit_code == Exit.BAD_INPUT
     assert "milp-plan solve" in result.stderr
+
+
+def test_a_member_that_a_hand_has_changed_is_named(records: Path) -> None:
+    odd = record(records, "odd", 4, seconds="long")
+    result = call("table", "--record-folder", records)
+    assert result.exit_code == Exit.BAD_INPUT
+    assert f"error: {odd}: seconds: found " in result.stderr

@@ -5,7 +5,7 @@ import pytest
 
 from milp_plan import io
 from milp_plan.core import InputError
-from milp_plan.io import native
+from milp_plan.io import files, native
 
 from .samples import full_problem
 
@@ -124,3 +124,54 @@ def test_a_failed_write_keeps_the_old_content(tmp_path, monkeypatch):
         io.write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def written(tmp_path, data):
+    path = tmp_path / "instance.json"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_other_encodings_are_named(tmp_path, encoding):
+    text = native.to_json(full_problem()).decode().encode(encoding)
+    finding = finding_of(written(tmp_path, text))
+    assert finding.found == f"{encoding.upper()} text"
+    assert finding.remedy == "save it as UTF-8"
+
+
+def test_bytes_that_are_no_text_are_found_by_line(tmp_path):
+    finding = finding_of(written(tmp_path, b'{"format": "milp-plan-instance",\n "name": "\xff"}'))
+    assert finding.found == "bytes that are not UTF-8 (byte 43, line 2)"
+
+
+def test_files_made_to_fill_memory_are_refused(tmp_path, monkeypatch):
+    bomb = written(tmp_path, gzip.compress(b" " * (300 << 20), compresslevel=1))
+    finding = finding_of(bomb)
+    assert finding.found.startswith("gzip data that expands to more than ")
+    assert files.EXPANSION in finding.remedy
+    monkeypatch.setenv(files.EXPANSION, str(1 << 30))
+    assert finding_of(bomb).found == "an empty file"
+
+
+def test_the_limit_of_expansion_is_a_number(tmp_path, monkeypatch):
+    monkeypatch.setenv(files.EXPANSION, "4GiB")
+    with pytest.raises(InputError, match="a number of bytes"):
+        io.read(written(tmp_path, gzip.compress(b"{}")))
+
+
+def test_members_that_stand_twice_are_findings(tmp_path):
+    text = native.to_json(full_problem())
+    double = text.replace(b'"name": "load"', b'"name": "load", "name": "load"', 1)
+    assert double != text
+    finding = finding_of(written(tmp_path, double))
+    assert (finding.where, finding.found) == ("member 'name'", "it stands there twice")
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
+def test_numbers_that_are_none_are_named(tmp_path, number):
+    text, size = native.to_json(full_problem()), b'"memory_bytes": '
+    assert size + b"1000" in text
+    strange = text.replace(size + b"1000", size + number.encode(), 1)
+    finding = finding_of(written(tmp_path, strange))
+    assert number in finding.found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,31 @@ def test_solutions_come_back(tmp_path: Path) -> None:
     path.write_text('{"a": 1}')
     with pytest.raises(InputError, match="strategy per operator"):
         read_solution(path, problem)
+
+
+def test_names_and_provenance_are_what_the_file_says(tmp_path: Path) -> None:
+    plain = read_iopddl(written(tmp_path, sample()))
+    assert plain.provenance == {"file": "file.json"}
+    assert plain.operators == ("op0", "op1")
+    problem = replace(
+        plain,
+        operators=("matmul", "sum"),
+        labels=("rows", "whole", "rows", "columns"),
+        provenance={"made by": "a test"},
+    )
+    path = tmp_path / "named.json"
+    write_iopddl(problem, path)
+    again = read_iopddl(path)
+    assert (again.operators, again.labels) == (problem.operators, problem.labels)
+    assert again.provenance == {"made by": "a test"}
+
+
+def test_names_are_one_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "named.json"
+    write_iopddl(random_problem(1), path)
+    document = json.loads(path.read_text())
+    document["problem"] |= {"operators": ["a"], "labels": [["x"]]}
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError) as caught:
+        read_iopddl(path)
+    assert {"problem.operators", "problem.labels"} <= {f.where for f in caught.value.findings}

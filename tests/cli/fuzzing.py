@@ -1,0 +1,163 @@
+"""Files of every format, ways to damage them, and what a command may do with what results."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from milp_plan.cli.exits import Exit
+from milp_plan.cli.main import main
+
+from .cases import INSTANCES, REPOSITORY
+from .test_kinds import LIMIT, SAMPLES
+
+REFUSALS = {Exit.DONE, Exit.USAGE, Exit.BAD_INPUT, Exit.INFEASIBLE, Exit.NO_PLAN, Exit.NOT_VALID}
+"""What a command that plans nothing may end with; a damage need not make a file wrong."""
+
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
+_NUMBERS = (b"1e400", b"-1", b"NaN", b"Infinity", b"9" * 40, b"9" * 5000, b'"1"', b"null", b"0.5")
+_NUMBERS += (b"true", b"[]", b"{}", b"-0", b"1e-400", b"18446744073709551616", b"0x10", b"\xff")
+_NAMES = (b"", b"\\u0000", b"\\ud800", b"\x1b[31m", b"$\\\\frac{a$", "算子".encode(), b"../../x")
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A good file, and the commands that read it; ``{}`` stands for the file."""
+
+    name: str
+    path: Path
+    commands: tuple[tuple[str | Path, ...], ...]
+
+
+def victims(folder: Path) -> Iterator[Victim]:
+    """Yield a file of each format that a command reads, made in a folder."""
+    for kind, sample in SAMPLES.items():
+        home = folder / kind
+        home.mkdir()
+        file = sample.write(home)
+        plan = home / "plan.out"
+        solved = CliRunner().invoke(
+            main,
+            [
+                "solve",
+                str(file),
+                *LIMIT[:3],
+                "--record-folder",
+                str(home / "runs"),
+                "--plan-output",
+                str(plan),
+            ],
+        )
+        assert solved.exit_code == Exit.DONE, solved.output
+        yield Victim(kind, file, (("info", "{}"), ("check", "{}", plan), ("explain", "{}", plan)))
+        yield Victim(f"{kind}-plan", plan, (("check", file, "{}"), ("explain", file, "{}")))
+        record = next(p for p in sorted((home / "runs").glob("*.json")) if ".plan" not in p.name)
+        yield Victim(f"{kind}-record", record, (("table", "--record-folder", "{folder}"),))
+    for path in sorted((INSTANCES / "captures").iterdir()):
+        if path.is_file() and path.stat().st_size < 50_000:
+            made = ("capture", "{}", "2xA100", "--output", folder / "made.json")
+            yield Victim("capture", path, (made,))
+            break
+    for page in ("recipe.toml", "spec.toml", "study.toml"):
+        path = next(iter(sorted((REPOSITORY / "results").rglob(page))))
+        yield Victim(page, path, (("table", "{folder}", "--render", "--store", folder / "store"),))
+    suite = next(iter(sorted((INSTANCES / "suites").glob("*.toml"))))
+    yield Victim("suite", suite, (("bench", "collect", "{}", "--store", folder / "store"),))
+
+
+def damages(data: bytes, rng: random.Random) -> bytes:
+    """Return a text with one to three things wrong with it."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        data = rng.choice(_DAMAGES)(data, rng)
+    return data
+
+
+def _truncated(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data) + 1)]
+
+
+def _flipped(data: bytes, rng: random.Random) -> bytes:
+    if not data:
+        return b"\0"
+    place = rng.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ (1 << rng.randrange(8))]) + data[place + 1 :]
+
+
+def _other_number(data: bytes, rng: random.Random) -> bytes:
+    found = list(_NUMBER.finditer(data))
+    if not found:
+        return data + b"1"
+    match = rng.choice(found)
+    return data[: match.start()] + rng.choice(_NUMBERS) + data[match.end() :]
+
+
+def _other_name(data: bytes, rng: random.Random) -> bytes:
+    found = list(re.finditer(rb'"([^"\\]*)"', data))
+    if not found:
+        return rng.choice(_NAMES) + data
+    match = rng.choice(found)
+    return data[: match.start(1)] + rng.choice(_NAMES) + data[match.end(1) :]
+
+
+def _missing(data: bytes, rng: random.Random) -> bytes:
+    parts = re.split(rb"([,\n])", data)
+    place = rng.randrange(len(parts))
+    return b"".join(parts[:place] + parts[place + 1 :])
+
+
+def _twice(data: bytes, rng: random.Random) -> bytes:
+    parts = re.split(rb"(?<=[,\n])", data)
+    place = rng.randrange(len(parts))
+    return b"".join(parts[: place + 1] + parts[place:])
+
+
+def _inserted(data: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(data) + 1)
+    what = rng.choice((b"\xff\xfe", b"\x00", b"[" * 100_000, b"{", b'"', b"\xc3", b"\n", b"#"))
+    return data[:place] + what + data[place:]
+
+
+def _encoded(data: bytes, rng: random.Random) -> bytes:
+    text = data.decode("utf-8", errors="replace")
+    return text.encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-8-sig")))
+
+
+def _packed(data: bytes, rng: random.Random) -> bytes:
+    packed = gzip.compress(data)
+    return rng.choice((packed, packed[: len(packed) // 2], _flipped(packed, rng)))
+
+
+_DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
+    _truncated, _flipped, _other_number, _other_number, _other_number, _other_name, _missing,
+    _twice, _inserted, _encoded, _packed,
+)  # fmt: skip
+
+
+def attack(victim: Victim, seed: int, folder: Path) -> Iterator[str]:
+    """Run one of the victim's commands on a damaged copy; yield what it did wrong."""
+    rng = random.Random(f"{victim.name} {seed}")
+    data = damages(victim.path.read_bytes(), rng)
+    home = folder / "attacked"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    path = home / victim.path.name
+    path.write_bytes(data)
+    words = [
+        str(word).replace("{folder}", str(home)).replace("{}", str(path))
+        for word in rng.choice(victim.commands)
+    ]
+    result = CliRunner().invoke(main, words)
+    error = result.exception
+    if error is not None and not isinstance(error, SystemExit):
+        yield f"{words}: {type(error).__name__}: {error}"
+    elif result.exit_code not in REFUSALS:
+        yield f"{words}: exit code {result.exit_code}"
+    elif result.exit_code == Exit.BAD_INPUT and str(home) not in result.stderr:
+        yield f"{words}: no file named in {result.stderr[:200]!r}"
