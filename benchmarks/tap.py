@@ -19,7 +19,7 @@ import polytope
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.cost.pase import pase_tables
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
 from milp_plan.planners.sharding.elimination import eliminate
 from milp_plan.planners.sharding.folding import Tied, plan_exact, plan_tied, tie
 from milp_plan.planners.sharding.folding.tied import model_columns
@@ -219,6 +219,7 @@ def figures(rows: list[Row]) -> dict[str, Any]:
             axes.set_title(title)
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
+            plain_ticks(axes.xaxis, axes.yaxis)
             axes.set_xticks(ticks, [str(count) for count in ticks])
             axes.set_xlabel("layers of encoder and of decoder")
             axes.set_ylabel("CPU seconds")

@@ -29,7 +29,7 @@ import reader
 import schedule_model
 
 from milp_plan.core.budget import Budget
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
 from milp_plan.io.suite_file import read_suite
 from milp_plan.report.pages import amount, share
 from milp_plan.study.tasks import document_of
@@ -257,6 +257,7 @@ def _panels(rows: list[Row]) -> Any:
             axes.axhline(row["bound"] / SCALE[0], color="grey", linestyle=":", label="bound")
             axes.set_title(row["name"], fontsize=7)
             axes.set_xscale("log")
+            plain_ticks(axes.xaxis)
             ends = [row[tool]["trace"][-1][1] for tool in ("ours", "peer") if row[tool]["trace"]]
             if ends:
                 axes.set_ylim(top=1.3 * max(ends) / SCALE[0])

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-import click
-
 from milp_plan.core.amounts import seconds_text
 from milp_plan.core.budget import now
+
+from .output import note
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -131,7 +131,7 @@ class Log(Quiet):
     def line(self, text: str) -> None:
         """Write a line."""
         self._said_s = now()
-        click.echo(text, err=True)
+        note(text)
 
 
 class Live(Quiet):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import click
 
@@ -19,30 +19,46 @@ _WIDTH = 120
 """Of tables that do not go to a terminal."""
 
 
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+}
+"""Characters that command a terminal; names from files may hold them."""
+
+
 def say(text: str = "") -> None:
     """Write a line of the result."""
-    click.echo(text)
+    click.echo(_shown(text, sys.stdout))
 
 
 def note(text: str) -> None:
     """Write a line that is no result."""
-    click.echo(text, err=True)
+    click.echo(_shown(text, sys.stderr), err=True)
+
+
+def _shown(text: str, stream: TextIO) -> str:
+    """Return a text as a stream can show it: controls, and what it has no code for, spelt out."""
+    text = text.translate(_CONTROLS)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def complain(error: MilpPlanError, file: Path | None = None) -> None:
     """Write an error, one line per finding; ``file`` names it where the error does not."""
     if isinstance(error, InputError):
         for finding in error.findings:
-            click.echo(f"error: {finding}", err=True)
+            note(f"error: {finding}")
     else:
         place = "" if file is None else f"{file}: "
-        click.echo(f"error: {place}{error}", err=True)
+        note(f"error: {place}{error}")
 
 
 def say_json(content: Any, *, pretty: bool = False) -> None:
     """Write one JSON document: a line, or indented. Integers stay exact, no figure is null."""
     text = json.dumps(
-        _plain(content), indent=2 if pretty else None, ensure_ascii=False, allow_nan=False
+        _plain(content),
+        indent=2 if pretty else None,
+        ensure_ascii=(sys.stdout.encoding or "utf-8").lower() not in ("utf-8", "utf8"),
+        allow_nan=False,
     )
     click.echo(text)
     sys.stdout.flush()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import click
-
 from milp_plan.core.amounts import share_text
 from milp_plan.core.budget import now
+
+from .output import note
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -87,7 +87,7 @@ class Log(Quiet):
         if not turn and progress.elapsed_s - self._said_s < patience_s:
             return
         self._last, self._said_s = news, progress.elapsed_s
-        click.echo(line(self._problem, progress, progress.elapsed_s), err=True)
+        note(line(self._problem, progress, progress.elapsed_s))
 
 
 class Live(Quiet):

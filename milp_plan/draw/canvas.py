@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, filterwarnings
 
 from milp_plan.core import BackendUnavailableError, Units
 from milp_plan.core.schedule import AGAIN
 
 if TYPE_CHECKING:
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 COLOURS = {
@@ -42,6 +44,8 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "hatch.linewidth": 0.6,
+    "svg.hashsalt": "milp_plan",
+    "text.parse_math": False,  # names hold dollar signs and backslashes
 }
 
 _SUFFIXES = (".png", ".svg")
@@ -137,6 +141,15 @@ def drawing_style() -> Iterator[None]:
         yield
 
 
+def plain_ticks(*axes: Axis) -> None:
+    """Write plain numbers at the ticks of logarithmic axes, where matplotlib sets formulas."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    for axis in axes:
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
 def write_figure(figure: Figure, path: Path | str) -> Path:
     """Write a figure as PNG or SVG, by the suffix of ``path``.
 
@@ -153,7 +166,6 @@ def write_figure(figure: Figure, path: Path | str) -> Path:
     ValueError
         The suffix is neither ``.png`` nor ``.svg``.
     """
-    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     target = Path(path)
@@ -165,7 +177,8 @@ def write_figure(figure: Figure, path: Path | str) -> Path:
     metadata = {"Date": None} if suffix == ".svg" else None
     FigureCanvasAgg(figure)
     try:
-        with rc_context({"svg.hashsalt": "milp_plan"}):
+        with drawing_style(), catch_warnings():
+            filterwarnings("ignore", "Glyph .* missing from font")  # a box stands there instead
             figure.savefig(partial, format=suffix[1:], metadata=metadata)
         partial.replace(target)
     finally:

@@ -25,6 +25,21 @@ def test_plot(suffix: str, magic: bytes, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(magic)
 
 
+@pytest.mark.parametrize("name", ["$\\frac{a$", "$x_1$", "算子", "\x1b[31m"])
+def test_plot_takes_names_literally(name: str, tmp_path: Path) -> None:
+    text = instance_file(tmp_path).read_text().replace('"two-devices"', json.dumps(name))
+    plan = plan_file(tmp_path).read_text().replace('"two-devices"', json.dumps(name))
+    for operator in ("embed", "d0", "forward"):
+        text = text.replace(f'"{operator}"', json.dumps(name + operator))
+        plan = plan.replace(f'"{operator}"', json.dumps(name + operator))
+    (tmp_path / "strange.json").write_text(text)
+    (tmp_path / "strange.plan.json").write_text(plan)
+    picture = tmp_path / "strange.svg"
+    result = call("plot", tmp_path / "strange.json", tmp_path / "strange.plan.json", "-o", picture)
+    assert (result.exit_code, result.stderr) == (Exit.DONE, "")
+    assert picture.exists()
+
+
 def test_plot_draws_a_broken_plan_and_says_so(tmp_path: Path) -> None:
     picture = tmp_path / "timeline.svg"
     plan = plan_file(tmp_path, late_plan())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
@@ -66,3 +67,23 @@ def test_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = output.table_text(["a"], [["word " * 30]])
     assert max(len(line) for line in text.splitlines()) <= 40
     assert text.count("word") == 30
+
+
+def test_controls_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say("operator \x1b[31mred\x07, 算子")
+    output.note("\x9b2J")
+    told = capsys.readouterr()
+    assert told.out == "operator \\x1b[31mred\\x07, 算子\n"
+    assert told.err == "\\x9b2J\n"
+
+
+def test_what_a_stream_has_no_code_for_is_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="latin-1")
+    monkeypatch.setattr("sys.stdout", stream)
+    output.say("20 µs — 算子")
+    output.say_json({"name": "算子"})
+    stream.flush()
+    first, second = raw.getvalue().decode("latin-1").splitlines()
+    assert first == "20 µs \\u2014 \\u7b97\\u5b50"
+    assert json.loads(second) == {"name": "算子"}
