@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from milp_plan.backends import Stop
 from milp_plan.capture import instance, read_capture, sharding
 from milp_plan.capture.chosen import chosen_placements
 from milp_plan.check import verify
@@ -49,7 +50,7 @@ def measure(case: Mapping[str, Any]) -> Row:
         "stop": str(found.stop.value),
         "planner": found.planner,
         "seconds": round(found.seconds, 2),
-        "check": "no plan",
+        "check": "none can be" if found.stop is Stop.INFEASIBLE else "no plan",
         "collectives": {},
     }
     if isinstance(problem, ShardingProblem) and isinstance(found.plan, ShardingPlan):
@@ -108,11 +109,12 @@ def _limit(problem: PlanningProblem | ShardingProblem) -> int | None:
 
 
 def complaints(rows: list[Row]) -> list[str]:
-    """Cases without a valid plan, or with a larger gap than asked for."""
+    """Cases without an answer, or with a larger gap than asked for."""
     return [
         f"{row['name']}: {row['check']}, gap {share(row['gap'])}"
         for row in rows
-        if row["check"] != "ok" or row["gap"] is None or row["gap"] > MOST_GAP
+        if row["check"] != "none can be"
+        and (row["check"] != "ok" or row["gap"] is None or row["gap"] > MOST_GAP)
     ]
 
 
@@ -126,5 +128,6 @@ def present(rows: list[Row]) -> Row:
     return {
         "cases": len(rows),
         "valid": sum(row["check"] == "ok" for row in rows),
+        "impossible": sum(row["check"] == "none can be" for row in rows),
         "worst": share(max(gaps, default=None)),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from milp_plan.capture import read_capture
 from milp_plan.capture.placements import processes, read_placements, require_placements_of
 from milp_plan.cli.exits import Exit
 from milp_plan.io import read
+from milp_plan.io.iopddl import read_iopddl
 
 from .cases import INSTANCES, call
 
@@ -48,10 +50,33 @@ def test_every_option(tmp_path: Path) -> None:
     assert call("capture", graph, "2xA100", "--name", "mine", "-o", again).exit_code == Exit.DONE
 
 
+def test_a_choice_of_placements_is_made_and_exported(tmp_path: Path) -> None:
+    path, plan = tmp_path / "made.json", tmp_path / "plan.json"
+    asked = ("--sharding", "2", "--memory-scale", "1/4", "--name", "mine")
+    result = call("capture", TINY, "2xA100", *asked, "-o", path)
+    assert result.exit_code == Exit.DONE
+    made = read_iopddl(path)
+    assert (made.name, made.limit) == ("mine", 20 * 10**9)
+    starts = made.strategies.offsets.tolist()
+    whole = [
+        next(pick for pick, label in enumerate(made.labels[a:b]) if not {"S", "P"} & set(label))
+        for a, b in pairwise(starts)
+    ]
+    plan.write_text(json.dumps(whole))
+    for kind in ("torch-placements", "hf-tp-plan"):
+        out = tmp_path / f"{kind}.json"
+        written = call("export", path, "--plan", plan, "--format", kind, "-o", out)
+        assert written.exit_code == Exit.DONE, written.output
+    require_placements_of(read_placements(tmp_path / "torch-placements.json"), read_capture(TINY))
+    assert json.loads((tmp_path / "hf-tp-plan.json").read_text()) == {}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         ((TINY, "2xB999"), Exit.BAD_INPUT, "one of A100"),
+        ((TINY, "2xA100", "--sharding", "4"), Exit.BAD_INPUT, "ask for fewer"),
+        ((TINY, "2xA100", "--sharding", "2", "--eager"), Exit.USAGE, "does not go with --eager"),
         ((TINY, "2xA100", "--mode", "inference"), Exit.BAD_INPUT, "ask for --mode training"),
         ((TINY, "2xA100", "--flops", "aten.mm"), Exit.USAGE, "write OPERATOR=NUMBER"),
         ((TINY, "2xA100", "--flops", "a.b=2"), Exit.BAD_INPUT, "an operator of the model"),
