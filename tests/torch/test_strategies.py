@@ -22,7 +22,7 @@ MODELS = Path(__file__).parents[2] / "examples" / "torch_capture"
 SHAPES = ("2", "2x2")
 
 
-@pytest.fixture(params=SHAPES)
+@pytest.fixture
 def shape(request):
     """A mesh of which this process is the first; nothing is sent."""
     import torch
@@ -92,7 +92,16 @@ def shapes(node):
     )
 
 
-@pytest.mark.parametrize("model", ["gpt2.py:tiny", "llama.py:tiny"])
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        ("gpt2.py:tiny", "2"),
+        ("llama.py:tiny", "2"),
+        ("gpt2.py:tiny", "2x2"),
+        pytest.param("llama.py:tiny", "2x2", marks=pytest.mark.slow),
+    ],
+    indirect=["shape"],
+)
 def test_pytorch_takes_every_strategy_as_it_is(model, shape):
     import torch
 
@@ -126,6 +135,7 @@ def test_pytorch_takes_every_strategy_as_it_is(model, shape):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("shape", SHAPES, indirect=True)
 def test_changes_of_placement_communicate_as_we_count(shape):
     import torch
     from torch.distributed.tensor.debug import CommDebugMode
