@@ -6,11 +6,16 @@ device) reads a certain copy: of a run there, sent from a run elsewhere, or brou
 where up to ``reloads`` transfers bring one value to one device. Every such choice is a workload
 whose schedules ``brute.py`` searches exactly.
 
-Why certain copies suffice although the law has readers read the newest: let R read a copy c while
-c', completed later but before R starts, is there too. Let R read c' instead. Both are as large, and
-wherever c' is now held longer, which is after R's choice was there and until R stops, c was held
-before for R. So no instant holds more, and what nobody reads any more may be left out: the best
-workload is one whose readers read the newest.
+The law has readers read the newest copy, so every plan under it is such a choice, and the least
+value over all choices is never above the optimum. It is the optimum where the plan found is valid,
+which the checker says of each plan that is returned.
+
+Mostly it is, for a choice can be changed. Let R read a copy c while c', the next one completed
+there, is complete before R starts. If c' is held until R stops anyway, R may read it. Otherwise c
+is held beyond the stops of all readers of c', which may then read c, and nobody needs c' there. But
+what made c' may be needed all the same: a run with several outputs, or one that sends its value to
+a device a second time. If meanwhile a transfer under way holds c, then R, which must read c', has
+both held under the law, and the choice is better than any plan.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import NamedTuple
 
+from milp_plan.check import verify
 from milp_plan.core import (
     FULL,
     CommunicationModel,
@@ -69,7 +75,13 @@ class WaysWorkload(Workload):
 def brute_force_ways(
     problem: PlanningProblem, *, runs: int = 2, reloads: int = 1
 ) -> tuple[int, Plan] | None:
-    """Return the least makespan and a plan that reaches it; ``None`` if there is no plan."""
+    """Return the least makespan and a plan that reaches it; ``None`` if there is no plan.
+
+    Raises
+    ------
+    AssertionError
+        The best choice of copies is no plan under the law, so the optimum is not known.
+    """
     loads = [load for sites in _sites(problem, runs) for load in _loads(problem, sites, reloads)]
     timetables = sorted(
         ((Timetable(load).bound(0, 0, ()), number) for number, load in enumerate(loads)),
@@ -85,6 +97,7 @@ def brute_force_ways(
         found = timetable.search(None if best is None else best[0])
         if found is not None:
             best = found[0], load.plan(found[1])
+    assert best is None or verify(problem, best[1]).ok, "the best choice reads older copies"
     return best
 
 
