@@ -47,6 +47,12 @@ MERGED_SHARE = 0.4
 MODEL_SHARE = 0.3
 """Part of the time left for the exact model, where there is one."""
 
+KNOWN_SHARE = 0.03
+"""Part of the time left for fitting each baseline once a plan is known."""
+
+REARRANGE_SHARE = 0.4
+"""Part of the time left behind plans that do without, for the best plan's decisions placed anew."""
+
 FIT_SHARE = 0.5
 """Part of what is left of a schedule's time for fitting it."""
 
@@ -108,7 +114,8 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         """The best heuristic's plan for each amount of memory."""
         with self.budget.phase("fit"):
             for name, roomy in roomier(self.plain):
-                budget = self.budget.part("fit", BASELINE_SHARE, of_limit=False)
+                share = BASELINE_SHARE if self.ledger.plan is None else KNOWN_SHARE
+                budget = self.budget.part("fit", share, of_limit=False)
                 plan, _ = best_plan(roomy, seed=self.ledger.settings.seed, budget=budget)
                 if plan is not None:
                     self.take(plan, name, budget)
@@ -163,10 +170,11 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     def fit_searched(self) -> None:
         """A search for schedules with more memory, made to fit."""
         todo = list(roomier(self.plain))
+        budget = self.budget.part("fits", 1 - REARRANGE_SHARE, of_limit=False)
         for number, (name, roomy) in enumerate(todo):
             if self.ledger.done:
                 return
-            whole = self.budget.part("roomy", 1 / (len(todo) - number), of_limit=False)
+            whole = budget.part("roomy", 1 / (len(todo) - number), of_limit=False)
             found: list[Plan] = []
             with self.budget.phase("roomy"):
                 self.search(roomy, whole.part("search", FIT_SHARE), found.append)

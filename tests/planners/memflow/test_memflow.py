@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from milp_plan.api import Guide
 from milp_plan.check import verify
 from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
@@ -15,6 +16,7 @@ from milp_plan.planners.memflow import Chain, Simulator, States
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, value
 from tests.check.cases import problem as problem_of
+from tests.models.solving import optimise
 from tests.support.problems import random_problem_with_plan
 from tests.support.ways import planted_ways
 from tests.support.ways_brute import brute_force_ways
@@ -114,6 +116,45 @@ def test_recomputation_finds_plans_where_nothing_else_does(ticks, size):
     verdict = verify(problem, found.plan)
     assert verdict.ok
     assert verdict.value == found.measure.ticks == brute_force_ways(problem)[0] == 10 * ticks
+
+
+def uneven(layers: int, seed: int) -> PlanningProblem:
+    """The same with layers of all sizes, in four fifths of the memory of all activations."""
+    rng = Random(seed)
+    ticks = [rng.randint(1, 3) * 10**6 for _ in range(layers)]
+    sizes = [rng.randint(1, 4) * 10**8 for _ in range(layers)]
+    problem = passes(layers, 1, 1, 1)
+    operators = []
+    for entry in problem.graph.operators:
+        longer = ticks[int(entry.name[1:])] * (1 + (entry.name[0] == "b"))
+        option = replace(
+            entry.options[0], duration_ns=dict.fromkeys(entry.options[0].duration_ns, longer)
+        )
+        operators.append(replace(entry, options=(option,)))
+    values = [
+        replace(v, bytes={"full": sizes[int(v.name[1:]) - (v.name[0] == "g")]})
+        for v in problem.graph.values
+    ]
+    graph = replace(problem.graph, operators=tuple(operators), values=tuple(values))
+    return with_memory(replace(problem, graph=graph), (sum(sizes) + max(sizes)) * 8 // 10)
+
+
+@pytest.mark.parametrize(
+    "layers", [4, 6, *(pytest.param(n, marks=pytest.mark.slow) for n in (8, 9, 10))]
+)
+def test_the_exact_model_is_never_above_the_chain_which_comes_near(layers):
+    found = 0
+    for seed in range(3):
+        problem = uneven(layers, seed)
+        start, _ = best_plan(with_memory(problem, None))
+        plan = Chain(problem, start).run(6000, Budget(60.0)).plan
+        if plan is None:
+            continue
+        chain = verify(problem, plan).value
+        exact = optimise("memory_slots", problem, Guide(chain)).verdict.value
+        assert exact <= chain <= 1.05 * exact, (layers, seed)
+        found += 1
+    assert found >= 1
 
 
 def test_chains_repeat_themselves():
