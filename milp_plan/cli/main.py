@@ -28,6 +28,7 @@ from . import (
     pipeline,
     solve,
     table,
+    transform,
     versions,
 )
 from .exits import Exit, code_of
@@ -85,6 +86,7 @@ for command in (
     listing.list_,
     make.generate,
     make.convert,
+    transform.transform,
     capture.capture,
     draw.plot,
     draw.export,

@@ -1,0 +1,54 @@
+"""Step times of pipelines with local updates beside 1F1B; what less exact gradients may cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from milp_plan.planners.local_updates import Chain, best_cuts, orders, step_time
+
+SCALE = 20
+"""Ticks of a forward pass; backward takes two of them, the input gradient alone one."""
+
+
+def chain(case: dict[str, Any], head: float) -> Chain:
+    """Return equal stages."""
+    parts = (SCALE, 2 * SCALE, round(head * SCALE), SCALE)
+    rows = tuple((ticks,) * case["stages"] for ticks in parts)
+    return Chain(*rows, round(case["transfer"] * SCALE), case["batches"])
+
+
+def measure(case: dict[str, Any]) -> dict[str, Any]:
+    """Speed-ups over 1F1B: the factor of steps up to which local updates win."""
+    every = frozenset(range(case["stages"] - 1))
+    row: dict[str, Any] = {}
+    for head in (0.0, 0.15, 0.3):
+        one = chain(case, head)
+        plain = step_time(one, (), orders(one, ()))
+        greedy = step_time(one, every, orders(one, every, final_head=True))
+        row[f"greedy_{round(100 * head)}"] = plain / greedy
+    one = chain(case, 0.15)
+    plain = step_time(one, (), orders(one, ()))
+    how = {"overlapping": True, "final_head": True}
+    row["overlapping_15"] = plain / step_time(one, every, orders(one, every, **how))
+    for budget in (1, 2, 3):
+        time, cuts = best_cuts(one, budget)
+        row[f"cuts_{budget}"], row[f"where_{budget}"] = (
+            plain / time,
+            ", ".join(map(str, sorted(cuts))),
+        )
+    return row
+
+
+def complaints(rows: list[dict[str, Any]]) -> list[str]:
+    """What contradicts the page."""
+    said = []
+    for row in rows:
+        name = f"{row['stages']} stages, {row['batches']} micro-batches"
+        for key in ("greedy_0", "greedy_15", "greedy_30"):
+            if abs(row[key] - row[f"known_{key}"]) > 0.02:
+                said.append(f"{name}: {key} {row[key]:.3f}, {row['known_' + key]} is known")
+        if row["overlapping_15"] < row["known_overlapping_15"] - 0.02:
+            said.append(f"{name}: overlapping is slower than known")
+        if not row["cuts_1"] <= row["cuts_2"] <= row["cuts_3"]:
+            said.append(f"{name}: more cuts are slower")
+    return said

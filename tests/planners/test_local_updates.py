@@ -1,0 +1,165 @@
+"""Local updates: closed forms, published table, memory and bytes by the checker, chosen cuts."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.core import InputError
+from milp_plan.pipeline import pipeline_problem, place, uniform
+from milp_plan.planners.local_updates import Chain, best_cuts, chain_plan, orders, step_time
+from milp_plan.zoo.local_updates import blocks_of, with_local_updates
+
+SCALE = 20
+
+
+def chain(stages, batches, transfer, head):
+    """Forward 1, backward 2, in twentieths."""
+    parts = ((SCALE,), (2 * SCALE,), (round(head * SCALE),), (SCALE,))
+    return Chain(*(part * stages for part in parts), round(transfer * SCALE), batches)
+
+
+def every(stages):
+    return frozenset(range(stages - 1))
+
+
+def times(stages, batches, transfer, head):
+    """1F1B, greedy and overlapping, in twentieths."""
+    one, cuts = chain(stages, batches, transfer, head), every(stages)
+    return (
+        step_time(one, (), orders(one, ())),
+        step_time(one, cuts, orders(one, cuts, final_head=True)),
+        step_time(one, cuts, orders(one, cuts, overlapping=True, final_head=True)),
+    )
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5, 8])
+@pytest.mark.parametrize("batches", [1, 2, 7, 16])
+@pytest.mark.parametrize("transfer", [0, 0.5, 3])
+@pytest.mark.parametrize("head", [0, 0.15, 0.3])
+def test_closed_form(stages, batches, transfer, head):
+    """L1: the greedy row, exactly."""
+    plain, greedy, overlapping = times(stages, batches, transfer, head)
+    a, c = round(head * SCALE), round(transfer * SCALE)
+    assert greedy == (stages - 1) * (SCALE + c) + batches * (3 * SCALE + a)
+    if not c and batches >= stages:
+        assert plain == (batches + stages - 1) * 3 * SCALE
+    assert overlapping >= greedy + (batches - 1) * SCALE
+
+
+TABLE = [
+    (4, 16, 0, (1.12, 1.07, 1.02), 0.80),
+    (8, 8, 0, (1.45, 1.40, 1.35), 1.04),
+    (8, 32, 0, (1.14, 1.09, 1.04), 0.79),
+    (8, 32, 0.5, (1.42, 1.36, 1.30), 0.99),
+    (16, 16, 0.5, (1.73, 1.67, 1.62), 1.23),
+]
+
+
+@pytest.mark.parametrize(("stages", "batches", "transfer", "greedy", "overlapping"), TABLE)
+def test_published_speed_ups(stages, batches, transfer, greedy, overlapping):
+    """L2: within 0.02; overlapping is no slower than the known simulation."""
+    for head, known in zip((0, 0.15, 0.3), greedy, strict=True):
+        plain, cut, _ = times(stages, batches, transfer, head)
+        assert plain / cut == pytest.approx(known, abs=0.02)
+    plain, _, both = times(stages, batches, transfer, 0.15)
+    assert plain / both >= overlapping - 0.02
+
+
+def problem_of(stages, batches, transfer=0, joint=True):
+    template, activation = uniform(
+        stages, batches, (SCALE, SCALE, SCALE), transfer=transfer, joint_backward=joint
+    )
+    assert template.units.time_scale == 1
+    return pipeline_problem("line", template, place("line", stages)), activation
+
+
+def crossing(plan, boundary):
+    """Transfers between the devices of two stages, either way."""
+    ends = {f"d{boundary}", f"d{boundary + 1}"}
+    return [t for t in plan.transfers if {*t.source, *t.target} == ends]
+
+
+@pytest.mark.parametrize(("stages", "batches", "transfer"), [(2, 3, 0), (4, 6, 10), (5, 5, 3)])
+def test_the_checker_says_the_same(stages, batches, transfer):
+    """L1 and L3: time of the transformed graph; one activation; half the messages."""
+    problem, activation = problem_of(stages, batches, transfer)
+    one = Chain(*((t,) * stages for t in (SCALE, 2 * SCALE, 3, SCALE)), transfer, batches)
+    cases = {
+        "1f1b": (problem, frozenset(), {}),
+        "greedy": (None, every(stages), {"final_head": True}),
+        "chunked": (None, frozenset({0}), {}),
+        "overlapping": (None, every(stages), {"final_head": True, "overlapping": True}),
+    }
+    peaks, sent = {}, {}
+    for name, (given, cuts, how) in cases.items():
+        local = given or with_local_updates(problem, cuts, lambda *_: 3, **how)
+        rows = orders(one, cuts, **how)
+        plan = chain_plan(local, rows)
+        verdict = verify(local, plan)
+        assert verdict.ok, (name, verdict.violations[:3])
+        assert verdict.value == step_time(one, cuts, rows), name
+        peaks[name] = verdict.components["peak_memory d0"] / activation
+        sent[name] = [len(crossing(plan, k)) for k in range(stages - 1)]
+    assert (peaks["1f1b"], peaks["greedy"]) == (min(batches, stages), 1)
+    assert peaks["overlapping"] == min(2, batches)
+    assert sent["1f1b"] == sent["overlapping"] == [2 * batches] * (stages - 1)
+    assert sent["greedy"] == [batches] * (stages - 1)
+    assert sent["chunked"] == [batches, *[2 * batches] * (stages - 2)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_chosen_cuts(seed):
+    """L4: never worse with more budget; no cut is 1F1B, every cut greedy where heads are free."""
+    rng = random.Random(seed)
+    stages, batches = rng.randint(2, 5), rng.randint(1, 8)
+    most = 10 ** rng.choice([1, 9])
+
+    def draw(low=1):
+        return tuple(rng.randint(low, most) for _ in range(stages))
+
+    one = Chain(draw(), draw(), draw(0), draw(), rng.randint(0, most), batches)
+    found = [best_cuts(one, budget)[0] for budget in range(stages)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] == step_time(one, (), orders(one, ()))
+    for budget in range(stages):
+        sets = [c for n in range(budget + 1) for c in combinations(range(stages - 1), n)]
+        assert found[budget] == min(step_time(one, c, orders(one, c)) for c in sets)
+
+
+@pytest.mark.parametrize(("stages", "batches", "transfer"), [(3, 4, 0), (5, 8, 0.5), (6, 3, 2)])
+def test_every_cut_is_best_where_heads_are_free(stages, batches, transfer):
+    """L4: equal stages; with a budget of no cut it is 1F1B, with one of every cut greedy."""
+    one = chain(stages, batches, transfer, 0)
+    plain, greedy, _ = times(stages, batches, transfer, 0)
+    assert best_cuts(one, 0) == (plain, frozenset())
+    assert best_cuts(one, stages - 1)[0] == greedy
+
+
+def test_too_many_sets():
+    with pytest.raises(ValueError, match="at most 16"):
+        best_cuts(chain(18, 1, 0, 0), 1)
+
+
+def test_boundaries_that_do_not_exist():
+    problem, _ = problem_of(3, 2)
+    assert blocks_of(problem) == ("stage 0", "stage 1", "stage 2")
+    with pytest.raises(InputError, match="boundaries 0 to 1"):
+        with_local_updates(problem, {2}, lambda *_: 1)
+
+
+def test_gradients_in_two_passes():
+    """With the backward split, weight gradients stay behind their input gradients."""
+    problem, _ = problem_of(3, 2, joint=False)
+    local = with_local_updates(problem, {0, 1}, lambda stage, _: stage + 1, overlapping=True)
+    names = {o.name for o in local.graph.operators}
+    assert {"A0@0", "A1@1", "X1@0"} <= names
+    assert "A2@0" not in names
+    assert local.graph.operator("X1@0").options[0].duration_ns == {"d1": SCALE}
+    assert local.fingerprint != problem.fingerprint
+    before = local.graph.predecessors
+    assert set(before["B0@0"]) == {"F0@0", "A0@0", "X1@0"}
+    assert set(before["B1@0"]) == {"F1@0", "A1@0"}
