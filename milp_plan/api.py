@@ -20,6 +20,13 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.core.labelling import Labelling
+from milp_plan.core.packing import (
+    Buffer,
+    PackingObjective,
+    PackingPlan,
+    PackingProblem,
+    Place,
+)
 from milp_plan.core.rematerialisation import (
     RematerialisationObjective,
     RematerialisationPlan,
@@ -66,6 +73,7 @@ from milp_plan.serial.windows import most_within
 __all__ = [
     "FULL",
     "Amounts",
+    "Buffer",
     "BuilderFormulation",
     "Card",
     "CompiledModel",
@@ -84,7 +92,11 @@ __all__ = [
     "Operator",
     "OperatorRun",
     "Option",
+    "PackingObjective",
+    "PackingPlan",
+    "PackingProblem",
     "Passes",
+    "Place",
     "Placement",
     "Plan",
     "PlanningProblem",

@@ -10,9 +10,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 
 from .errors import Finding, InputError
+
+
+class PackingObjective(StrEnum):
+    """What a packing minimises."""
+
+    HEIGHT = "height"
+    """The largest offset + size."""
+
 
 MOST = 2**60
 """Largest time, and largest sum of sizes and alignments: offsets stay within 64 bits."""

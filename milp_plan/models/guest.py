@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from milp_plan.core import FormulationError, Plan
+from milp_plan.core.packing import PackingPlan
 from milp_plan.core.process import watch
 from milp_plan.core.rematerialisation import RematerialisationPlan
 from milp_plan.core.sharding import ShardingPlan
@@ -108,7 +109,7 @@ class Guest:
         assert self.model is not None
         guide, values = self.same(guide), self.model.name_values(vector)
         plan = self.formulation.decode(self.problems[key], self.options(chosen), guide, values)
-        return _expected(plan, Plan, ShardingPlan, RematerialisationPlan)
+        return _expected(plan, Plan, ShardingPlan, RematerialisationPlan, PackingPlan)
 
 
 AHEAD = ("milp_plan.api", "milp_plan.lp.from_pyomo")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from milp_plan.core import Objective, Plan
+from milp_plan.core.packing import PackingObjective
 from milp_plan.core.rematerialisation import RematerialisationObjective
 from milp_plan.core.sharding import ShardingObjective
 from milp_plan.lp import CompiledModel, Values
@@ -15,13 +16,14 @@ B = TypeVar("B")
 P_contra = TypeVar("P_contra", contravariant=True)
 S = TypeVar("S")
 
-AnyObjective = Objective | ShardingObjective | RematerialisationObjective
+AnyObjective = Objective | ShardingObjective | RematerialisationObjective | PackingObjective
 """What plans of some kind minimise."""
 
 OBJECTIVES: tuple[AnyObjective, ...] = (
     *Objective,
     *ShardingObjective,
     *RematerialisationObjective,
+    *PackingObjective,
 )
 """All of them."""
 

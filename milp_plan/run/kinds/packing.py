@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ORDERS_SHARE = 0.05
 """Part of the time limit for orders that improve: quick gains, seldom the best packing."""
 
+FORMULATION_SHARE = 0.7
+"""Part of the time left for the formulation that was named."""
+
 
 class PackingWay(Way["PackingProblem", "PackingPlan"]):
     """The way for packing problems."""
@@ -43,6 +46,7 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
             Step("bounds", ledger.find_bounds),
             Step("fits", self.fit),
             Step("orders", self.reorder),
+            Step("formulation", self.formulate, lambda: ledger.formulation is not None),
             Step("search", self.search, lambda: self.packer.searchable),
         )
 
@@ -67,6 +71,18 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
             part = ledger.budget.part("orders", ORDERS_SHARE if self.packer.searchable else 1.0)
             for plan in self.packer.better_orders(part, ledger.settings.seed, ledger.lower or 0):
                 ledger.offer(plan, plan.planner, "orders", sure=_low(problem, plan))
+
+    def formulate(self) -> None:
+        """Ask the formulation that was named; the best packing is its start."""
+        from milp_plan.models.protocol import Guide
+
+        ledger = self.ledger
+        with ledger.budget.phase("formulation"):
+            budget = ledger.budget.part("formulation", FORMULATION_SHARE, of_limit=False)
+            ledger.say("model", ledger.solver.formulation.card.name)
+            guide, limits = Guide(ledger.value, ledger.lower), ledger.limits(budget.left_s)
+            answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=ledger.plan)
+            ledger.believe(answer, ledger.value)
 
     def search(self) -> None:
         """Canonical packings, lower and lower; what fails proves a bound."""
@@ -95,7 +111,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.core.packing:PackingProblem"
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
-    ignores = ("rounds", "target", "formulation", "options", "solver", "only")
+    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """The CSV of MiniMalloc."""
