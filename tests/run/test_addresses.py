@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,15 @@ from milp_plan.core import MemoryLaw
 from milp_plan.core.budget import now
 from milp_plan.core.packing import PackingPlan, PackingProblem
 from milp_plan.models.planted import planted_with_plan
+from milp_plan.planners import best_plan
 from milp_plan.run.addresses import memories, pack
+from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
+
+INSTANCES = Path(__file__).parents[2] / "instances"
+
+FRAGMENTED = 0.03
+"""By how much, at most, addresses exceed the bytes of a training step's plan."""
 
 
 def quiet(_problem):
@@ -79,3 +87,24 @@ def test_without_a_clock_everything_lies_there_always():
         (entry,) = packed([memory])
         assert entry.height == memory.load_bytes
         assert isinstance(entry.outcome.plan, PackingPlan)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-tiny-training-2xA100.json",
+        pytest.param("unet-training-4xA100.json", marks=pytest.mark.slow),
+        pytest.param("moe-mini-training-8xA100.json.gz", marks=pytest.mark.slow),
+        pytest.param("inception-v3-training-4xH100.json.gz", marks=pytest.mark.slow),
+        pytest.param("resnet50-training-2xH100+2xA100.json.gz", marks=pytest.mark.slow),
+    ],
+)
+def test_plans_of_training_steps_hardly_fragment(name):
+    _, problem = read(INSTANCES / name)
+    plan, _ = best_plan(problem, seed=0)
+    assert plan is not None
+    entries = packed(memories(problem, plan))
+    assert entries
+    for entry in entries:
+        assert entry.height is not None
+        assert entry.fragmentation <= FRAGMENTED, entry.memory.device
