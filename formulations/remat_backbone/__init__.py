@@ -9,7 +9,11 @@ and so on, ``depth`` levels.
 K[i,t]       the copy that is there when gap (i,t) begins is kept until t
 R[t,i]       i, of A(t), runs again just before event t
 H[t,i,j]     what R[t,i] makes, not read by t, is still there while R[t,j] runs
-``supply``   K[i,t] + R[t,i] = 1                          i an input of t
+O[t,i]       i, an input of t, is read back from the host just before event t
+P[i]         i is written to the host, right after its first run
+``supply``   K[i,t] + R[t,i] + O[t,i] = 1                 i an input of t
+``write``    O[t,i] <= P[i];  sum b(i) P[i] <= memory of the host
+``time``     ticks of all R, O and P <= limit of added time
 ``chain``    R[t,j] <= K[i,t'] + R[t,i]                   i an input of j; (i,t') the gap around t
 ``one``      K[i,t'] + R[t,i] <= 1                        nothing runs again while it is there
 ``until``    H[t,i,j] >= H[t,i,next j],  H[t,i,j] >= R[t,i] + R[t,j] - 1       j reads i
@@ -20,7 +24,10 @@ H[t,i,j]     what R[t,i] makes, not read by t, is still there while R[t,j] runs
 
 ``memory`` holds while R[t,j] runs: inputs i of t that were kept, those that were made before
 (i < j), and what waits for a reader k >= j. It holds as well where R[t,j] = 0, as all of that is
-there when the next run of the stage goes. The objective is sum c(i) R[t,i].
+there when the next run of the stage goes; O[t,i] counts wherever R[t,i] does. The objective is
+sum c(i) R[t,i] + w(i) (O[t,i] + P[i]), w the price of a transfer; with ``added_energy`` c and w
+are energies. O and P are there where the problem has a host (POET, Patil et al., ICML 2022,
+arXiv 2207.07697, pages out and in by stage; here a result is written once).
 
 Columns grow with the edges, not with the square of the operators: large graphs have a model.
 
@@ -74,7 +81,10 @@ class RematBackbone(BuilderFormulation):
         name=NAME,
         title="Rematerialisation on the backbone: keep until the next reader, or make again for it",
         source="this project; Chen et al. (2016, arXiv 1604.06174) for the choice per reader",
-        objectives=(RematerialisationObjective.ADDED_TIME,),
+        objectives=(
+            RematerialisationObjective.ADDED_TIME,
+            RematerialisationObjective.ADDED_ENERGY,
+        ),
         exact=False,
     )
     handles = RematerialisationProblem
@@ -87,10 +97,10 @@ class RematBackbone(BuilderFormulation):
     def unsupported(self, problem: RematerialisationProblem, options: Switches) -> str | None:
         """Another objective, or too many columns."""
         if problem.objective not in self.card.objectives:
-            return "it minimises added time alone"
+            return "it minimises added time, or added energy"
         known = 0
         for t in range(len(problem.computations)):
-            known += len(problem.inputs[t]) + 3 * len(_allowed(problem, t, options.depth))
+            known += 2 * len(problem.inputs[t]) + 3 * len(_allowed(problem, t, options.depth))
             if known > options.columns:
                 return f"needs more columns than the {options.columns} of the switch columns"
         return None
@@ -104,16 +114,16 @@ class RematBackbone(BuilderFormulation):
     ) -> Values | None:
         """Complete start from a plan that keeps and makes again as the model can."""
         staged = Staged.read(problem, plan)
-        again = {run for run in staged.runs if run[0] > run[1]}
+        again = {run for run in staged.runs if run[0] > run[1]} - staged.reloads
+        written = {i for _, i in staged.reloads}
+        chosen: dict[str, set[Any]] = {"R": again, "O": set(staged.reloads), "P": written}
         values: Values = {}
         for family, index in model.columns:
-            values.setdefault(family, {})[index] = 0.0
-        if not again <= values.get("R", {}).keys():
+            values.setdefault(family, {})[index] = float(index in chosen.get(family, ()))
+        if any(found - values.get(family, {}).keys() for family, found in chosen.items()):
             return None
-        for index in again:
-            values["R"][index] = 1.0
         for i, t in values.get("K", {}):
-            values["K"][i, t] = float((t, i) not in again)
+            values["K"][i, t] = float((t, i) not in again | staged.reloads)
         for t, i, j in values.get("H", {}):
             needed = any((t, k) in again and i in problem.inputs[k] for k in range(j, t))
             values["H"][t, i, j] = float(needed and (t, i) in again)
@@ -153,6 +163,7 @@ class _Builder:
         self.amounts = Amounts(problem)
         self.scale = Scale(self.amounts.tick, self.amounts.grain)
         self.count = len(problem.computations)
+        self.host = problem.host
         self.allowed = [_allowed(problem, t, options.depth) for t in range(self.count)]
         self.table = Tableau()
 
@@ -164,14 +175,21 @@ class _Builder:
             self.supply(t)
             for j in self.allowed[t]:
                 self.chain(t, j)
+            for j in sorted({*self.allowed[t], *(self.problem.inputs[t] if self.host else ())}):
                 self.memory(t, j)
+        self.writing()
+        self.time()
         if self.guide.cutoff is not None:
             self.table.cost_row("cutoff", self.guide.cutoff / self.amounts.tick + 1e-6)
         return self.table.compiled()
 
     def columns(self, t: int) -> None:
+        if self.host is not None:
+            self.table.column(("P", t), self.amounts.transfer(t))
         for i in self.problem.inputs[t]:
             self.table.column(("K", (i, t)))
+            if self.host is not None:
+                self.table.column(("O", (t, i)), self.amounts.transfer(i))
         for i in self.allowed[t]:
             self.table.column(("R", (t, i)), self.amounts.cost(i))
             if i not in self.problem.inputs[t]:
@@ -189,8 +207,36 @@ class _Builder:
         return [] if end is None else [(("K", (i, end)), 1.0)]
 
     def made(self, t: int, i: int) -> list[Term]:
-        name = ("R", (t, i))
-        return [(name, 1.0)] if name in self.table else []
+        """Whether i is made again or read back just before event t."""
+        names = (("R", (t, i)), ("O", (t, i)))
+        return [(name, 1.0) for name in names if name in self.table]
+
+    def writing(self) -> None:
+        """``write``."""
+        if self.host is None:
+            return
+        for t, inputs in enumerate(self.problem.inputs):
+            for i in inputs:
+                self.table.row("write", [(("O", (t, i)), 1.0), (("P", i), -1.0)], high=0.0)
+        if self.host.memory is not None:
+            sizes = self.amounts.sizes
+            terms: list[Term] = [(("P", i), sizes[i]) for i in range(self.count)]
+            self.table.row("write", terms, high=self.host.memory / self.amounts.byte)
+
+    def time(self) -> None:
+        """``time``."""
+        limit, terms = self.problem.added_limit, list[Term]()
+        if limit is None:
+            return
+        unit = max(1.0, limit / 1e4)
+        for (family, index), _ in self.table.places.items():
+            place: Any = index
+            if family == "R":
+                terms.append(((family, index), self.problem.computations[place[1]].cost / unit))
+            elif family in {"O", "P"}:
+                operator = place if family == "P" else place[1]
+                terms.append(((family, index), self.problem.transfers[operator] / unit))
+        self.table.row("time", terms, high=limit / unit)
 
     def across(self, t: int) -> None:
         """``across`` and ``event``."""
@@ -226,9 +272,9 @@ class _Builder:
 
     def memory(self, t: int, j: int) -> None:
         sizes, inputs = self.amounts.sizes, self.problem.inputs[t]
-        terms: list[Term] = [(("X", t), 1.0), (("R", (t, j)), sizes[j])]
+        terms: list[Term] = [(("X", t), 1.0), *((name, sizes[j]) for name, _ in self.made(t, j))]
         terms += [(("K", (i, t)), sizes[i]) for i in inputs]
-        for i in self.allowed[t]:
+        for i in sorted({*self.allowed[t], *inputs}):
             if i >= j:
                 break
             waiting = [(("H", (t, i, k)), 1.0) for k in self.readers(t, i) if k >= j][:1]
@@ -238,8 +284,11 @@ class _Builder:
 
     def decode(self, values: Values) -> RematerialisationPlan:
         """Run again what the model runs again."""
-        chosen = [index for index, share in values.get("R", {}).items() if share > 0.5]
-        return Staged.of(self.problem, chosen).plan(NAME)
+        again, back = (
+            [index for index, share in values.get(family, {}).items() if share > 0.5]
+            for family in ("R", "O")
+        )
+        return Staged.of(self.problem, again, back).plan(NAME)
 
 
 FORMULATION: Any = RematBackbone(_Builder)

@@ -87,6 +87,8 @@ class RematRetention(BuilderFormulation):
         """Another objective, or too many entries."""
         if problem.objective not in self.card.objectives:
             return "it minimises added time alone"
+        if problem.host is not None:
+            return "it knows no host"
         last = Amounts(problem).last
         needed = sum(sum(last[i] >= t for i in range(t + 1)) * (t + 1) for t in range(len(last)))
         if needed > options.entries:

@@ -80,6 +80,8 @@ class RematStaged(BuilderFormulation):
         """Another objective, or too many columns."""
         if problem.objective not in self.card.objectives:
             return "it minimises added time alone"
+        if problem.host is not None:
+            return "it knows no host"
         needed = _columns(problem)
         if needed > options.columns:
             return f"needs {needed} columns, the switch columns allows {options.columns}"

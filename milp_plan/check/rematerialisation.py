@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from milp_plan.core import Verdict, Violation
 from milp_plan.core.rematerialisation import (
@@ -37,24 +38,31 @@ def verify_rematerialisation(
         Value: added time in ticks, or peak memory in bytes; ``None`` if the runs are not those of
         the problem. Components: ``peak_memory`` in bytes, ``added_runs``, ``total_time`` in ticks.
     """
-    broken = [*_identity(problem, plan), *_runs(problem, plan)]
-    whole = not any(violation.rule in {"assignment", "order"} for violation in broken)
+    broken = [*_identity(problem, plan), *_runs(problem, plan), *_reloads(problem, plan)]
+    ordered = {"assignment", "order", "reload"}
+    whole = not any(violation.rule in ordered for violation in broken)
     value = None
     figures: dict[str, int] = {}
     if whole:
         held = usage(problem, plan)
         broken += _memory(problem, plan, held)
-        cost = {entry.name: entry.cost for entry in problem.computations}
-        total = sum(cost[name] for name in plan.runs)
-        value = total - sum(cost.values())
-        broken += _time(problem, value)
-        if problem.objective is RematerialisationObjective.PEAK_MEMORY:
-            value = max(held)
-        added = len(plan.runs) - len(cost)
-        figures = {"peak_memory": max(held), "added_runs": added, "total_time": total}
-    counts, words = Counts.TIME, "an added time"
+        spent = _spent(problem, plan)
+        added_time = spent.ticks - problem.total_cost
+        broken += _time(problem, added_time)
+        value = {
+            RematerialisationObjective.ADDED_TIME: added_time,
+            RematerialisationObjective.PEAK_MEMORY: max(held),
+            RematerialisationObjective.ADDED_ENERGY: spent.energy
+            - sum(entry.energy for entry in problem.computations),
+        }[problem.objective]
+        added = len(plan.runs) - len(problem.computations)
+        figures = {"peak_memory": max(held), "added_runs": added, "total_time": spent.ticks}
+        if problem.host is not None:
+            broken += _host(problem, spent)
+            figures |= {"host_memory": spent.host, "energy": spent.energy}
+    counts, words = Counts.TIME, f"the {problem.objective.value}"
     if problem.objective is RematerialisationObjective.PEAK_MEMORY:
-        counts, words = Counts.SIZE, "a peak"
+        counts = Counts.SIZE
     if plan.value is not None and plan.value != value and not _of_another(problem, plan):
         text = f"the plan claims {words} of {plan.value}, it is {value}"
         broken.append(Violation("claim", (problem.name,), text, plan.value, value, counts))
@@ -66,8 +74,9 @@ def copies(problem: RematerialisationProblem, plan: RematerialisationPlan) -> li
     by_name = {entry.name: entry for entry in problem.computations}
     last_made: dict[str, int] = {}
     last_read: list[int] = []
+    reloads = set(plan.reloads)
     for number, name in enumerate(plan.runs):
-        for source in by_name[name].inputs:
+        for source in () if number in reloads else by_name[name].inputs:
             last_read[last_made[source]] = number
         last_made[name] = number
         last_read.append(number)
@@ -105,13 +114,15 @@ def _identity(
 
 def _runs(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[Violation]:
     counts = Counter(plan.runs)
+    reloaded = Counter(plan.runs[k] for k in set(plan.reloads) if 0 <= k < len(plan.runs))
     for entry in problem.computations:
         if not counts[entry.name]:
             text = f"operator {entry.name!r} does not run"
             yield Violation("assignment", (entry.name,), text, 1, 0)
-        if counts[entry.name] > 1 and not entry.again:
+        computed = counts[entry.name] - reloaded[entry.name]
+        if computed > 1 and not entry.again:
             text = f"operator {entry.name!r} may not run again"
-            yield Violation("again", (entry.name,), text, counts[entry.name], 1)
+            yield Violation("again", (entry.name,), text, computed, 1)
     first = [name for name in dict.fromkeys(plan.runs) if name in problem.numbers]
     expected = [entry.name for entry in problem.computations if counts[entry.name]]
     for found, wanted in zip(first, expected, strict=True):
@@ -119,6 +130,51 @@ def _runs(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Ite
             text = f"operator {found!r} runs before the first run of {wanted!r}"
             yield Violation("order", (found, wanted), text)
             return
+
+
+class Spent(NamedTuple):
+    """Ticks and energy of all runs and transfers, and bytes on the host at the end."""
+
+    ticks: int
+    energy: int
+    host: int
+
+
+def _spent(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Spent:
+    """Add up runs, and of what is reloaded one way there and each way back."""
+    by_name = {entry.name: entry for entry in problem.computations}
+    reloads = set(plan.reloads)
+    ticks = energy = 0
+    for number, name in enumerate(plan.runs):
+        if number not in reloads:
+            ticks, energy = ticks + by_name[name].cost, energy + by_name[name].energy
+    away = {plan.runs[number] for number in reloads}
+    ways = [*away, *(plan.runs[number] for number in reloads)]
+    if problem.host is not None:
+        moving = sum(problem.host.transfer(by_name[name].size) for name in ways)
+        ticks, energy = ticks + moving, energy + problem.host.power * moving
+    return Spent(ticks, energy, sum(by_name[name].size for name in away))
+
+
+def _host(problem: RematerialisationProblem, spent: Spent) -> Iterator[Violation]:
+    limit = None if problem.host is None else problem.host.memory
+    if limit is not None and spent.host > limit:
+        text = "more is written to the host than it holds"
+        yield Violation("host", (problem.name,), text, spent.host, limit, Counts.SIZE)
+
+
+def _reloads(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[Violation]:
+    """Only what has run can be read back, and only from a host."""
+    for number in sorted(set(plan.reloads)):
+        if not 0 <= number < len(plan.runs):
+            text = f"run {number} is to be a reload, there are {len(plan.runs)} runs"
+            yield Violation("reload", (problem.name,), text)
+        elif problem.host is None:
+            text = f"run {number} ({plan.runs[number]!r}) is a reload, and there is no host"
+            yield Violation("reload", (plan.runs[number],), text)
+        elif plan.runs[number] not in plan.runs[:number]:
+            text = f"run {number} ({plan.runs[number]!r}) is a reload of what has not run before"
+            yield Violation("reload", (plan.runs[number],), text)
 
 
 def _time(problem: RematerialisationProblem, added: int) -> Iterator[Violation]:

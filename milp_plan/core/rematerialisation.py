@@ -34,6 +34,8 @@ class RematerialisationObjective(StrEnum):
     """Time of all runs, less the time of running each operator once."""
     PEAK_MEMORY = "peak_memory"
     """Most bytes held at once."""
+    ADDED_ENERGY = "added_energy"
+    """Energy of all runs and transfers, less that of running each operator once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Computation:
         Names of the operators before it whose outputs it reads.
     again
         Whether it may run more than once.
+    energy
+        Of each of its runs, in whatever unit the source has.
     """
 
     name: str
@@ -59,6 +63,34 @@ class Computation:
     size: int
     inputs: tuple[str, ...] = ()
     again: bool = True
+    energy: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Memory beside the device; what is written there once can be read back any number of times.
+
+    Parameters
+    ----------
+    memory
+        Bytes; ``None`` without a limit.
+    latency
+        Ticks that each transfer takes at least.
+    amount, ticks
+        Bytes that go over in so many ticks beyond that.
+    power
+        Energy of a tick of a transfer.
+    """
+
+    memory: int | None
+    latency: int
+    amount: int
+    ticks: int
+    power: int = 0
+
+    def transfer(self, size: int) -> int:
+        """Ticks of a transfer of so many bytes, one way."""
+        return self.latency - (-size * self.ticks // self.amount)
 
 
 @dataclass(frozen=True)
@@ -82,7 +114,9 @@ class RematerialisationProblem:
     objective
         What is minimised.
     added_limit
-        Ticks that may be added at most, where peak memory is minimised; ``None`` without a limit.
+        Ticks that may be added at most, where something else is minimised; ``None``: any number.
+    host
+        Where results may wait; ``None`` without one.
 
     Raises
     ------
@@ -97,6 +131,7 @@ class RematerialisationProblem:
     provenance: Mapping[str, str] = field(default_factory=dict)
     objective: RematerialisationObjective = RematerialisationObjective.ADDED_TIME
     added_limit: int | None = None
+    host: Host | None = None
 
     def __post_init__(self) -> None:
         findings = list(self._findings())
@@ -129,6 +164,24 @@ class RematerialisationProblem:
     def total_cost(self) -> int:
         """Ticks of running each operator once."""
         return sum(entry.cost for entry in self.computations)
+
+    @cached_property
+    def transfers(self) -> tuple[int, ...]:
+        """Ticks of each output to the host, or back."""
+        host = self.host
+        return tuple(0 if host is None else host.transfer(e.size) for e in self.computations)
+
+    @cached_property
+    def prices(self) -> tuple[tuple[int, int], ...]:
+        """What a run of each operator, and a transfer of its output, add to the objective."""
+        if self.objective is not RematerialisationObjective.ADDED_ENERGY:
+            runs = [entry.cost for entry in self.computations]
+            return tuple(zip(runs, self.transfers, strict=True))
+        power = 0 if self.host is None else self.host.power
+        return tuple(
+            (entry.energy, power * ticks)
+            for entry, ticks in zip(self.computations, self.transfers, strict=True)
+        )
 
     @cached_property
     def held(self) -> tuple[int, ...]:
@@ -184,6 +237,9 @@ class RematerialisationProblem:
         content: tuple[object, ...] = (self.name, self.budget, rows)
         if self.objective is not RematerialisationObjective.ADDED_TIME:
             content += (self.objective.value, self.added_limit)
+            content += ([entry.energy for entry in self.computations],)
+        if self.host is not None:
+            content += (self.host,)
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
     def _findings(self) -> Iterator[Finding]:
@@ -205,10 +261,15 @@ class RematerialisationProblem:
                 found = str(self.added_limit)
                 yield Finding("limit of added time", found, "at least 0", "correct it")
             if self.objective is RematerialisationObjective.ADDED_TIME:
-                expected = "the objective peak_memory"
+                expected = "another objective"
                 found, remedy = "the objective added_time", "leave the limit out, or ask for that"
                 yield Finding("limit of added time", found, expected, remedy)
+        yield from _host_findings(self.host)
+        if self.host is not None and self.objective is RematerialisationObjective.PEAK_MEMORY:
+            expected, remedy = "added_time or added_energy", "ask for one of these, or for no host"
+            yield Finding("objective", "peak_memory with a host", expected, remedy)
         for what, total in (
+            ("energies", sum(entry.energy for entry in self.computations)),
             ("costs", sum(entry.cost for entry in self.computations)),
             ("bytes", sum(entry.size for entry in self.computations)),
         ):
@@ -218,10 +279,23 @@ class RematerialisationProblem:
 
 
 def _number_findings(entry: Computation) -> Iterator[Finding]:
-    for what, number in (("cost", entry.cost), ("bytes", entry.size)):
+    amounts = (("cost", entry.cost), ("bytes", entry.size), ("energy", entry.energy))
+    for what, number in amounts:
         if number < 0:
             where = f"operator {entry.name!r}, {what}"
             yield Finding(where, str(number), "at least 0", "correct it")
+
+
+def _host_findings(host: Host | None) -> Iterator[Finding]:
+    if host is None:
+        return
+    amounts = (("memory", host.memory or 0), ("latency", host.latency), ("power", host.power))
+    least = [(what, number, 0) for what, number in amounts]
+    least += [("amount", host.amount, 1), ("ticks", host.ticks, 0)]
+    for what, number, at_least in least:
+        if not at_least <= number <= MOST:
+            expected = f"{at_least} to {MOST}"
+            yield Finding(f"host, {what}", str(number), expected, "correct it")
 
 
 def _input_findings(entry: Computation, known: set[str], every: set[str]) -> Iterator[Finding]:
@@ -246,6 +320,8 @@ class RematerialisationPlan:
         Name of the problem it answers.
     runs
         Names of operators, each at least once.
+    reloads
+        Numbers of runs (from 0) that do not compute, but read what the host has.
     fingerprint, value, planner
         What its maker says about it; the checker recomputes the value.
     """
@@ -255,3 +331,4 @@ class RematerialisationPlan:
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    reloads: tuple[int, ...] = ()

@@ -16,6 +16,7 @@ import msgspec
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.rematerialisation import (
     Computation,
+    Host,
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
@@ -41,6 +42,16 @@ class WireComputation(Strict):
     bytes: Count
     inputs: tuple[str, ...] = ()
     recomputable: bool = True
+    energy: Count = 0
+
+
+class WireHost(Strict):
+    """Memory beside the device, and the way there."""
+
+    bytes_per_ticks: tuple[Positive, Count]
+    memory_bytes: Count | None = None
+    latency_ticks: Count = 0
+    power: Count = 0
 
 
 class WireProblem(Strict):
@@ -51,8 +62,9 @@ class WireProblem(Strict):
     name: str
     operators: tuple[WireComputation, ...]
     budget_bytes: Count | None = None
-    objective: Literal["added_time", "peak_memory"] = "added_time"
+    objective: Literal["added_time", "peak_memory", "added_energy"] = "added_time"
     added_limit_ticks: Count | None = None
+    host: WireHost | None = None
     time_unit: str = "unspecified"
     ticks_per_unit: Positive = 1
     provenance: dict[str, str] = msgspec.field(default_factory=dict)
@@ -65,6 +77,7 @@ class WirePlan(Strict):
     version: Literal[1]
     problem: str
     runs: tuple[str, ...]
+    reloads: tuple[Count, ...] = ()
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
@@ -85,7 +98,14 @@ def read(document: Document) -> RematerialisationProblem:
     """
     given = decode(document.data, WireProblem, document.file, MARKER)
     computations = tuple(
-        Computation(entry.name, entry.cost_ticks, entry.bytes, entry.inputs, entry.recomputable)
+        Computation(
+            entry.name,
+            entry.cost_ticks,
+            entry.bytes,
+            entry.inputs,
+            entry.recomputable,
+            entry.energy,
+        )
         for entry in given.operators
     )
     units = Units(given.time_unit, "bytes", given.ticks_per_unit)
@@ -98,6 +118,7 @@ def read(document: Document) -> RematerialisationProblem:
             given.provenance,
             RematerialisationObjective(given.objective),
             given.added_limit_ticks,
+            None if given.host is None else _host(given.host),
         )
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -106,7 +127,7 @@ def read(document: Document) -> RematerialisationProblem:
 def to_json(problem: RematerialisationProblem) -> bytes:
     """Return a problem as JSON text; equal problems give equal bytes."""
     operators = tuple(
-        WireComputation(entry.name, entry.cost, entry.size, entry.inputs, entry.again)
+        WireComputation(entry.name, entry.cost, entry.size, entry.inputs, entry.again, entry.energy)
         for entry in problem.computations
     )
     return encode(
@@ -118,11 +139,21 @@ def to_json(problem: RematerialisationProblem) -> bytes:
             budget_bytes=problem.budget,
             objective=problem.objective.value,
             added_limit_ticks=problem.added_limit,
+            host=None if problem.host is None else _wire_host(problem.host),
             time_unit=problem.units.time,
             ticks_per_unit=problem.units.time_scale,
             provenance=dict(problem.provenance),
         )
     )
+
+
+def _host(given: WireHost) -> Host:
+    amount, ticks = given.bytes_per_ticks
+    return Host(given.memory_bytes, given.latency_ticks, amount, ticks, given.power)
+
+
+def _wire_host(host: Host) -> WireHost:
+    return WireHost((host.amount, host.ticks), host.memory, host.latency, host.power)
 
 
 def is_plan(document: Document) -> bool:
@@ -180,6 +211,7 @@ def plan_to_json(plan: RematerialisationPlan) -> bytes:
             version=1,
             problem=plan.problem,
             runs=plan.runs,
+            reloads=plan.reloads,
             fingerprint=plan.fingerprint,
             value=plan.value,
             planner=plan.planner,

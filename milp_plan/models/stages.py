@@ -29,7 +29,7 @@ MOST_UNITS = 10_000_000
 
 @dataclass(frozen=True)
 class Amounts:
-    """Ticks and bytes of a problem in units that a solver can hold.
+    """Ticks (or energy) and bytes of a problem in units that a solver can hold.
 
     Parameters
     ----------
@@ -47,13 +47,15 @@ class Amounts:
 
     @cached_property
     def grain(self) -> int:
-        """Ticks of which every added time is a multiple."""
-        return gcd(*(entry.cost for entry in self.problem.computations if entry.again)) or 1
+        """Ticks, or energy, of which every value is a multiple."""
+        amounts = [number for pair in self.problem.prices for number in pair]
+        return gcd(*amounts) or 1
 
     @cached_property
     def tick(self) -> float:
-        """Ticks per unit of time."""
-        return coarser(self.grain, self.problem.total_cost, MOST_UNITS)
+        """Ticks, or energy, per unit of the objective."""
+        total = sum(number for pair in self.problem.prices for number in pair)
+        return coarser(self.grain, total, MOST_UNITS)
 
     @cached_property
     def byte(self) -> float:
@@ -94,8 +96,12 @@ class Amounts:
         return tuple(found)
 
     def cost(self, operator: int) -> float:
-        """Units of time of a run."""
-        return self.problem.computations[operator].cost / self.tick
+        """Units of the objective that a run adds."""
+        return self.problem.prices[operator][0] / self.tick
+
+    def transfer(self, operator: int) -> float:
+        """Units of the objective that a transfer of its output adds."""
+        return self.problem.prices[operator][1] / self.tick
 
 
 @dataclass(frozen=True)
@@ -117,16 +123,25 @@ class Staged:
         Of which it is a plan.
     runs
         (stage, operator) of each run, in order.
+    reloads
+        Those of the runs that read from the host.
     """
 
     problem: RematerialisationProblem
     runs: tuple[tuple[int, int], ...]
+    reloads: frozenset[tuple[int, int]] = frozenset()
 
     @classmethod
-    def of(cls, problem: RematerialisationProblem, again: Iterable[tuple[int, int]]) -> Staged:
-        """Return the plan in which these (stage, operator) run again."""
-        count = len(problem.computations)
-        return cls(problem, tuple(sorted({*again, *((t, t) for t in range(count))})))
+    def of(
+        cls,
+        problem: RematerialisationProblem,
+        again: Iterable[tuple[int, int]],
+        reloads: Iterable[tuple[int, int]] = (),
+    ) -> Staged:
+        """Return the plan in which these (stage, operator) run again, or are reloaded."""
+        firsts = {(t, t) for t in range(len(problem.computations))}
+        back = frozenset(reloads) - firsts
+        return cls(problem, tuple(sorted({*again, *back, *firsts})), back)
 
     @classmethod
     def read(cls, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Staged:
@@ -134,12 +149,15 @@ class Staged:
 
         It makes all that is read, adds no time, and may hold more than the plan.
         """
-        found, done = [], 0
-        for name in plan.runs:
+        found: list[tuple[int, int]] = []
+        back: list[tuple[int, int]] = []
+        done = 0
+        reloads = set(plan.reloads)
+        for number, name in enumerate(plan.runs):
             operator = problem.numbers[name]
-            found.append((done, operator))
+            (back if number in reloads else found).append((done, operator))
             done += operator == done
-        return cls.of(problem, found)
+        return cls.of(problem, found, set(back) - set(found))
 
     @cached_property
     def copies(self) -> tuple[Reread, ...]:
@@ -147,7 +165,8 @@ class Staged:
         newest: dict[int, int] = {}
         last = list(self.runs)
         for run, (_, operator) in enumerate(self.runs):
-            for source in self.problem.inputs[operator]:
+            reloaded = self.runs[run] in self.reloads
+            for source in () if reloaded else self.problem.inputs[operator]:
                 last[newest[source]] = self.runs[run]
             newest[operator] = run
         return tuple(
@@ -180,5 +199,9 @@ class Staged:
         names = [entry.name for entry in self.problem.computations]
         runs = tuple(names[operator] for _, operator in self.runs)
         return RematerialisationPlan(
-            self.problem.name, runs, self.problem.fingerprint, planner=planner
+            self.problem.name,
+            runs,
+            self.problem.fingerprint,
+            planner=planner,
+            reloads=tuple(n for n, run in enumerate(self.runs) if run in self.reloads),
         )

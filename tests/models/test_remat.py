@@ -12,7 +12,7 @@ from milp_plan.check.rematerialisation import verify_rematerialisation
 from milp_plan.models.contract import FormulationContract
 from milp_plan.models.planted_remat import planted_remat
 from milp_plan.models.stages import Staged
-from tests.support.rematerialisation import drawn, least
+from tests.support.rematerialisation import drawn, least, least_paged, powered
 from tests.support.seeds import few
 
 from .solving import formulation, limits_for, solve_here
@@ -25,14 +25,18 @@ class _Contract(FormulationContract):
     least = 6
 
     def planted(self, seed, objective):
-        assert objective is RematerialisationObjective.ADDED_TIME
-        return planted_remat(seed)
+        problem, plan = planted_remat(seed)
+        if objective is RematerialisationObjective.ADDED_ENERGY:
+            problem = powered(problem, seed)
+        return problem, replace(plan, fingerprint=problem.fingerprint)
 
     def verdict(self, problem, plan):
         return verify_rematerialisation(problem, plan)
 
     def optimum(self, problem):
-        return least(problem)
+        if problem.host is None:
+            return least(problem)
+        return least_paged(problem) if len(problem.computations) < 6 else None
 
 
 class TestStaged(_Contract):
@@ -127,3 +131,20 @@ def test_what_is_too_large_is_refused_in_words(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_budget_nothing_is_added(name):
     assert solved(name, replace(drawn(3), budget=None)) == 0
+
+
+@pytest.mark.parametrize("seed", few(range(150), 30))
+def test_backbone_with_a_host_is_no_better_than_trying_everything(seed):
+    problem = powered(drawn(seed, 4, once=0.1), seed, energy=seed % 2 == 0)
+    optimum, found = least_paged(problem), solved("remat_backbone", problem)
+    if found is not None:
+        assert optimum is not None
+        assert found >= optimum
+
+
+def test_backbone_with_a_host_mostly_finds_the_optimum():
+    problems = [powered(drawn(seed, 4), seed, energy=False) for seed in range(60)]
+    pairs = [(least_paged(p), solved("remat_backbone", p)) for p in problems]
+    there = [(optimum, found) for optimum, found in pairs if optimum]
+    assert len(there) >= 8
+    assert sum(optimum == found for optimum, found in there) >= 0.7 * len(there)

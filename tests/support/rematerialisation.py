@@ -11,7 +11,12 @@ from typing import Any
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from milp_plan.backends import Limits, SolverReport, Stop
-from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
+from milp_plan.core.rematerialisation import (
+    Computation,
+    Host,
+    RematerialisationObjective,
+    RematerialisationProblem,
+)
 from milp_plan.lp import CompiledModel
 
 
@@ -77,6 +82,75 @@ def least(problem: RematerialisationProblem) -> int | None:
                 state = (ran + (not again), frozenset(kept))
                 if state not in done:
                     heapq.heappush(queue, (later, state[0], sorted(kept)))
+    return None
+
+
+def powered(
+    problem: RematerialisationProblem, seed: int, *, energy: bool = True
+) -> RematerialisationProblem:
+    """Return the problem with a host; where energy is minimised, also with a limit of time."""
+    rng = random.Random(seed)
+    most = max(1, *(entry.size for entry in problem.computations))
+    pace = max(1, *(entry.cost for entry in problem.computations))
+    every = sum(entry.size for entry in problem.computations)
+    host = Host(
+        rng.choice((None, 0, most, every)),
+        rng.choice((0, 1)),
+        most,
+        rng.randint(1, 2 * pace),
+        rng.randint(1, 50),
+    )
+    rows = tuple(replace(entry, energy=rng.randint(0, 10**6)) for entry in problem.computations)
+    if not energy:
+        return replace(problem, host=host)
+    limit = rng.choice((None, 2 * problem.total_cost))
+    goal = RematerialisationObjective.ADDED_ENERGY
+    return replace(problem, computations=rows, host=host, objective=goal, added_limit=limit)
+
+
+def least_paged(problem: RematerialisationProblem) -> int | None:
+    """Return the least value by trying everything, hosts, energy and limits of time included.
+
+    States are how many operators have run, which outputs are held and which are on the host; one
+    is reached again only by what is dearer, and of use only if it is faster.
+    """
+    computations, host, limit = problem.computations, problem.host, problem.added_limit
+    room = problem.peak if problem.budget is None else problem.budget
+    once = sum(run for run, _ in problem.prices)
+    queue: list[tuple[int, int, list[int], list[int], int]] = [(0, 0, [], [], 0)]
+    fastest: dict[tuple[int, frozenset[int], frozenset[int]], int] = {}
+    while queue:
+        price, ran, row, gone, ticks = heapq.heappop(queue)
+        held, away = frozenset(row), frozenset(gone)
+        if ran == len(computations):
+            return price - once
+        state = (ran, held, away)
+        gone_at_best = fastest.get(state)
+        if gone_at_best is not None and (limit is None or gone_at_best <= ticks):
+            continue  # what came before is no dearer
+        fastest[state] = ticks
+        steps = []
+        for place in range(ran + 1):
+            run, transfer = problem.prices[place]
+            allowed = place == ran or computations[place].again
+            if allowed and held.issuperset(problem.inputs[place]):
+                steps.append((place, place == ran, run, computations[place].cost, away))
+            if host is not None and place < ran:
+                ways = 1 + (place not in away)
+                there = away | {place}
+                full = sum(computations[entry].size for entry in there)
+                if host.memory is None or full <= host.memory:
+                    back = problem.transfers[place]
+                    steps.append((place, False, ways * transfer, ways * back, there))
+        for place, new, more, longer, there in steps:
+            now, later = held | {place}, ticks + longer
+            if sum(computations[entry].size for entry in now) > room:
+                continue
+            if limit is not None and later > problem.total_cost + limit:
+                continue
+            for kept in chain.from_iterable(combinations(now, k) for k in range(len(now) + 1)):
+                entry = (price + more, ran + new, sorted(kept), sorted(there), later)
+                heapq.heappush(queue, entry)
     return None
 
 

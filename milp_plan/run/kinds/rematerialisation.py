@@ -58,7 +58,8 @@ BUDGET = Change(
 
 OBJECTIVE = Change(
     "objective",
-    "Rematerialisation: added_time within a budget, or peak_memory within a limit of added time.",
+    "Rematerialisation: added_time within a budget; peak_memory or added_energy within a limit of "
+    "added time.",
     one_of(OBJECTIVES),
     "NAME",
 )
@@ -71,7 +72,7 @@ def part(text: str) -> Fraction:
 
 ADDED = Change(
     "added_time",
-    "Rematerialisation for peak_memory: time that may be added at most, as a part of the time of "
+    "Rematerialisation for peak_memory and added_energy: time that may be added at most, as a part of the time of "
     "running everything once (0.05).",
     part,
     "PART",
@@ -150,6 +151,8 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
 
     def measure(self, problem: RematerialisationProblem) -> Measure:
         """Added time in the unit of the file, or bytes."""
+        if problem.objective.value == "added_energy":
+            return Measure(problem.objective.value, "energy")
         of_bytes = _counts_bytes(problem)
         return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
 
@@ -164,6 +167,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             "floor_bytes": max(problem.floors),
             "budget_bytes": problem.budget,
             "added_limit": problem.added_limit,
+            "host": problem.host is not None,
         }
 
     def rows(self, problem: RematerialisationProblem) -> list[list[str]]:
@@ -194,7 +198,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         self, problem: RematerialisationProblem, value: int | None, bound: int | None
     ) -> dict[str, float | None]:
         """Added time in percent of the time of running every operator once."""
-        if _counts_bytes(problem):
+        if problem.objective.value != "added_time":
             return {}
         return {
             "added_time_percent": _percent(problem, value),
@@ -245,18 +249,22 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     ) -> Iterator[Bound]:
         """Nothing is saved by running something again; every operator runs."""
         if not _counts_bytes(problem):
+            from milp_plan.bounds.rematerialisation import absent_bound
+
             yield Bound("no run again", 0, "every operator runs at least once")
+            yield absent_bound(problem)
             return
         place = max(range(len(problem.floors)), key=problem.floors.__getitem__)
         name = problem.computations[place].name
         yield Bound("working set", problem.floors[place], f"{name} with its output and inputs")
 
     def ways(self) -> Sequence[type[Way[RematerialisationProblem, RematerialisationPlan]]]:
-        """One for each objective."""
+        """One for each objective, and one with a host."""
         from ..ways.least_memory import LeastMemoryWay
+        from ..ways.paging import PagingWay
         from ..ways.rematerialisation import RematerialisationWay
 
-        return (LeastMemoryWay, RematerialisationWay)
+        return (LeastMemoryWay, PagingWay, RematerialisationWay)
 
     def heuristics(
         self,
@@ -296,14 +304,18 @@ def _told(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Ite
     yield f"most is held while {plan.runs[fullest]!r} runs: {most}{limit}"
     cost = {entry.name: entry.cost for entry in problem.computations}
     added: dict[str, int] = {}
-    for name in plan.runs:
+    computed = [name for number, name in enumerate(plan.runs) if number not in set(plan.reloads)]
+    for name in computed:
         added[name] = added.get(name, -cost[name]) + cost[name]
-    counts = {name: plan.runs.count(name) for name in added}
+    counts = {name: computed.count(name) for name in added}
     again = sorted((name for name in added if counts[name] > 1), key=lambda name: -added[name])
     if not again:
         yield "no operator runs again"
     for name in again:
         yield f"{name!r} runs {counts[name]} times: {time_text(units, added[name])} added"
+    for name in dict.fromkeys(plan.runs[number] for number in sorted(plan.reloads)):
+        times = sum(plan.runs[number] == name for number in plan.reloads)
+        yield f"{name!r} is written to the host and read back: {times} times"
 
 
 def _is_csv(document: Document) -> bool:
@@ -317,6 +329,9 @@ def _csv(
 ) -> bytes:
     from milp_plan.io.rematerialisation import plan_to_csv
 
+    if plan.reloads:
+        found, remedy = f"{len(plan.reloads)} reloads", "keep the plan as JSON"
+        raise InputError([Finding("plan", found, "runs alone, as the CSV has them", remedy)])
     return plan_to_csv(plan)
 
 
@@ -356,7 +371,9 @@ def _aimed(
     added, objective = changes.get(ADDED.name), objective_of(changes, Known) or problem.objective
     if objective is Known.PEAK_MEMORY:
         return problem.least_memory(None if added is None else Fraction(str(added)))
-    limit = None if added is None else int(Fraction(str(added)) * problem.total_cost)
+    limit = problem.added_limit if objective is Known.ADDED_ENERGY else None
+    if added is not None:
+        limit = int(Fraction(str(added)) * problem.total_cost)
     return replace(problem, objective=objective, added_limit=limit)
 
 

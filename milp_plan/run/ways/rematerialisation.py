@@ -54,7 +54,8 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
     def unsuited(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
         """Every such problem whose added time is minimised."""
         least = RematerialisationObjective.ADDED_TIME
-        return None if problem.objective is least else "it minimises added time"
+        fits = problem.objective is least and problem.host is None
+        return None if fits else "it minimises added time, without a host"
 
     def steps(self) -> Iterable[Step]:
         """Proofs, every operator once, the greedy, annealing, models with annealing beside them."""
