@@ -7,6 +7,7 @@ its source keeps, a read of its own. Their collectives are those of the plan.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ from .sharding import CONSTANT, INPUT, UPDATE
 
 AXES = ("x", "y")
 """Names of the mesh's axes."""
+
+
+_PLACEMENTS = r"((R|P|S\(\d{1,3}\))+|-)(,((R|P|S\(\d{1,3}\))+|-))*"
+LABEL = re.compile(rf"({_PLACEMENTS})? > ({_PLACEMENTS})?( > {_PLACEMENTS})?")
+"""What a label looks like."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def chosen_placements(problem: ShardingProblem, plan: ShardingPlan) -> TorchPlac
         version=1,
         problem=problem.name,
         graph=problem.provenance[FINGERPRINT],
-        torch=problem.provenance["captured with"].removeprefix("PyTorch "),
+        torch=problem.provenance.get("captured with", "").removeprefix("PyTorch "),
         mesh=[Axis(name, size) for name, size in zip(AXES, sizes, strict=False)],
         inputs={},
         gradients={},
@@ -90,8 +96,23 @@ def choices_of(problem: ShardingProblem, plan: ShardingPlan) -> list[Choice]:
         expected, remedy = "one of a captured model", "make it by milp-plan capture --sharding 2"
         raise InputError([Finding("problem", repr(problem.name), expected, remedy)])
     starts = problem.strategies.offsets[:-1].tolist()
-    pairs = zip(starts, plan.chosen, strict=True)
-    return [Choice.of(problem.labels[start + pick]) for start, pick in pairs]
+    labels = [problem.labels[s + pick] for s, pick in zip(starts, plan.chosen, strict=True)]
+    triples = zip(problem.operators, labels, sources_of(problem), strict=True)
+    findings = [
+        Finding(f"label of {name!r}", repr(label), _expected(len(given)), "capture it again")
+        for name, label, given in triples
+        if not LABEL.fullmatch(label) or len(Choice.of(label).reads) != len(given)
+    ]
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)?", problem.provenance.get("mesh", "")):
+        found = repr(problem.provenance.get("mesh"))
+        findings.append(Finding("provenance, 'mesh'", found, "such as '2x2'", "capture it again"))
+    if findings:
+        raise InputError(findings)
+    return [Choice.of(label) for label in labels]
+
+
+def _expected(reads: int) -> str:
+    return f"{reads} placements read, those written, and at most one kept: 'S(0),R > P > R'"
 
 
 def sources_of(problem: ShardingProblem) -> list[list[int]]:

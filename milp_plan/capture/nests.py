@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 from string import ascii_letters
 
+from milp_plan.core import Finding, InputError
 from milp_plan.cost.mesh import Dim, Loop, MeshOperator, reshape
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Kernel, Tensor, View
@@ -85,7 +86,22 @@ def nested(call: Kernel | View, flops: int = 0) -> Nested:
         What runs.
     flops
         Operations of all of it.
+
+    Raises
+    ------
+    InputError
+        Its tensors are not those of such an operator.
     """
+    try:
+        return _nested(call, flops)
+    except (AssertionError, IndexError, ValueError, ZeroDivisionError) as error:
+        read = ", ".join(str(list(tensor.shape)) for tensor in tensors_of(call))
+        found = f"{call.operator} of {read or 'nothing'}"
+        expected, remedy = "tensors that such an operator reads", "capture the model again"
+        raise InputError([Finding(f"node {call.name!r}", found, expected, remedy)]) from error
+
+
+def _nested(call: Kernel | View, flops: int) -> Nested:
     name = ".".join(call.operator.split(".")[:2])
     read = tensors_of(call)
     if name in RESHAPES:

@@ -266,7 +266,14 @@ class _Draft:
         return self._viewed[place]
 
     def _source(self, tensor: Tensor) -> Source:
-        return self._stored[tensor.storage] if tensor.view is None else (self._view(tensor.view), 0)
+        if tensor.view is not None:
+            return self._view(tensor.view), 0
+        if tensor.storage not in self._stored:
+            found = "read before anything makes it"
+            remedy = "capture the model again"
+            where = f"storage {self.capture.storages[tensor.storage].name!r}"
+            raise InputError([Finding(where, found, "made first", remedy)])
+        return self._stored[tensor.storage]
 
     def _ends(
         self, call: Kernel | View, sources: tuple[Source, ...]
@@ -423,6 +430,11 @@ def _problem(
 
 def _changes(tiling: Tiling, source: Node, result: int, node: Node, port: int) -> np.ndarray:
     """Ticks of each pair of strategies; -1 where there is no way."""
+    ranks = {len(row.writes(result).dims) for row in source.rows}
+    if ranks - {len(tiling.extents)}:
+        found = f"{len(tiling.extents)} dimensions of {source.name!r}, which has {min(ranks)}"
+        expected, remedy = "all of them", "capture the model again"
+        raise InputError([Finding(f"node {node.name!r}", f"reads {found}", expected, remedy)])
     table = np.empty((len(source.rows), len(node.rows)), dtype=np.int64)
     known: dict[tuple[Layout, Layout], int] = {}
     for place, made in enumerate(source.rows):

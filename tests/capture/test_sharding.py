@@ -25,6 +25,7 @@ from milp_plan.planners.sharding.elimination import eliminate
 from .graphs import shipped
 
 MODELS = ("gpt2-tiny", "llama-tiny")
+GRID = mesh("2", device_spec("A100"))
 
 
 @cache
@@ -158,6 +159,47 @@ def test_what_cannot_be_read_is_refused(change, said):
         capture = msgspec.structs.replace(capture, kernels=shipped("gpt2-tiny").kernels)
     with pytest.raises(InputError, match=said):
         sharding(capture, mesh("2", device_spec("A100")))
+
+
+def test_damaged_views_are_refused_or_planned():
+    whole, refused = shipped("gpt2-tiny"), []
+    for seed in range(12):
+        rng = random.Random(seed)
+        views = list(whole.views)
+        place = rng.randrange(len(views))
+        old = views[place]
+        read, *rest = old.arguments
+        damaged = [
+            msgspec.structs.replace(read, shape=read.shape[1:]),
+            msgspec.structs.replace(read, shape=(*read.shape, 3)),
+            msgspec.structs.replace(read, storage=len(whole.storages) - 1, view=None),
+        ]
+        views[place] = msgspec.structs.replace(old, arguments=(rng.choice(damaged), *rest))
+        try:
+            sharding(msgspec.structs.replace(whole, views=tuple(views)), GRID)
+        except InputError as error:
+            refused.append(str(error))
+    assert len(refused) > 6
+    assert all("capture the model again" in said for said in refused)
+
+
+@pytest.mark.parametrize("label", ["", "R", "R,R > R", "R > Q", "R,R,R > R > R > R"])
+def test_labels_of_another_form_are_refused_with_their_node(label):
+    problem = problem_of("gpt2-tiny")
+    place = problem.operators.index("addmm")
+    start = int(problem.strategies.offsets[place])
+    labels = (*problem.labels[:start], label, *problem.labels[start + 1 :])
+    plan = ShardingPlan("m", (0,) * len(problem.operators))
+    with pytest.raises(InputError, match="label of 'addmm'"):
+        chosen_placements(replace(problem, labels=labels), plan)
+
+
+def test_a_mesh_of_another_form_is_refused():
+    problem = problem_of("gpt2-tiny")
+    told = dict(problem.provenance) | {"mesh": "two"}
+    plan = ShardingPlan("m", (0,) * len(problem.operators))
+    with pytest.raises(InputError, match="'two'"):
+        chosen_placements(replace(problem, provenance=told), plan)
 
 
 def test_plans_of_other_problems_have_no_placements():

@@ -31,13 +31,13 @@ GPT2 = {
 
 def problem_of(modules, *, readers=()):
     """A chain: weights of each module, turned for ``mm`` as those of linear layers, its product."""
-    names, labels, edges, before = ["input args[0]"], ["> R"], [], 0
+    names, labels, edges, before = ["input args[0]"], [" > R"], [], 0
     for count, (module, (kind, label)) in enumerate(modules.items()):
         reads = label.split(">")[0].strip().split(",")
         place = {"embedding": 0, "mm": 1, "addmm": 2, "mul": 1}[kind]
         lies = {"S(1)": "S(0)", "S(0)": "S(1)"}.get(reads[place], "R")
         names.append(f"{INPUT}{module}.weight")
-        labels.append(f"> {lies if kind == 'mm' else reads[place]}")
+        labels.append(f" > {lies if kind == 'mm' else reads[place]}")
         weights = len(names) - 1
         if kind == "mm":
             names.append(f"t_{count}")
@@ -101,7 +101,7 @@ def test_gathered_weights_are_no_style():
     problem = problem_of(GPT2)
     place = problem.operators.index("input transformer.h.0.mlp.c_fc.weight")
     labels = list(problem.labels)
-    labels[place] = "> S(0)"
+    labels[place] = " > S(0)"
     with pytest.raises(InputError, match="c_fc"):
         tp_plan(replace(problem, labels=tuple(labels)), ShardingPlan("m", (0,) * len(labels)))
 
