@@ -72,8 +72,8 @@ def part(text: str) -> Fraction:
 
 ADDED = Change(
     "added_time",
-    "Rematerialisation for peak_memory and added_energy: time that may be added at most, as a part of the time of "
-    "running everything once (0.05).",
+    "Rematerialisation for peak_memory and added_energy: time that may be added at most, as a part "
+    "of the time of running everything once (0.05).",
     part,
     "PART",
 )
