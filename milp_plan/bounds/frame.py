@@ -77,6 +77,8 @@ class Frame:
         gangs = {option.gang for operator in graph.operators for option in operator.options}
         self.terrain = Terrain(problem.cluster, gangs)
         self.obstacle: Infeasible | None = None
+        self.homes: list[dict[int, tuple[int, int]]] = []
+        """Of regions that were searched: unit -> (colour, which device of it), at its best."""
         self.states = [self._fitting(number) for number in range(len(self.names))]
         self._share_types()
         self.edges = list(self._find_edges())

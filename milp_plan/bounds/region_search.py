@@ -214,7 +214,7 @@ def _least_time(t: Parts, part: int, device: Array, colour: Array, work: Array) 
 
 
 @compiled
-def least_times(t: Parts, known: Array, most: int) -> tuple[int, int]:
+def least_times(t: Parts, known: Array, most: int, found: Array) -> tuple[int, int]:
     """Least sum of the parts' times over all placements, and how many placements were looked at.
 
     Parameters
@@ -225,6 +225,8 @@ def least_times(t: Parts, known: Array, most: int) -> tuple[int, int]:
         Least time of each part, whatever the others; 0 where nothing is known.
     most
         Placements, complete or not, after which the least of what is open is returned.
+    found
+        Gets the device of each place in the best complete placement, and then its sum.
     """
     places, parts = len(t.bytes), len(t.first) - 1
     devices = 0
@@ -264,7 +266,9 @@ def least_times(t: Parts, known: Array, most: int) -> tuple[int, int]:
             total = 0
             for part in range(parts):
                 total += values[depth, part]
-            best = min(best, total)
+            if total < best:
+                best = total
+                found[:places], found[places] = device, total
             if best <= root:
                 return best, tried
             depth -= 1

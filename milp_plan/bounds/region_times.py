@@ -71,6 +71,7 @@ def region_times(plain: Separations, regions: list[Region], budget: Budget) -> A
     if plain.view.size <= _LARGEST_PAIRED:
         raised = Separations(plain.view, budget, segments=found)
         _Ways(search, regions, raised).fill(found)
+    plain.view.frame.homes = search.homes
     return found
 
 
@@ -125,7 +126,8 @@ class Search:
     def __init__(self, plain: Separations, budget: Budget) -> None:
         self.frame, self.tick, self.budget = plain.view.frame, plain.view.tick, budget
         self.reach = plain.through >= 0
-        self.done: dict[bytes, int] = {}
+        self.done: dict[bytes, tuple[int, list[tuple[int, int]] | None]] = {}
+        self.homes: list[dict[int, tuple[int, int]]] = []
         frame = self.frame
         self.colours = len(frame.terrain.count)
         limits = [m for m in frame.terrain.memory_bytes if m is not None]
@@ -149,10 +151,13 @@ class Search:
         key = b"|".join(str(entry.shape).encode() + entry.tobytes() for entry in arrays)
         if key not in self.done:
             least = np.array(known, dtype=np.int64)
-            self.done[key] = 0
             limits = _PLACEMENTS if len(regions) == 1 else _PLACEMENTS_OF_PAIR
             self.done[key] = searched(parts, least, limits)
-        return self.done[key]
+        value, devices = self.done[key]
+        if devices is not None:
+            units = (self.frame.unit[v] for r in regions for v in (r.fork, *r.inside, r.join))
+            self.homes.append(dict(zip(dict.fromkeys(units), devices, strict=True)))
+        return value
 
     def parts(self, regions: tuple[Region, ...]) -> Parts:
         """Regions as arrays; forks and joins take no time."""
@@ -293,15 +298,31 @@ class Search:
         return found
 
 
-def searched(parts: Parts, known: Array, most: tuple[int, int]) -> int:
-    """Least sum of the parts' times, by two orders of places with a limit each."""
-    best = 0
-    for order, limit in zip((_by_work, _by_branch), most, strict=True):
-        found, tried = least_times(_ordered(parts, order(parts)), known, limit)
+def searched(
+    parts: Parts, known: Array, most: tuple[int, int]
+) -> tuple[int, list[tuple[int, int]] | None]:
+    """Least sum of the parts' times, by two orders of places with a limit each.
+
+    Also says where each place is in the best placement: (colour, number among these devices).
+    """
+    best, reached, devices = 0, ENDLESS, None
+    for rule, limit in zip((_by_work, _by_branch), most, strict=True):
+        order = rule(parts)
+        home = np.full(len(order) + 1, ENDLESS, dtype=np.int64)
+        found, tried = least_times(_ordered(parts, order), known, limit, home)
         best = max(best, found)
+        if home[-1] < reached:
+            reached, devices = home[-1], home[:-1][np.argsort(order)]
         if tried <= limit:
             break
-    return best
+    return best, None if devices is None else _named(parts, devices)
+
+
+def _named(parts: Parts, devices: Array) -> list[tuple[int, int]]:
+    """Devices of a search as (colour, number)."""
+    counts = np.minimum(parts.machines, len(parts.bytes))
+    names = [(colour, n) for colour, count in enumerate(counts) for n in range(count)]
+    return [names[device] for device in devices]
 
 
 def _ordered(parts: Parts, order: list[int]) -> Parts:

@@ -1,7 +1,8 @@
 """Placements and priorities by construction, for graphs with passes and micro-batches."""
 
+from .base import Layout
 from .gates import Gated, best_gated, gated, ungated
-from .layouts import Layout, layouts
+from .layouts import layouts
 from .portfolio import Start, best_starts, placed
 from .structure import Pass, Structure, structure
 from .urgency import urgencies

@@ -4,7 +4,8 @@
   (Narayanan et al., SC 2021) or as a V (Qi et al., 2024), on all devices or some of them;
 * *stages apart*: the same with the last layers (the loss) on the site of another stage;
 * *spread*: earliest finish plus load over all sites (compare HEFT, Topcuoglu et al. 2002);
-* *branches*: stages of several devices, inside of which branches are spread.
+* *branches*: stages of several devices, inside of which branches are spread;
+* *solved*: regions of parallel branches as a search over them found best (:mod:`.solved`).
 
 Memory is part of each: stages hold persistent bytes and what the micro-batches in flight keep.
 """
@@ -12,18 +13,18 @@ Memory is part of each: stages hold persistent bytes and what the micro-batches 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from milp_plan.core import PlanningProblem
 
-from .assignment import NUM_ORDERS, Assigned, Care, Regions, assignment
-from .cuts import Balance, Memory, cut
-from .loads import Loads, loads
-from .shapes import Shape, folded, lines, regions
+from .assignment import NUM_ORDERS, Regions
+from .base import WEIGHTS, Base, Layout
+from .cuts import Balance, cut
+from .shapes import Shape, folded, regions
+from .solved import Solved
 
 BALANCES = (
     Balance(),
@@ -35,30 +36,8 @@ BALANCES = (
 )
 """Costs of stages that are tried."""
 
-WEIGHTS = (0.03, 0.05, 0.01, 0.002, 0.1, 0.02, 0.2, 0.0, 0.005, 0.07, 0.3, 0.15, 0.5, 1.0)
-"""Weights of load against finish that are tried."""
-
-CARES = (Care(0.0, False), Care(1.0, True), Care(1.0, False), Care(0.0, True), Care(2.0, True))
-"""How memory counts where it binds."""
-
 ROUNDS = (1, 2, 4)
 """How often the regions of a placement of branches are gone through."""
-
-
-_MEMORIES = (("1F1B", True), ("1F1B", False), ("all", True), ("one", False))
-"""Micro-batches in flight, and whether stages on one site part its memory."""
-
-
-class Layout(NamedTuple):
-    """A placement: site of every unit, option of every operator; its name."""
-
-    name: str
-    assigned: Assigned
-
-    @property
-    def key(self) -> tuple[tuple[int, ...], bytes]:
-        """Equal for equal placements."""
-        return self.assigned.sites, self.assigned.options.tobytes()
 
 
 class Family(Protocol):
@@ -76,8 +55,8 @@ class Family(Protocol):
 
 def families(problem: PlanningProblem, window: int | None = None) -> list[Family]:
     """All families of a problem; ``window`` limits the micro-batches at once."""
-    base = _Base(problem, window)
-    return [Stages(base), Spread(base), Branches(base), StagesApart(base)]
+    base = Base(problem, window)
+    return [Stages(base), Solved(base), Spread(base), Branches(base), StagesApart(base)]
 
 
 def choices(sizes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -102,73 +81,10 @@ def layouts(problem: PlanningProblem) -> Iterator[Layout]:
                 yield layout
 
 
-class _Base:
-    """What the families of one problem share."""
-
-    def __init__(self, problem: PlanningProblem, window: int | None = None) -> None:
-        self.loads: Loads = loads(problem)
-        self.structure = self.loads.structure
-        batches = self.structure.num_batches
-        self.at_once = batches if window is None else min(window, batches)
-        self.assignment = assignment(problem)
-        self.lines = list(lines(self.loads))
-        self.tight = self.loads.view.memory_binds
-        self.used = {site for sites in self.loads.view.unit_sites for site in sites}
-        self.num_layers = len(self.structure.layers)
-
-    @cached_property
-    def num_memories(self) -> int:
-        """How many ways to count memory make a difference."""
-        if not self.tight:
-            return 1
-        return len(_MEMORIES) if self.at_once > 1 else 2
-
-    def memory(self, stages: int, way: int) -> Memory:
-        """What each stage may hold."""
-        batches = self.at_once
-        flying, parted = _MEMORIES[way]
-        steady = [min(batches, stages - stage) for stage in range(stages)]
-        ways = {"1F1B": steady, "all": [batches] * stages, "one": [1] * stages}
-        return Memory(ways[flying], parted)
-
-    def inside(self, row: Sequence[int]) -> list[int]:
-        """Sites that some unit can use within the devices of a row of sites."""
-        view = self.loads.view
-        devices = {device for site in row for device in view.sites[site]}
-        return [site for site in sorted(self.used) if devices.issuperset(view.sites[site])]
-
-    def expanded(
-        self, name: str, sites: Sequence[int], bounds: Sequence[int] | None
-    ) -> Layout | None:
-        """Sites of all units from those of the stages."""
-        if bounds is None:
-            return None
-        found = [-1] * len(self.loads.view.units)
-        for stage, site in enumerate(sites):
-            for units in self.structure.layers[bounds[stage] : bounds[stage + 1]]:
-                for unit in units:
-                    found[unit] = self.loads.home(unit, site)
-        return Layout(name, self.assignment.equip(found)) if min(found) >= 0 else None
-
-    def placed(
-        self, name: str, where: Regions, weight: int, care: int, order: int
-    ) -> Layout | None:
-        """Earliest finish plus load."""
-        assigned = self.assignment.place(where, WEIGHTS[weight], CARES[care], order)
-        if assigned is None:
-            return None
-        return Layout(f"{name}, weight {WEIGHTS[weight]}, care {care}, order {order}", assigned)
-
-    @property
-    def num_cares(self) -> int:
-        """How many ways to count memory in an assignment make a difference."""
-        return len(CARES) if self.tight else 1
-
-
 class Stages:
     """Consecutive stages: sites, folding, balance, memory."""
 
-    def __init__(self, base: _Base) -> None:
+    def __init__(self, base: Base) -> None:
         self._base = base
         self._shapes = [list(folded(line)) for line in base.lines]
 
@@ -193,7 +109,7 @@ class Stages:
 class StagesApart:
     """Consecutive stages, the last layers elsewhere: where, how many, sites, balance."""
 
-    def __init__(self, base: _Base) -> None:
+    def __init__(self, base: Base) -> None:
         self._base = base
         self._lines: list[Shape] = [line for line in base.lines if len(line.sites) > 1]
 
@@ -224,7 +140,7 @@ class StagesApart:
 class Spread:
     """Earliest finish plus load everywhere: devices, weight, care, groups, order."""
 
-    def __init__(self, base: _Base) -> None:
+    def __init__(self, base: Base) -> None:
         self._base = base
         self._rows = list(dict.fromkeys(tuple(sorted(line.sites)) for line in base.lines))
 
@@ -245,7 +161,7 @@ class Spread:
 class Branches:
     """Stages of several devices, branches inside: devices, weight, rounds, care, memory, order."""
 
-    def __init__(self, base: _Base) -> None:
+    def __init__(self, base: Base) -> None:
         self._base = base
         self._parts = [
             (f"{line.name}, {name}", found)

@@ -14,7 +14,8 @@ from milp_plan.core.budget import Budget
 
 from ..decoder import NEVER, Decoder
 from .assignment import Assigned, assignment
-from .layouts import Layout, choices, families
+from .base import Layout
+from .layouts import choices, families
 from .structure import structure
 from .urgency import urgencies
 
