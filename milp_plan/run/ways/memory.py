@@ -41,8 +41,8 @@ CONSTRUCT_SHARE = 0.06
 PARTS = (0.6, 0.8, 0.45)
 """Of the memory of all devices: in so much of it runs again are decided as for one device."""
 
-MERGED_SHARE = 0.4
-"""Part of the time left for each of these, while no plan is known."""
+MERGED_SHARE, MERGED_KNOWN_SHARE = 0.4, 0.15
+"""Part of the time left for each of these, while no plan is known, and once one is."""
 
 MODEL_SHARE = 0.3
 """Part of the time left for the exact model, where there is one."""
@@ -86,7 +86,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("baselines", self.find_baselines, always=True),
             Step("fit baselines", self.fit_baselines, always=True),
             Step("model", self.ask_model, lambda: self.models),
-            Step("merged", self.decide_merged, lambda: self.searches and self.ledger.plan is None),
+            Step("merged", self.decide_merged, lambda: self.searches),
             Step("chain", self.run_chain, lambda: self.chains),
             Step("plain", self.search_plain, lambda: self.searches),
             Step("fit", self.fit_searched, lambda: self.searches),
@@ -185,10 +185,11 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     def decide_merged(self) -> None:
         """What runs again decided for one device with all memory, then placed."""
         for part in PARTS:
-            budget = self.budget.part("merged", MERGED_SHARE, of_limit=False)
-            if self.ledger.plan is None:
-                with self.budget.phase("merged"):
-                    self.decide(part, budget)
+            if self.ledger.done:
+                return
+            share = MERGED_SHARE if self.ledger.plan is None else MERGED_KNOWN_SHARE
+            with self.budget.phase("merged"):
+                self.decide(part, self.budget.part("merged", share, of_limit=False))
 
     def decide(self, part: float, budget: Budget) -> None:
         """The same in a part of that memory."""
