@@ -3,6 +3,7 @@
 import itertools
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -26,7 +27,19 @@ from milp_plan.core.jobs import (
 from milp_plan.draw.canvas import write_figure
 from milp_plan.draw.jobs import jobs_figure
 from milp_plan.io.jobs import plan_to_json, read_plan, to_toml
-from milp_plan.planners.jobs import LRTF, RANKS, STARTS, Chains, Tables, allotments, in_turn
+from milp_plan.planners.jobs import (
+    LRTF,
+    POLICIES,
+    RANKS,
+    SRPT,
+    STARTS,
+    Chains,
+    Simulation,
+    Tables,
+    allotments,
+    arrivals,
+    in_turn,
+)
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
 from milp_plan.run.slotted import Known, refine
@@ -383,3 +396,65 @@ def test_picture(tmp_path):
 
 def test_longest_remaining_first_has_its_name():
     assert next(iter(RANKS)) == LRTF
+
+
+# -- arrivals, and planning again ------------------------------------------------------------------
+
+
+def rigid(seed, load, jobs=200, devices=16):
+    rng = random.Random(seed)
+    sizes = [(rng.choice((1, 2, 4, 8)), rng.lognormvariate(0, 1) * 3600) for _ in range(jobs)]
+    rate = load * devices * jobs / sum(g * ticks for g, ticks in sizes)
+    made, now = [], 0.0
+    for number, (g, ticks) in enumerate(sizes):
+        now += rng.expovariate(rate)
+        unit = Unit((Option("ddp", "gpu", g, max(1, round(ticks))),))
+        made.append(Job(f"j{number}", (unit,), round(now)))
+    return JobsProblem("a", (Pool("gpu", devices),), tuple(made), JobsObjective.COMPLETION)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("seed", range(2))
+def test_virtual_machine_orders_arrivals(seed, load):
+    problem = rigid(seed, load)
+    values = {}
+    for policy in POLICIES:
+        verdict = verify_jobs(problem, arrivals(problem, policy))
+        assert verdict.ok
+        values[policy] = verdict.value
+    assert values[SRPT] == min(values.values())
+    rng = random.Random(seed)
+    noisy = [Fraction(rng.randint(70, 130), 100) for _ in problem.jobs]
+    assert verify_jobs(problem, arrivals(problem, SRPT, noisy)).value <= 1.1 * values[SRPT]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_virtual_machine_is_near_the_optimum_of_few_jobs(seed):
+    problem = plain(seed, JobsObjective.COMPLETION, most=5)
+    jobs = tuple(
+        replace(job, weight=1, units=(Unit(job.units[0].options[:1]),)) for job in problem.jobs
+    )
+    problem = replace(problem, jobs=jobs)
+    value = verify_jobs(problem, arrivals(problem)).value
+    assert optimum(problem) <= value <= 1.15 * optimum(problem)
+
+
+def test_planning_again_pays_on_the_mean():
+    ratios = []
+    for seed in range(4):
+        rng = random.Random(seed)
+        jobs = []
+        for number in range(12):
+            alone, power = rng.uniform(1, 8) * 3600, rng.uniform(0.55, 0.75)
+            options = [Option("t", "gpu", g, round(alone / g**power)) for g in (1, 2, 4, 8)]
+            jobs.append(Job(f"j{number}", (Unit(tuple(options)),)))
+        problem = JobsProblem("again", (Pool("gpu", 8),), tuple(jobs))
+        truth = [Fraction(rng.randint(80, 120), 100) for _ in jobs]
+        once = Simulation(problem, truth).run(0)
+        simulation = Simulation(problem, truth, price=10)
+        again = simulation.run(4)
+        happened, plan = simulation.happened()
+        verdict = verify_jobs(happened, plan)
+        assert (verdict.ok, verdict.value) == (True, again)
+        ratios.append(again / once)
+    assert sum(ratios) / len(ratios) <= 1

@@ -1,17 +1,25 @@
 """Planners of jobs: lists of single units, chains of shards, and what arrives over time."""
 
 from .chains import LRTF, RANKS, Chains, in_turn
+from .introspection import Simulation
 from .lists import ANNEALING, STARTS, Listing, Tables, allotments, placed
+from .online import FIFO, LONGEST, POLICIES, SRPT, arrivals
 
 __all__ = [
     "ANNEALING",
+    "FIFO",
+    "LONGEST",
     "LRTF",
+    "POLICIES",
     "RANKS",
+    "SRPT",
     "STARTS",
     "Chains",
     "Listing",
+    "Simulation",
     "Tables",
     "allotments",
+    "arrivals",
     "in_turn",
     "placed",
 ]

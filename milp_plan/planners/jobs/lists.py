@@ -72,8 +72,8 @@ class Tables:
         """Numbers of the options of a job."""
         return range(int(self.first[job]), int(self.first[job + 1]))
 
-    def plan(self, listing: Listing, planner: str) -> JobsPlan:
-        """Return the plan of a list."""
+    def spans(self, listing: Listing) -> list[tuple[int, int, int]]:
+        """Return the option, start and stop of each job of a list."""
         jobs = len(self.problem.jobs)
         free = np.zeros(self.bases[-1], np.int64)
         start, taken = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
@@ -81,16 +81,16 @@ class Tables:
         loops.starts_of(
             self.options, self.first, self.release, self.bases, order, choice, free, start, taken
         )
-        return placed(
-            self.problem,
-            [
-                (job, 0, self.rows[option][0], begin)
-                for job, (option, begin) in enumerate(
-                    zip(taken.tolist(), start.tolist(), strict=True)
-                )
-            ],
-            planner,
-        )
+        return [
+            (self.rows[option][0], begin, begin + self.rows[option][1].ticks)
+            for option, begin in zip(taken.tolist(), start.tolist(), strict=True)
+        ]
+
+    def plan(self, listing: Listing, planner: str) -> JobsPlan:
+        """Return the plan of a list."""
+        spans = self.spans(listing)
+        starts = [(job, 0, option, start) for job, (option, start, _) in enumerate(spans)]
+        return placed(self.problem, starts, planner)
 
     def listing(self, plan: JobsPlan) -> Listing:
         """Return the list of a plan: jobs in the order of their starts."""

@@ -8,7 +8,17 @@ from threading import Event
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.jobs import JobsPlan, JobsProblem
-from milp_plan.planners.jobs import ANNEALING, RANKS, STARTS, Chains, Tables, allotments, in_turn
+from milp_plan.planners.jobs import (
+    ANNEALING,
+    POLICIES,
+    RANKS,
+    STARTS,
+    Chains,
+    Tables,
+    allotments,
+    arrivals,
+    in_turn,
+)
 
 from ..beside import Beside
 from ..model import backend
@@ -61,6 +71,8 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
                 tables = Tables(problem)
                 for name, make in STARTS.items():
                     self._baseline(name, tables.plan(make(tables, seed), name))
+                for name in POLICIES if any(job.release for job in problem.jobs) else ():
+                    self._baseline(name, arrivals(problem, name))
                 for listing in allotments(tables, ledger.lower or 0):
                     self._baseline(ALLOTMENTS, tables.plan(listing, ALLOTMENTS))
                     if ledger.done:

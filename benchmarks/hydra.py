@@ -1,0 +1,159 @@
+"""Many sharded models on one cluster: Hydra's list scheduling, its bound, and plans that beat both.
+
+Parts: *order* (chains of units on devices that are alike, by several ranks, over the closed-form
+bound), *scaling* (the same twelve jobs on more devices), *spill* (weights that come from a host,
+with memory for one shard or for two) and *speeds* (devices of two speeds, where the rank is not
+enough). Times are in units of the problem; the checker accepts every plan.
+
+The study is ``results/paper/hydra/study.toml``: ``milp-plan table results/paper/hydra``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from statistics import mean, median
+from typing import Any
+
+from milp_plan.bounds.jobs import jobs_bounds
+from milp_plan.check.jobs import verify_jobs
+from milp_plan.core.jobs import Job, JobsPlan, JobsProblem, Option, Pool, Unit, Weights
+from milp_plan.planners.jobs import RANKS, Chains
+from milp_plan.run.settings import Settings
+from milp_plan.run.solving import solve
+
+TICKS = 1000
+"""Of one unit."""
+
+GAIN = 0.05
+"""Part by which the median plan on two speeds has to beat longest remaining time first."""
+
+Row = dict[str, Any]
+
+
+def jobs_of(case: Mapping[str, Any], seed: int, devices: int) -> JobsProblem:
+    """Jobs of equal units; where lengths differ, by factors from 0.5 to 2."""
+    rng = random.Random(seed)
+    rho, memory = case.get("rho", 0.0), case.get("memory")
+    moved = [Weights(f"w{n}", 1, round(TICKS * rho), round(TICKS * rho / 2)) for n in range(4)]
+    jobs = []
+    for number in range(case["jobs"]):
+        factor = rng.uniform(0.5, 2) if case.get("mixed") else 1
+        units = tuple(
+            Unit((Option("shard", "gpu", 1, TICKS),), f"w{n % 4}" if rho else None)
+            for n in range(round(case["units"] * factor))
+        )
+        jobs.append(Job(f"job{number}", units, 0, 1, tuple(moved) if rho else ()))
+    return JobsProblem("hydra", (Pool("gpu", devices, memory),), tuple(jobs))
+
+
+def two_speeds(seed: int, slowdown: int) -> JobsProblem:
+    """Three to six jobs of two to six shards on one fast and two slow devices."""
+    rng = random.Random(seed)
+
+    def unit() -> Unit:
+        ticks = rng.randint(2, 9)
+        return Unit(
+            (Option("shard", "fast", 1, ticks), Option("shard", "slow", 1, slowdown * ticks))
+        )
+
+    jobs = tuple(
+        Job(f"job{number}", tuple(unit() for _ in range(rng.randint(2, 6))))
+        for number in range(rng.randint(3, 6))
+    )
+    return JobsProblem(f"speeds{seed}", (Pool("fast", 1), Pool("slow", 2)), jobs)
+
+
+def value_of(problem: JobsProblem, plan: JobsPlan) -> int:
+    """Makespan of a plan that breaks no law."""
+    verdict = verify_jobs(problem, plan)
+    assert verdict.ok, verdict.violations
+    assert verdict.value is not None
+    return verdict.value
+
+
+def measure(case: Mapping[str, Any]) -> Row:
+    """Measure one case of one part."""
+    return {"part": case["part"], **PARTS[case["part"]](case)}
+
+
+def _order(case: Mapping[str, Any]) -> Row:
+    ratios: dict[str, list[float]] = {name: [] for name in RANKS}
+    for seed in range(case["seeds"]):
+        problem = jobs_of(case, seed, case["devices"])
+        bound = max(bound.value for bound in jobs_bounds(problem))
+        for name, run in RANKS.items():
+            ratios[name].append(value_of(problem, run(Chains(problem), seed)) / bound)
+    found = {
+        name.replace(" ", "_").replace(",", ""): round(mean(r), 3) for name, r in ratios.items()
+    }
+    return {"jobs": case["jobs"], "mix": "0.5-2" if case.get("mixed") else "equal", **found}
+
+
+def _scaling(case: Mapping[str, Any]) -> Row:
+    ends = [
+        value_of(problem, Chains(problem).longest_first())
+        for problem in (jobs_of(case, 0, devices) for devices in (1, case["devices"]))
+    ]
+    return {"devices": case["devices"], "speed_up": round(ends[0] / ends[1], 2)}
+
+
+def _spill(case: Mapping[str, Any]) -> Row:
+    pure = case["jobs"] * case["units"] * TICKS / case["devices"]
+    found: Row = {"rho": case["rho"]}
+    for name, memory in (("one", 1), ("two", 2)):
+        problem = jobs_of({**case, "memory": memory}, 0, case["devices"])
+        plan = Chains(problem).longest_first()
+        found[name] = round(value_of(problem, plan) / pure, 3)
+        found[f"{name}_peak"] = verify_jobs(problem, plan).components["peak_memory"]
+    return {**found, "ratio": round(found["one"] / found["two"], 3)}
+
+
+def _speeds(case: Mapping[str, Any]) -> Row:
+    problem = two_speeds(case["seed"], case["slowdown"])
+    listed = value_of(problem, Chains(problem).longest_first())
+    outcome = solve(problem, Settings(time_limit_s=case["limit_s"], threads=1))
+    assert outcome.value is not None
+    return {
+        "seed": case["seed"],
+        "jobs": len(problem.jobs),
+        "slowdown": case["slowdown"],
+        "units": sum(len(job.units) for job in problem.jobs),
+        "lrtf": listed,
+        "value": outcome.value,
+        "bound": outcome.bound,
+        "gain": round(1 - outcome.value / listed, 4),
+        "proved": "yes" if outcome.proved else "no",
+    }
+
+
+PARTS = {"order": _order, "scaling": _scaling, "spill": _spill, "speeds": _speeds}
+
+
+def present(rows: list[Row]) -> Row:
+    """Rows of each part, and what the page says in words."""
+    told: Row = {part: [row for row in rows if row["part"] == part] for part in PARTS}
+    speeds = told["speeds"]
+    gains = [row["gain"] for row in speeds] or [0.0]
+    told["median"] = f"{100 * median(gains):.1f} %"
+    told["proofs"] = sum(row["proved"] == "yes" for row in speeds)
+    told["count"] = len(speeds)
+    return told
+
+
+def complaints(rows: list[Row]) -> list[str]:
+    """What does not hold."""
+    found = [
+        f"spill {row['rho']}: without room to prefetch {row['ratio']} times as long"
+        for row in rows
+        if row["part"] == "spill" and 0.35 <= row["rho"] <= 0.65 and not 1.5 <= row["ratio"] <= 2
+    ]
+    found += [
+        f"{row['devices']} devices: speed-up {row['speed_up']}"
+        for row in rows
+        if row["part"] == "scaling" and row["speed_up"] < 0.9875 * row["devices"]
+    ]
+    gains = [row["gain"] for row in rows if row["part"] == "speeds"]
+    if gains and median(gains) < GAIN:
+        found.append(f"two speeds: median gain {median(gains):.3f}")
+    return found

@@ -1,0 +1,179 @@
+"""Jobs with options: Saturn's setting, many jobs, true times that differ, and arrivals.
+
+Parts: *joint* (12 jobs on 8 devices: technique, devices and start together), *growth* (up to 500
+jobs on 256 devices, until the gap is 5 %), *again* (planned again at four points while true times
+are off by up to 20 %) and *arrivals* (jobs that come over time, by A-SRPT and other orders).
+Reductions and ratios do not depend on the machine; seconds are wall-clock, loading included.
+
+The study is ``results/paper/saturn/study.toml``: ``milp-plan table results/paper/saturn``.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from fractions import Fraction
+from statistics import mean
+from typing import Any
+
+from milp_plan.check.jobs import verify_jobs
+from milp_plan.core.jobs import Job, JobsObjective, JobsPlan, JobsProblem, Option, Pool, Unit
+from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.planners.jobs import FIFO, LONGEST, SRPT, Simulation, arrivals
+from milp_plan.run.settings import Settings
+from milp_plan.run.solving import solve
+
+GAP_JOINT, GAP_GROWTH = 0.01, 0.05
+
+Row = dict[str, Any]
+
+
+def saturn(seed: int, jobs: int, devices: int, low: float, high: float) -> JobsProblem:
+    """Jobs of one to eight hours on one device, T / g^a on g, with a from a range."""
+    rng = random.Random(seed)
+    counts = [g for g in (1, 2, 4, 8, 16, 32) if g <= min(devices, 8 if devices <= 8 else 32)]
+    made = []
+    for number in range(jobs):
+        alone, power = rng.uniform(1, 8) * 3600, rng.uniform(low, high)
+        options = tuple(Option("fsdp", "gpu", g, round(alone / g**power)) for g in counts)
+        made.append(Job(f"job{number}", (Unit(options),)))
+    return JobsProblem(f"saturn{seed}", (Pool("gpu", devices),), tuple(made))
+
+
+def poisson(seed: int, load: float, jobs: int = 200, devices: int = 16) -> JobsProblem:
+    """Gangs of log-normal times that arrive as a Poisson process."""
+    rng = random.Random(seed)
+    sizes = [(rng.choice((1, 2, 4, 8)), rng.lognormvariate(0, 1) * 3600) for _ in range(jobs)]
+    rate = load * devices * jobs / sum(g * ticks for g, ticks in sizes)
+    made, now = [], 0.0
+    for number, (g, ticks) in enumerate(sizes):
+        now += rng.expovariate(rate)
+        unit = Unit((Option("ddp", "gpu", g, max(1, round(ticks))),))
+        made.append(Job(f"job{number}", (unit,), round(now)))
+    pool = (Pool("gpu", devices),)
+    return JobsProblem(f"arrivals{seed}", pool, tuple(made), JobsObjective.COMPLETION)
+
+
+def value_of(problem: JobsProblem, plan: JobsPlan) -> int:
+    """Value of a plan that breaks no law."""
+    verdict = verify_jobs(problem, plan)
+    assert verdict.ok, verdict.violations
+    assert verdict.value is not None
+    return verdict.value
+
+
+def measure(case: Mapping[str, Any]) -> Row:
+    """Measure one case of one part."""
+    return {"part": case["part"], "seed": case["seed"], **PARTS[case["part"]](case)}
+
+
+def _joint(case: Mapping[str, Any]) -> Row:
+    problem = saturn(case["seed"], 12, 8, case["low"], case["high"])
+    settings = Settings(time_limit_s=case["limit_s"], gap=GAP_JOINT)
+    outcome = solve(problem, settings)
+    assert outcome.value is not None
+    starts = outcome.record["baselines"]
+    greedy = min(starts[name] for name in ("fewest devices", "marginal gain", "random"))
+    return {
+        "powers": f"{case['low']}-{case['high']}",
+        "practice": starts["one by one"],
+        "greedy": greedy,
+        "value": outcome.value,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        "shorter": round(1 - outcome.value / starts["one by one"], 4),
+        "than_greedy": round(1 - outcome.value / greedy, 4),
+    }
+
+
+def _growth(case: Mapping[str, Any]) -> Row:
+    problem = saturn(case["seed"], case["jobs"], case["devices"], 0.55, 0.75)
+    began = time.perf_counter()
+    outcome = solve(problem, Settings(time_limit_s=case["limit_s"], gap=GAP_GROWTH))
+    return {
+        "jobs": case["jobs"],
+        "devices": case["devices"],
+        "value": outcome.value,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def _again(case: Mapping[str, Any]) -> Row:
+    problem = saturn(case["seed"], 12, 8, 0.55, 0.75)
+    rng = random.Random(case["seed"])
+    truth = [Fraction(rng.randint(80, 120), 100) for _ in problem.jobs]
+    once = Simulation(problem, truth).run(0)
+    simulation = Simulation(problem, truth)
+    again = simulation.run(4)
+    happened, plan = simulation.happened()
+    assert value_of(happened, plan) == again
+    return {"once": once, "again": again, "ratio": round(again / once, 3)}
+
+
+def _arrivals(case: Mapping[str, Any]) -> Row:
+    problem = poisson(case["seed"], case["load"])
+    rng = random.Random(case["seed"])
+    found = {name: value_of(problem, arrivals(problem, name)) for name in (SRPT, FIFO, LONGEST)}
+    noisy = [Fraction(rng.randint(70, 130), 100) for _ in problem.jobs]
+    told = value_of(problem, arrivals(problem, SRPT, noisy))
+    since = sum(job.release for job in problem.jobs)
+    best = found[SRPT]
+    return {
+        "load": case["load"],
+        "fifo": round(found[FIFO] / best, 4),
+        "longest": round(found[LONGEST] / best, 4),
+        "noisy": round(told / best, 4),
+        "fifo_wait": round((found[FIFO] - since) / (best - since), 3),
+        "longest_wait": round((found[LONGEST] - since) / (best - since), 3),
+        "noisy_wait": round((told - since) / (best - since), 3),
+    }
+
+
+PARTS = {"joint": _joint, "growth": _growth, "again": _again, "arrivals": _arrivals}
+
+
+def present(rows: list[Row]) -> Row:
+    """Rows of each part, and what the page says in words."""
+    told: Row = {part: [row for row in rows if row["part"] == part] for part in PARTS}
+    told["mean_again"] = f"{mean([row['ratio'] for row in told['again']] or [1.0]):.3f}"
+    return told
+
+
+def complaints(rows: list[Row]) -> list[str]:
+    """What does not hold."""
+    found = []
+    for row in rows:
+        where = f"{row['part']} {row['seed']}"
+        if row["part"] == "joint" and row["value"] > row["greedy"]:
+            found.append(f"{where}: worse than a greedy start")
+        if row["part"] == "joint" and (row["gap"] is None or row["gap"] > GAP_JOINT):
+            found.append(f"{where}: not proved within {GAP_JOINT:.0%}")
+        if row["part"] == "growth" and row["jobs"] == 500 and row["gap"] > GAP_GROWTH:
+            found.append(f"{where}: gap {row['gap']:.3f}")
+        if row["part"] == "arrivals" and min(row["fifo"], row["longest"]) < 1:
+            found.append(f"{where}: another order is better")
+        if row["part"] == "arrivals" and row["noisy"] > 1.1:
+            found.append(f"{where}: predictions that are off cost more than a tenth")
+    again = [row["ratio"] for row in rows if row["part"] == "again"]
+    if again and mean(again) > 1:
+        found.append("planning again is worse than not")
+    return found
+
+
+def figures(rows: list[Row]) -> dict[str, Any]:
+    """Seconds and gap against jobs."""
+    own = [row for row in rows if row["part"] == "growth"]
+    with drawing_style():
+        figure = new_figure(5.0, 3.0)
+        axes = figure.subplots()
+        counts = [row["jobs"] for row in own]
+        axes.plot(counts, [row["seconds"] for row in own], "o-", color="C0", label="seconds")
+        gaps = [100 * row["gap"] for row in own]
+        axes.plot(counts, gaps, "s:", color="C1", label="gap, %")
+        axes.set_xlabel("jobs")
+        axes.set_ylim(bottom=0)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return {"growth.png": figure}
