@@ -1,9 +1,10 @@
 """PyTorch models: captured as graphs of kernels, and graphs as planning problems.
 
-Only :mod:`.trace` and :mod:`.nodes` need PyTorch, and import it when they are called; everything
-after the captured graph works without.
+Only :mod:`.trace`, :mod:`.nodes`, :mod:`.inputs` and :mod:`.profile` need PyTorch, and import it
+when they are called; everything after the captured graph works without.
 """
 
+from .chain import stage_problem
 from .instance import instance
 from .merge import GRANULARITIES
 from .model_file import EXAMPLE, TESTED, Builder, load_builder
@@ -39,6 +40,7 @@ __all__ = [
     "read_capture",
     "require_known",
     "sharding",
+    "stage_problem",
     "with_formulas",
     "write_capture",
 ]

@@ -100,7 +100,7 @@ def instance(
         raise InputError([Finding("optimizer", repr(optimizer), expected, "correct it")])
     units = fused(capture) if fuse else alone(capture)
     parts = merged(capture, units, granularity, joint_backward=bool(policies))
-    draft = _Draft(capture, cluster, parts, granularity)
+    draft = Draft(capture, cluster, parts, granularity)
     if policies:
         draft.recompute(policies)
     told = {"granularity": granularity, "kernels": "fused" if fuse else "as in eager PyTorch"}
@@ -108,15 +108,29 @@ def instance(
         draft.updates(OPTIMIZERS[optimizer], barrier)
         told |= {"optimizer": optimizer, "recompute": " ".join(policies)}
     title = name or f"{capture.name}-{capture.mode}"
-    provenance = _provenance(capture, cluster) | told
+    provenance = provenance_of(capture, cluster) | told
     return PlanningProblem(title, draft.graph(), cluster, objective, provenance=provenance)
 
 
-class _Draft:
-    """Operators and values while they are put together."""
+class Draft:
+    """Operators and values while they are put together.
+
+    Parameters
+    ----------
+    capture, cluster, parts, granularity
+        What becomes operators, and where they run.
+    adds_up
+        Whether gradients are added to sums that are kept, so that they do not last themselves.
+    """
 
     def __init__(
-        self, capture: Capture, cluster: Cluster, parts: Sequence[Part], granularity: str
+        self,
+        capture: Capture,
+        cluster: Cluster,
+        parts: Sequence[Part],
+        granularity: str,
+        *,
+        adds_up: bool = False,
     ) -> None:
         self.capture = capture
         self.specs = [device_spec(entry.name) for entry in cluster.device_classes]
@@ -126,6 +140,11 @@ class _Draft:
         self.readers = read_by(capture)
         self.made = made_by(capture)
         self.kept = {result.storage for result in capture.results}
+        self.lasting = {
+            result.storage
+            for result in capture.results
+            if not (adds_up and result.kind == "gradient")
+        }
         self._makes: list[list[int]] = [[] for _ in capture.kernels]
         for storage, place in self.made.items():
             self._makes[place].append(storage)
@@ -167,12 +186,12 @@ class _Draft:
         durations = dict.fromkeys((spec.name for spec in self.specs), 0)
         for unit in units:
             flops = sum(flops_of(self.capture.kernels[place]) or 0 for place in unit)
-            moved = self._moved(unit)
+            moved = self.moved(unit)
             for spec in self.specs:
                 durations[spec.name] += roofline_ns(spec, flops, moved)
         return durations
 
-    def _moved(self, unit: tuple[int, ...]) -> int:
+    def moved(self, unit: tuple[int, ...]) -> int:
         """Bytes that kernels run as one read from outside and leave for others."""
         own = {storage for storage, place in self.made.items() if place in unit}
         read = bytes_read((self.capture.kernels[place] for place in unit), self.sizes)
@@ -188,7 +207,7 @@ class _Draft:
     def _internal(self, storage: int) -> bool:
         """Whether nothing outside the operator that makes it reads a storage."""
         part = self.part_of[self.made[storage]]
-        return storage not in self.kept and all(
+        return storage not in self.lasting and all(
             self.part_of[place] == part for place in self.readers[storage]
         )
 
@@ -350,7 +369,8 @@ def _block_label(label: str) -> str | None:
     return block if block.rpartition(".")[2].isdecimal() else None
 
 
-def _provenance(capture: Capture, cluster: Cluster) -> dict[str, str]:
+def provenance_of(capture: Capture, cluster: Cluster) -> dict[str, str]:
+    """Say what a problem was made of."""
     found = coverage(capture)
     types = sorted({s.dtype for s in capture.storages if s.kind == "parameter"})
     return {

@@ -12,7 +12,7 @@ from milp_plan.core import Finding, InputError
 from milp_plan.io.capture_wire import Capture
 
 from .grouping import Groups
-from .passes import BACKWARD_INPUT, FORWARD, block_of, homes, kinds, sources
+from .passes import BACKWARD_INPUT, FORWARD, homes, kinds, label_of, sources
 
 GRANULARITIES = ("kernel", "module", "block")
 """What an operator of the plan can be."""
@@ -48,6 +48,7 @@ def merged(
     granularity: str,
     *,
     joint_backward: bool = False,
+    home: Sequence[str] | None = None,
 ) -> list[Part]:
     """Merge fused groups of one module (or block) and kind, unless that would close a circle.
 
@@ -61,6 +62,8 @@ def merged(
         One of :data:`GRANULARITIES`.
     joint_backward
         Whether the backward pass for inputs and for weights is one operator.
+    home
+        Kernel -> path of its module, where it is not as captured.
 
     Raises
     ------
@@ -70,7 +73,7 @@ def merged(
     if granularity not in GRANULARITIES:
         expected = f"one of {', '.join(GRANULARITIES)}"
         raise InputError([Finding("granularity", repr(granularity), expected, "correct it")])
-    kind, home = kinds(capture), homes(capture)
+    kind, home = kinds(capture), homes(capture) if home is None else home
     if joint_backward:
         kind = [FORWARD if entry == FORWARD else BACKWARD_INPUT for entry in kind]
     place_of = {place: number for number, unit in enumerate(units) for place in unit}
@@ -82,7 +85,7 @@ def merged(
     for number in order:
         unit = units[number]
         path = home[unit[-1]]
-        label = (block_of(path) if granularity == "block" else path), kind[unit[-1]]
+        label = label_of(path, granularity), kind[unit[-1]]
         before = {place_of[source] for place in unit for source in edges[place]} - {number}
         candidates = () if granularity == "kernel" else reversed(known.setdefault(label, []))
         group = next((group for group in candidates if groups.may_join(group, before)), None)

@@ -44,7 +44,7 @@ class Builder:
     @property
     def stem(self) -> str:
         """A short name: file and function."""
-        file, _, function = self.text.rpartition(":")
+        file, function = _parts(self.text)
         return Path(file).stem if function == "build" else f"{Path(file).stem}-{function}"
 
 
@@ -58,7 +58,7 @@ def load_builder(text: str) -> Builder:
     BackendUnavailableError
         It imports PyTorch, which is not installed.
     """
-    file, function = (text, "build") if text.endswith(".py") else _parts(text)
+    file, function = _parts(text)
     path = Path(file)
     if not path.is_file():
         raise _error(text, "no such file", f"a Python file, as in {EXAMPLE}", "check the path")
@@ -76,6 +76,8 @@ def load_builder(text: str) -> Builder:
 
 
 def _parts(text: str) -> tuple[str, str]:
+    if text.endswith(".py"):
+        return text, "build"
     file, colon, function = text.rpartition(":")
     if not colon or not file.endswith(".py") or not function.isidentifier():
         remedy = "name the file and the function"

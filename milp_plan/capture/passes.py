@@ -57,8 +57,37 @@ def homes(capture: Capture) -> list[str]:
     A kernel of which PyTorch does not say it (sums of gradients, mostly) goes where the latest
     kernel that it reads from is, or else the first that reads from it.
     """
+    return _settled(capture, [kernel.module for kernel in capture.kernels])
+
+
+def leaf_homes(capture: Capture, granularity: str) -> list[str]:
+    """Kernel -> module (or block) with no others inside, as a model is cut into stages.
+
+    What a module computes between the modules inside it, such as a residual sum, goes where the
+    latest kernel that it reads from is: a stage needs no more than the names of whole modules.
+    """
+    labels = [
+        None if kernel.module is None else label_of(kernel.module, granularity)
+        for kernel in capture.kernels
+    ]
+    outer = {above for label in labels if label for above in _above(label)}
+    return _settled(capture, [None if label in outer else label for label in labels])
+
+
+def label_of(path: str, granularity: str) -> str:
+    """Path of the module or block that a module belongs to."""
+    return block_of(path) if granularity == "block" else path
+
+
+def _above(path: str) -> list[str]:
+    """Paths of the modules that contain a module."""
+    steps = path.split(".")
+    return [".".join(steps[:count]) for count in range(len(steps))]
+
+
+def _settled(capture: Capture, paths: list[str | None]) -> list[str]:
+    """Put kernels without a path where their latest source is, or else their first reader."""
     before = sources(capture)
-    paths: list[str | None] = [kernel.module for kernel in capture.kernels]
     for place, path in enumerate(paths):
         if path is None:
             known = [paths[source] for source in sorted(before[place], reverse=True)]

@@ -199,6 +199,7 @@ def _findings(capture: Capture) -> Iterator[Finding]:
         if result.view is not None and result.view >= len(capture.views):
             expected = f"a number below {len(capture.views)}"
             yield Finding(f"results[{place}].view", str(result.view), expected, "correct it")
+    yield from _profile_findings(capture)
 
 
 def _view_findings(capture: Capture) -> Iterator[Finding]:
@@ -224,6 +225,14 @@ def _view_findings(capture: Capture) -> Iterator[Finding]:
                 where, found = f"kernels[{place}], kernel {kernel.name!r}", f"view {tensor.view}"
                 expected = f"a number below {len(capture.views)}"
                 yield Finding(where, f"reads {found}", expected, "add the view")
+
+
+def _profile_findings(capture: Capture) -> Iterator[Finding]:
+    known = {kernel.name for kernel in capture.kernels}
+    for name in capture.profile.kernels if capture.profile is not None else ():
+        if name not in known:
+            where = f"profile.kernels[{name!r}]"
+            yield Finding(where, "no such kernel", "a kernel of the graph", "profile it again")
 
 
 def _result_findings(where: str, storage: int, known: set[int], count: int) -> Iterator[Finding]:

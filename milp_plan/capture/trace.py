@@ -70,6 +70,8 @@ def capture_model(
     mode: str = "training",
     dtype: str | None = None,
     name: str | None = None,
+    device: str = "cpu",
+    profile: bool = False,
     report: Report = lambda _text: None,
 ) -> Capture:
     """Capture the model of a user's file.
@@ -84,6 +86,10 @@ def capture_model(
         Type of numbers to build the model in, such as ``"bfloat16"``; PyTorch's own otherwise.
     name
         Of the graph; made from the file's name unless given.
+    device
+        Type of device whose kernels are captured, which must be there: ``"cpu"``, ``"cuda"``.
+    profile
+        Whether to build the model with weights, run each kernel on the device, and keep times.
     report
         Told what goes on.
 
@@ -95,10 +101,35 @@ def capture_model(
         The model cannot be built or captured; names module and source line.
     """
     torch = torch_module()
-    with _quiet(), trace(builder.text, build(builder, dtype, report), mode, report) as joint:
+    require_device(device)
+    built = build(builder, dtype, report)
+    with _quiet(), trace(builder.text, built, mode, report, device=device) as joint:
         report(f"recording {len(joint.graph.nodes):,} nodes")
         recorder = Recorder(builder.text, builder.flops, prefix=INNER)
-        return recorder.capture(joint.graph, name or builder.stem, mode, torch.__version__)
+        found = recorder.capture(joint.graph, name or builder.stem, mode, torch.__version__)
+    if not profile:
+        return found
+    from .profile import profiled
+
+    with _quiet():
+        return profiled(found, joint.graph, builder, dtype=dtype, device=device, report=report)
+
+
+def require_device(device: str) -> None:
+    """See that PyTorch has a device: asked for one that it lacks, it ends the whole process.
+
+    Raises
+    ------
+    BackendUnavailableError
+        It is not there.
+    """
+    torch = torch_module()
+    kind = device.partition(":")[0]
+    if kind != "cpu" and not (hasattr(torch, kind) and getattr(torch, kind).is_available()):
+        raise BackendUnavailableError(
+            f"PyTorch {torch.__version__} finds no device {device!r}; use --device cpu, or install"
+            " a build of PyTorch for it"
+        )
 
 
 @contextmanager
@@ -171,7 +202,9 @@ def _unpacked(built: Any, builder: Builder) -> Built:
 
 
 @contextmanager
-def trace(text: str, built: Built, mode: str, report: Report) -> Iterator[Joint]:
+def trace(
+    text: str, built: Built, mode: str, report: Report, *, device: str = "cpu"
+) -> Iterator[Joint]:
     """Capture the graph of a module; it is good as long as the context lasts.
 
     Raises
@@ -191,8 +224,8 @@ def trace(text: str, built: Built, mode: str, report: Report) -> Iterator[Joint]
     training = mode == "training"
     module, args, kwargs = built
     fakes = FakeTensorMode()
-    wrapped = _wrapper(module if training else module.eval(), training)
-    args, kwargs = _faked(wrapped, (args, kwargs), fakes, training)
+    wrapped = wrapper(module if training else module.eval(), training)
+    args, kwargs = _faked(wrapped, (args, kwargs), fakes, training=training, device=device)
     gradients = torch.enable_grad if training else torch.no_grad
     with fakes, gradients(), ExitStack() as stack:
         report("exporting the forward pass")
@@ -208,7 +241,7 @@ def trace(text: str, built: Built, mode: str, report: Report) -> Iterator[Joint]
         yield Joint(found.graph_module.graph, torch.__version__)
 
 
-def _wrapper(module: Any, training: bool) -> Any:
+def wrapper(module: Any, training: bool) -> Any:
     """A module around the user's, which hands out the loss alone, or every tensor it returns.
 
     What a training step does not need for its loss (logits, caches) is not computed: nothing
@@ -234,8 +267,8 @@ def _wrapper(module: Any, training: bool) -> Any:
     return Wrapper().train(module.training)
 
 
-def _faked(wrapped: Any, inputs: Any, fakes: Any, training: bool) -> Any:
-    """Put fake tensors of the CPU in the place of all tensors; tied ones stay tied."""
+def _faked(wrapped: Any, inputs: Any, fakes: Any, *, training: bool, device: str) -> Any:
+    """Put fake tensors of a device in the place of all tensors; tied ones stay tied."""
     torch = torch_module()
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -245,7 +278,7 @@ def _faked(wrapped: Any, inputs: Any, fakes: Any, training: bool) -> Any:
         if not isinstance(item, torch.Tensor):
             return item
         if id(item) not in known:
-            made = FakeTensor(fakes, item.detach().to("meta"), torch.device("cpu"))
+            made = FakeTensor(fakes, item.detach().to("meta"), torch.device(device))
             if isinstance(item, torch.nn.Parameter):
                 made = torch.nn.Parameter(made, requires_grad=item.requires_grad and training)
             known[id(item)] = made, item  # keeps the item alive, so that its id stays its own

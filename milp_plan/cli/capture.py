@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -64,7 +64,25 @@ if TYPE_CHECKING:
     help="Choose the placement of every tensor on a mesh of all devices, such as 2 or 2x2: write a"
     " sharding problem (IOPDDL), whose plans `export --format torch-placements` makes runnable.",
 )
+@click.option(
+    "--stages",
+    is_flag=True,
+    help="The problem of cutting the model into consecutive stages, one for each device of the"
+    " cluster, whose slowest is as fast as can be. What build() returns is one micro-batch.",
+)
 @click.option("--dtype", help="Type of numbers to build the model in, such as bfloat16.")
+@click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    help="Device of PyTorch whose kernels are captured, such as cuda; it must be there.",
+)
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Build the model with weights, run its kernels one by one on the device, keep their times"
+    " in the captured graph (--graph), and say how the roofline describes them.",
+)
 @click.option(
     "--flops",
     "formulas",
@@ -95,7 +113,10 @@ def capture(
     policies: str,
     barrier: bool,
     shape: str | None,
+    stages: bool,
     dtype: str | None,
+    device: str,
+    profile: bool,
     formulas: tuple[str, ...],
     memory_scale: Fraction,
     communication: str,
@@ -127,9 +148,11 @@ def capture(
     ]
     refuse(asked)
     machines = build_cluster(cluster, communication=communication, link=link)
-    found = _captured(model, mode, dtype)
+    found = _captured(model, mode, dtype=dtype, device=device, profile=profile)
     found = room.with_formulas(found, dict(_formula(text) for text in formulas))
     _tell(found, room.coverage(found))
+    if found.profile is not None:
+        _tell_profile(found)
     if graph is not None:
         room.write_capture(found, graph)
     if placements is not None:
@@ -142,31 +165,46 @@ def capture(
         made = room.sharding(found, grid, optimizer=optimizer, limit=limit, name=name)
         write_instance(made, output)
         return
-    problem = room.instance(
-        found,
-        machines,
-        granularity=granularity,
-        optimizer=optimizer,
-        fuse=not eager,
-        recompute=[policy for policy in policies.split(",") if policy],
-        barrier=barrier,
-        objective=Objective(objective),
-        name=name,
-    )
+    if stages:
+        others = {"--recompute": policies, "--barrier": barrier}
+        if any(others.values()) or objective != Objective.MAKESPAN.value:
+            raise click.UsageError("--stages goes without --recompute, --barrier and --objective")
+        problem = room.stage_problem(
+            found,
+            machines,
+            granularity=granularity,
+            optimizer=optimizer,
+            fuse=not eager,
+            name=name,
+        )
+    else:
+        problem = room.instance(
+            found,
+            machines,
+            granularity=granularity,
+            optimizer=optimizer,
+            fuse=not eager,
+            recompute=[policy for policy in policies.split(",") if policy],
+            barrier=barrier,
+            objective=Objective(objective),
+            name=name,
+        )
     if memory_scale != 1:
         problem = problem.with_memory_scale(memory_scale.numerator, memory_scale.denominator)
     write_instance(problem, output)
 
 
-def _captured(model: str, mode: str, dtype: str | None) -> Capture:
+def _captured(model: str, mode: str, **options: Any) -> Capture:
     """Read a captured graph, or capture a model."""
     from milp_plan import capture as room
 
     if ".py" in Path(model).name:
         builder = room.load_builder(model)
         return room.capture_model(
-            builder, mode=mode, dtype=dtype, report=lambda text: note(f"{builder.stem}: {text}")
+            builder, mode=mode, report=lambda text: note(f"{builder.stem}: {text}"), **options
         )
+    if options["profile"]:
+        raise click.UsageError("--profile runs a model: name its file instead of a captured graph")
     found = room.read_capture(model)
     if found.mode != mode:
         remedy = f"ask for --mode {found.mode}, or capture the model again"
@@ -179,6 +217,26 @@ def _formula(text: str) -> tuple[str, int]:
     if not equals or not operator or not number.isdecimal():
         raise click.BadParameter(f"{text!r}: write OPERATOR=NUMBER", param_hint="'--flops'")
     return operator.replace("::", "."), int(number)
+
+
+def _tell_profile(graph: Capture) -> None:
+    """Say what rates the device reached, and how far the roofline is off with them."""
+    from milp_plan.capture.calibration import calibrate
+
+    assert graph.profile is not None
+    found = calibrate(graph)
+    spec, profile = found.spec, graph.profile
+    note(
+        f"{graph.name}: {len(profile.kernels):,} kernels timed on {profile.device}, "
+        f"{profile.threads} threads: {spec.peak_flops_per_s / 1e9:,.1f} GFLOP/s, "
+        f"{spec.memory_bytes_per_s / 1e9:,.2f} GB/s, {spec.launch_ns / 1e3:,.1f} us at least"
+    )
+    for kind, entry in found.classes.items():
+        note(
+            f"{graph.name}: {kind}: {entry.kernels} kernels, measured "
+            f"{entry.measured_ns / 1e6:,.3f} ms, roofline at these rates "
+            f"{entry.roofline_ns / 1e6:,.3f} ms, median error {entry.error:.0%}"
+        )
 
 
 def _tell(graph: Capture, found: Coverage) -> None:

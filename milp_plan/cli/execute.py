@@ -19,7 +19,7 @@ from .output import note, say_table
 if TYPE_CHECKING:
     from milp_plan.capture import Builder
     from milp_plan.core.sharding import ShardingProblem
-    from milp_plan.execute import Comparison, ShardedComparison
+    from milp_plan.execute import Comparison, PipelineComparison, ShardedComparison
     from milp_plan.io.placement_wire import TorchPlacements
 
 
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
-    help="Processes of a placement file; those of its mesh otherwise.",
+    help="Processes; those of the placement file's mesh or of the schedule otherwise.",
+)
+@click.option(
+    "--schedule",
+    type=PATH,
+    help="Order of the stages' passes (torch-schedule), with a torch-stages file as PLAN.",
 )
 @click.pass_context
 def run(
@@ -42,25 +47,34 @@ def run(
     model: str,
     dtype: str | None,
     processes: int | None,
+    schedule: Path | None,
 ) -> None:
     """Run a PLAN of the captured instance FILE with the MODEL (my_model.py:build) in PyTorch.
 
     One step is run as planned and one without a plan. A plan of one device that chooses what is
     computed again: loss, every gradient and the peak of memory are compared. A torch-placements
     file, or a plan of an instance made with --sharding: the step runs on several processes (gloo),
-    and loss, every gradient and the collectives that ran are compared. Ends with exit code 8 where
-    they differ or memory exceeds the plan.
+    and loss, every gradient and the collectives that ran are compared. A torch-stages file with
+    --schedule: the model is cut into stages, which run the micro-batches as a pipeline on several
+    processes; losses, every gradient and the peak of each process are compared. Ends with exit code
+    8 where they differ or memory exceeds the plan.
     """
     from milp_plan.capture import load_builder
     from milp_plan.capture.chosen import chosen_placements
     from milp_plan.capture.placements import is_placements, read_placements
+    from milp_plan.capture.stages import is_stages
     from milp_plan.core.sharding import ShardingProblem
     from milp_plan.io.files import read_document
 
     read = item(file, {})
     assert read.kind is not None
     builder = load_builder(model)
-    if is_placements(read_document(plan_file, "a plan or a torch-placements file")):
+    document = read_document(plan_file, "a plan, a torch-placements or a torch-stages file")
+    if is_stages(document) != (schedule is not None):
+        raise click.UsageError("--schedule goes with a torch-stages file, and only with that")
+    if schedule is not None:
+        ok = _pipeline(read.problem, (plan_file, schedule), builder, dtype, processes)
+    elif is_placements(document):
         ok = _placements(read.problem, read_placements(plan_file), builder, dtype, processes)
     elif isinstance(read.problem, ShardingProblem):
         chosen = read.kind.read_plan(plan_file, read.problem, file)
@@ -108,6 +122,36 @@ def _recomputation(
     return found.ok
 
 
+def _pipeline(
+    problem: PlanningProblem,
+    files: tuple[Path, Path],
+    builder: Builder,
+    dtype: str | None,
+    processes: int | None,
+) -> bool:
+    from milp_plan.execute import compare_pipeline
+
+    found = compare_pipeline(
+        builder,
+        *files,
+        problem=problem,
+        count=processes,
+        dtype=dtype,
+        report=_reporter(builder),
+    )
+    units = Units()
+    rows = [(f"stage {number}", ", ".join(modules)) for number, modules in enumerate(found.modules)]
+    rows += [("micro-batches", str(found.micro_batches)), *_numbers(found)]
+    figures = zip(found.stages_of, found.planned_bytes, found.measured_bytes, strict=True)
+    for place, (stages_of, planned, measured) in enumerate(figures):
+        where = f"process {place}, stage {', '.join(map(str, stages_of))}"
+        peaks = f"planned {size_text(units, planned)}, measured {size_text(units, measured)}"
+        rows.append((f"peak above weights, {where}", peaks))
+    rows.append(("as planned", "yes" if found.ok else "no"))
+    say_table(("", ""), rows)
+    return found.ok
+
+
 def _placements(
     problem: PlanningProblem | ShardingProblem,
     plan: TorchPlacements,
@@ -132,7 +176,7 @@ def _placements(
     return found.ok
 
 
-def _numbers(found: Comparison | ShardedComparison) -> list[tuple[str, str]]:
+def _numbers(found: Comparison | ShardedComparison | PipelineComparison) -> list[tuple[str, str]]:
     return [
         ("difference of the loss", f"{found.loss_error:.1e}"),
         (

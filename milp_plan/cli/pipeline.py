@@ -47,11 +47,13 @@ def amount(text: str) -> Fraction:
 
 def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Fraction] | Path:
     """Read F,B,W, or the name of a pipeline file."""
-    if text.endswith(".toml"):
+    if text.endswith((".toml", ".json")):
         return Path(text)
     parts = text.split(",")
     if len(parts) != 3:
-        raise click.BadParameter(f"{text!r}: expected F,B,W or a file that ends in .toml")
+        raise click.BadParameter(
+            f"{text!r}: expected F,B,W or a file that ends in .toml or .json (torch-stages)"
+        )
     return [amount(part) for part in parts]
 
 
@@ -88,9 +90,9 @@ def memories(
     callback=times,
     default="1,1,1",
     show_default=True,
-    metavar="F,B,W|FILE.toml",
+    metavar="F,B,W|FILE",
     help="Forward, input and weight gradient of one device's share; or a file with the model's "
-    "pieces.",
+    "pieces (.toml), or with the stages of a captured one (torch-stages, .json).",
 )
 @click.option(
     "--transfer",
@@ -217,6 +219,8 @@ def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) 
         return Model.from_share((forward, backward, weight), between, freed)
     if freed:
         raise click.UsageError("--freed-at-backward stands in the file, as held_to_backward")
+    if costs.suffix == ".json":
+        return captured_stages(costs, transfer)
     read = read_pipeline_file(costs)
     pieces = []
     for piece in read.pieces:
@@ -255,6 +259,34 @@ def _between(transfer: str, unit: str) -> Fraction:
     proved = "proved" if outcome.proved else f"at least {measure.text(outcome.bound)}"
     note(f"a transfer takes {measure.text(outcome.value)} ({proved})")
     return Fraction(outcome.value, TICKS[unit])
+
+
+def captured_stages(file: Path, transfer: str | None) -> Model:
+    """Stages of a captured model, in nanoseconds and bytes."""
+    from milp_plan.capture.stages import read_stages
+    from milp_plan.pipeline import Model, Piece
+
+    read = read_stages(file)
+    behind = [*(stage.receives for stage in read.stages[1:]), 0]
+    pieces = tuple(
+        Piece(
+            stage.forward,
+            stage.backward,
+            stage.weight,
+            held_to_weight=stage.held,
+            gradient=stage.gradient,
+            # an activation and a gradient may arrive ahead of their passes
+            parameters=stage.parameters
+            + stage.gradients
+            + stage.state
+            + stage.workspace
+            + stage.receives
+            + gradient,
+        )
+        for stage, gradient in zip(read.stages, behind, strict=True)
+    )
+    between = Fraction(read.transfer) if transfer is None else amount(transfer)
+    return Model(pieces, between, time_unit="ns", size_unit="byte")
 
 
 def _cases(

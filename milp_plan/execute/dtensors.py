@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from milp_plan.capture.inputs import path_of
 from milp_plan.capture.placements import entries
 from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.core import Finding, InputError
@@ -235,13 +236,6 @@ def input_name(node: Any) -> str:
     if type(said).__name__ == "TangentAOTInput":
         return LOSS_GRADIENT
     return path_of(said.target) if hasattr(said, "target") else str(said.expr())
-
-
-def path_of(target: str) -> str:
-    """Path of a tensor in the user's module, from its path in the captured one."""
-    from milp_plan.capture.trace import INNER
-
-    return target.removeprefix(f"{INNER}.")
 
 
 @cache

@@ -76,17 +76,33 @@ def run_placements(
             write_placements(plan, folder / file)
         task = {"model": builder.text, "dtype": dtype, "plans": names, "aliases": dict(aliases)}
         (folder / "task.json").write_text(json.dumps(task))
-        _run(folder, count)
+        start(folder, count, "milp_plan.execute.worker")
         return [ShardedStep(**torch.load(folder / f"{file}.result")) for file in names]
 
 
-def _run(folder: Path, count: int) -> None:
-    """Start the processes and wait for them; when one fails, end the others."""
+def start(folder: Path, count: int, module: str) -> None:
+    """Start the processes of a task and wait for them; when one fails, end the others.
+
+    Parameters
+    ----------
+    folder
+        Where the task is, and where processes leave results and errors.
+    count
+        How many processes.
+    module
+        What each of them runs.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        What the first process that failed said.
+    """
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     if sys.platform == "linux":
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    command = [sys.executable, "-m", "milp_plan.execute.worker", str(folder)]
-    started = []
+    command = [sys.executable, "-m", module, str(folder)]
+    started: list[subprocess.Popen[bytes]] = []
+    failed: list[int] = []
     try:
         for place in range(count):
             with (folder / f"log-{place}").open("w") as log:
@@ -96,18 +112,24 @@ def _run(folder: Path, count: int) -> None:
                     )
                 )
         while any(process.poll() is None for process in started):
-            if any(process.poll() for process in started) or _errors(folder):
+            failed = _failed(started)
+            if failed or _errors(folder):
                 break
             time.sleep(POLL_S)
     finally:
         _end(started)
-    failed = [place for place, process in enumerate(started) if process.returncode]
+    failed = failed or _failed(started)
     if failed:
         said = _errors(folder)
         lines = (folder / f"log-{failed[0]}").read_text().strip().splitlines() or ["no message"]
         raise UnsupportedProblemError(
             said[0] if said else f"process {failed[0]} of {count} failed: {lines[-1][:300]}"
         )
+
+
+def _failed(started: Sequence[subprocess.Popen[bytes]]) -> list[int]:
+    """Those that ended otherwise than well; the others miss them, and fail later."""
+    return [place for place, process in enumerate(started) if process.poll()]
 
 
 def _errors(folder: Path) -> list[str]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from milp_plan.capture import Builder
+from milp_plan.capture.inputs import SEED, built_with_seed
 from milp_plan.core import Finding, InputError
 
-SEED = 20_261
-"""Of weights and inputs, which are the same in every run."""
+from .batches import arguments
 
 
 @dataclass(frozen=True)
@@ -61,33 +61,53 @@ def run_step(
     InputError
         A block that the model does not have.
     """
+    module, args = built_with_seed(builder, dtype)
+    places, kwargs = arguments(args)
+    for block, policy in (policies or {}).items():
+        _checkpoint(module, block, policy, random)
+    losses: list[Any] = []
+
+    def step() -> None:
+        loss = loss_of(module(*places, **kwargs))
+        losses.append(loss.detach())
+        loss.backward()
+
+    peak = allocated_peak(step)
+    return Step(float(losses[0]), gradients_of(module), peak)
+
+
+def run_micro_batches(builder: Builder, count: int, *, dtype: str | None = None) -> Step:
+    """Run a step of several micro-batches one after the other; losses and gradients are means."""
+    module, _ = built_with_seed(builder, dtype)
+    losses = []
+
+    def step() -> None:
+        for number in range(count):
+            _, args = built_with_seed(builder, dtype, SEED + number)
+            places, kwargs = arguments(args)
+            loss = loss_of(module(*places, **kwargs)) / count
+            losses.append(float(loss.detach()))
+            loss.backward()
+
+    step()
+    return Step(sum(losses), gradients_of(module), 0)
+
+
+def loss_of(found: Any) -> Any:
+    """The first of what a model returns."""
     import torch
 
-    before = torch.get_default_dtype()
-    torch.manual_seed(SEED)
-    if dtype is not None:
-        torch.set_default_dtype(getattr(torch, dtype))
-    try:
-        module, args = builder.build()
-        kwargs = args if isinstance(args, dict) else {}
-        places = () if isinstance(args, dict) else tuple(args)
-        for block, policy in (policies or {}).items():
-            _checkpoint(module, block, policy, random)
-        gc.collect()
-        with torch.profiler.profile(profile_memory=True) as profile:
-            found = module(*places, **kwargs)
-            values = list(found.values()) if isinstance(found, dict) else found
-            loss = values if isinstance(values, torch.Tensor) else values[0]
-            del found, values
-            loss.backward()
-        gradients = {
-            name: parameter.grad.detach().double()
-            for name, parameter in module.named_parameters()
-            if parameter.grad is not None
-        }
-        return Step(float(loss.detach()), gradients, _peak(profile))
-    finally:
-        torch.set_default_dtype(before)
+    values = list(found.values()) if isinstance(found, dict) else found
+    return values if isinstance(values, torch.Tensor) else values[0]
+
+
+def gradients_of(module: Any) -> dict[str, Any]:
+    """Parameter -> gradient, as tensors of 64-bit numbers."""
+    return {
+        name: parameter.grad.detach().double()
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
 
 
 def _checkpoint(module: Any, block: str, policy: str, random: bool) -> None:
@@ -118,8 +138,13 @@ def _checkpoint(module: Any, block: str, policy: str, random: bool) -> None:
     found.forward = partial(checkpoint, found.forward, **extra)
 
 
-def _peak(profile: Any) -> int:
-    """Largest sum of what the allocator gave and took, from its events."""
+def allocated_peak(step: Callable[[], None]) -> int:
+    """Run something; return the largest sum of what the allocator gave and took meanwhile."""
+    import torch
+
+    gc.collect()
+    with torch.profiler.profile(profile_memory=True) as profile:
+        step()
     events = [
         (event.start_ns(), event.nbytes())
         for event in profile.profiler.kineto_results.events()

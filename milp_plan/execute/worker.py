@@ -10,18 +10,17 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from milp_plan.capture import load_builder
+from milp_plan.capture.inputs import built_with_seed, graph_inputs
 from milp_plan.capture.placements import processes, read_placements
-from milp_plan.capture.record import LOSS_GRADIENT
-from milp_plan.core import Finding, InputError, MilpPlanError
+from milp_plan.core import MilpPlanError
 from milp_plan.io.placement_wire import TorchPlacements
 
-from .dtensors import Distributed, input_name, parameter_of
-from .step import SEED
+from .dtensors import Distributed, parameter_of
 
 FAILED = 3
 """Exit status of a process that says in the folder what is wrong."""
@@ -47,7 +46,7 @@ def run(folder: Path, place: int) -> None:
     built = build(builder, task["dtype"], _silent)
     with trace(builder.text, built, "training", _silent) as joint:
         graph = joint.graph
-    tensors = _inputs(graph, _built(builder, task["dtype"]))
+    tensors = graph_inputs(graph, built_with_seed(builder, task["dtype"]))
     dist.init_process_group(
         "gloo",
         init_method=f"file://{folder / 'meeting'}",
@@ -100,60 +99,16 @@ def _result(
     }
 
 
-def _built(builder: Any, dtype: str | None) -> tuple[Any, Any]:
-    """Module and inputs with the numbers that every run has."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.manual_seed(SEED)
-    if dtype is not None:
-        torch.set_default_dtype(getattr(torch, dtype))
-    try:
-        return builder.build()  # type: ignore[no-any-return]
-    finally:
-        torch.set_default_dtype(before)
-
-
-def _inputs(graph: Any, built: tuple[Any, Any]) -> dict[str, tuple[str | None, Any]]:
-    """Input node -> name in the plan (none for constants) and tensor."""
-    import torch
-
-    module, args = built
-    leaves = torch.utils._pytree.tree_leaves(args)
-    found: dict[str, tuple[str | None, Any]] = {}
-    for node in graph.nodes:
-        if node.op != "placeholder":
-            continue
-        said, name = node.meta["desc"], input_name(node)
-        if name == LOSS_GRADIENT:
-            value = node.meta["val"]
-            found[node.name] = (None, torch.ones(value.shape, dtype=value.dtype))
-        else:
-            inside = hasattr(said, "target")
-            found[node.name] = (name, _tensor(module, name) if inside else leaves[said.idx])
-    return found
-
-
-def _tensor(module: Any, path: str) -> Any:
-    owner, _, name = path.rpartition(".")
-    try:
-        return getattr(module.get_submodule(owner), name).detach()
-    except AttributeError:
-        expected = "a parameter or a buffer of the model"
-        remedy = "register the tensor as a buffer of its module"
-        raise InputError([Finding(f"tensor {path!r}", "a constant", expected, remedy)]) from None
-
-
 def _silent(_text: str) -> None:
     """Tell nobody: the process that started this one reports."""
 
 
-def main(folder: Path, place: int) -> int:
+def report_errors(task: Callable[[Path, int], None], folder: Path, place: int) -> int:
     """Run, and leave what went wrong in the folder."""
     warnings.simplefilter("ignore")
     logging.getLogger("torch").setLevel(logging.ERROR)
     try:
-        run(folder, place)
+        task(folder, place)
     except MilpPlanError as error:
         (folder / f"error-{place}").write_text(str(error))
         return FAILED
@@ -161,4 +116,4 @@ def main(folder: Path, place: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(report_errors(run, Path(sys.argv[1]), int(sys.argv[2])))

@@ -76,6 +76,16 @@ class Result(Frozen, frozen=True):
     view: Count | None = None
 
 
+class Profile(Frozen, frozen=True):
+    """Times of kernels as they were measured on a device."""
+
+    device: str
+    threads: Count
+    date: str
+    torch: str
+    kernels: dict[str, Count]
+
+
 class Capture(Frozen, frozen=True):
     """A captured graph: kernels in the order in which PyTorch runs them."""
 
@@ -89,3 +99,4 @@ class Capture(Frozen, frozen=True):
     kernels: tuple[Kernel, ...]
     results: tuple[Result, ...] = ()
     views: tuple[View, ...] = ()
+    profile: Profile | None = None

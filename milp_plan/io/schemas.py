@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import answer_wire, capture_wire, native_wire, placement_wire, plan_wire
+from . import answer_wire, capture_wire, native_wire, placement_wire, plan_wire, stage_wire
 from .files import write_atomic
 from .text import lay_out
 from .wire import schema_of
@@ -19,6 +19,7 @@ def schemas() -> dict[str, bytes]:
         "native.schema.json": lay_out(schema_of(native_wire.Instance)),
         "plan.schema.json": lay_out(schema_of(plan_wire.Plan)),
         "torch-placements.schema.json": lay_out(schema_of(placement_wire.TorchPlacements)),
+        "torch-stages.schema.json": lay_out(schema_of(stage_wire.TorchStages)),
     }
 
 

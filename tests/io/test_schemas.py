@@ -9,6 +9,7 @@ import pytest
 from milp_plan import io
 from milp_plan.capture import read_capture
 from milp_plan.capture.placements import read_placements
+from milp_plan.capture.stages import read_stages
 
 FOLDER = Path(__file__).parents[2] / "instances" / "formats"
 UPDATE = "python -c \"from milp_plan.io import write_schemas; write_schemas('instances/formats')\""
@@ -25,7 +26,9 @@ def test_schemas_are_written(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == io.schemas()
 
 
-@pytest.mark.parametrize("stem", ["capture", "native", "plan", "answer", "torch-placements"])
+@pytest.mark.parametrize(
+    "stem", ["capture", "native", "plan", "answer", "torch-placements", "torch-stages"]
+)
 def test_every_field_has_its_line_in_the_page(stem):
     schema = json.loads(io.schemas()[f"{stem}.schema.json"])
     page = (FOLDER / f"{stem}.md").read_text(encoding="utf-8")
@@ -37,7 +40,9 @@ def test_every_field_has_its_line_in_the_page(stem):
         assert documented == list(properties), name
 
 
-@pytest.mark.parametrize("name", ["capture.md", "native.md", "plan.md", "torch-placements.md"])
+@pytest.mark.parametrize(
+    "name", ["capture.md", "native.md", "plan.md", "torch-placements.md", "torch-stages.md"]
+)
 def test_the_example_of_the_page_can_be_read(name, tmp_path):
     page = (FOLDER / name).read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
@@ -49,5 +54,7 @@ def test_the_example_of_the_page_can_be_read(name, tmp_path):
         assert read_capture(path).kernels
     elif name == "torch-placements.md":
         assert read_placements(path).mesh
+    elif name == "torch-stages.md":
+        assert read_stages(path).stages
     else:
         assert io.read(path).graph.operators

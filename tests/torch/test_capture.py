@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from milp_plan.capture import capture_model, coverage, fingerprint, load_builder, require_known
+from milp_plan.capture import (
+    capture_model,
+    coverage,
+    fingerprint,
+    load_builder,
+    read_capture,
+    require_known,
+)
 from milp_plan.capture.record import made_by
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
@@ -178,3 +185,20 @@ def test_the_command_captures_and_writes_both_files(tmp_path):
     again = tmp_path / "again.json"
     assert call("capture", graph, "2xA100", "-o", again).exit_code == Exit.DONE
     assert again.read_bytes() == instance.read_bytes()
+
+
+def test_kernels_are_timed_and_held_against_the_roofline(tmp_path):
+    instance, graph = tmp_path / "i.json", tmp_path / "g.json"
+    model = MODELS / "gpt2.py:tiny"
+    result = call("capture", model, "1xA100", "--profile", "-o", instance, "--graph", graph)
+    assert result.exit_code == Exit.DONE, result.output
+    found = read_capture(graph)
+    assert found.profile is not None
+    assert found.profile.kernels.keys() == {kernel.name for kernel in found.kernels}
+    assert min(found.profile.kernels.values()) > 0
+    assert "matrix product: 27 kernels" in result.stderr
+    assert fingerprint(found) == fingerprint(shipped("gpt2-tiny"))
+    refused = call("capture", graph, "1xA100", "--profile", "-o", instance)
+    assert refused.exit_code == Exit.USAGE
+    absent = call("capture", model, "1xA100", "--device", "cuda", "-o", instance)
+    assert "no device 'cuda'" in absent.stderr

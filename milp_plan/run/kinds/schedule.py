@@ -130,6 +130,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
                 _torch_checkpoint,
                 "torch would not run what was planned",
             ),
+            "torch-stages": Export(
+                "modules that each stage of a pipeline runs, with what they cost",
+                lambda document: document.marker == "milp-plan-torch-stages",
+                _torch_stages,
+                "torch would not run what was planned",
+            ),
             "dnn-split": Export(
                 "split of the placement benchmark", dnn_split.is_split, dnn_split.split_text
             ),
@@ -333,6 +339,12 @@ def _torch_checkpoint(problem: PlanningProblem, plan: Plan, _file: Path) -> byte
     from milp_plan.capture.checkpoints import checkpoint_text
 
     return checkpoint_text(problem, plan)
+
+
+def _torch_stages(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
+    from milp_plan.capture.stages import stages_text
+
+    return stages_text(problem, plan)
 
 
 def _unknown_names(problem: PlanningProblem, plan: Plan) -> Iterator[Finding]:

@@ -1,0 +1,153 @@
+"""Measured kernels held against the roofline: rates that were reached, and how far it is off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from milp_plan.cost import DeviceSpec, cluster, roofline_ns
+from milp_plan.io.capture_wire import Capture, Kernel
+
+from .fuse import alone
+from .instance import Draft
+from .merge import merged
+from .work import FORMULAS, flops_of, operator_of
+
+BILLION = 10**9
+
+
+@dataclass(frozen=True)
+class ClassOfKernels:
+    """Kernels of one class, and how the roofline describes them.
+
+    Parameters
+    ----------
+    kernels
+        How many were measured.
+    measured_ns, roofline_ns
+        Sums.
+    error
+        Median over kernels of the difference, in shares of what was measured.
+    """
+
+    kernels: int
+    measured_ns: int
+    roofline_ns: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a device reached in a profile.
+
+    Parameters
+    ----------
+    spec
+        Rates of the roofline: medians over the kernels that compute and over those that move;
+        the launch is the shortest kernel.
+    classes
+        Class of operators -> figures under these rates.
+    """
+
+    spec: DeviceSpec
+    classes: Mapping[str, ClassOfKernels]
+
+
+def class_of(kernel: Kernel) -> str:
+    """Class of operators that a kernel belongs to."""
+    name = operator_of(kernel)
+    if "attention" in name:
+        return "attention"
+    if "convolution" in name:
+        return "convolution"
+    if name in FORMULAS:
+        return "matrix product"
+    return "elementwise" if kernel.pointwise else "other"
+
+
+def calibrate(capture: Capture) -> Calibration:
+    """Fit the roofline to a profile.
+
+    Kernels that compute give the rate of computing, the others that of moving bytes: the median,
+    weighed by work, so that it is that of large kernels. The launch is the shortest kernel.
+
+    Raises
+    ------
+    ValueError
+        The graph has no profile.
+    """
+    work = kernel_work(capture)
+    launch = min(ns for ns, _, _ in work.values())
+    computing = [(flops / max(ns, 1), flops) for ns, flops, _ in work.values() if flops]
+    moving = [(moved / max(ns, 1), moved) for ns, flops, moved in work.values() if not flops]
+    spec = DeviceSpec(
+        "measured",
+        int(_middle(computing) * BILLION) or 1,
+        int(_middle(moving) * BILLION) or 1,
+        0,
+        1000,
+        1000,
+        launch,
+        "",
+        "",
+    )
+    return Calibration(spec, compared(capture, spec))
+
+
+def compared(capture: Capture, spec: DeviceSpec) -> dict[str, ClassOfKernels]:
+    """Hold the roofline of a device against a profile.
+
+    Raises
+    ------
+    ValueError
+        The graph has no profile.
+    """
+    work = kernel_work(capture)
+    kinds: dict[str, list[tuple[int, int]]] = {}
+    for kernel in capture.kernels:
+        if kernel.name in work:
+            ns, flops, moved = work[kernel.name]
+            kinds.setdefault(class_of(kernel), []).append((ns, roofline_ns(spec, flops, moved)))
+    return {
+        kind: ClassOfKernels(
+            len(pairs),
+            sum(ns for ns, _ in pairs),
+            sum(guess for _, guess in pairs),
+            median(abs(ns - guess) / max(ns, 1) for ns, guess in pairs),
+        )
+        for kind, pairs in sorted(kinds.items())
+    }
+
+
+def kernel_work(capture: Capture) -> dict[str, tuple[int, int, int]]:
+    """Kernel -> measured nanoseconds, operations, bytes that it moves.
+
+    Raises
+    ------
+    ValueError
+        The graph has no profile.
+    """
+    if capture.profile is None or not capture.profile.kernels:
+        raise ValueError(f"{capture.name}: no profile")
+    units = alone(capture)
+    draft = Draft(capture, cluster("1xA100"), merged(capture, units, "kernel"), "kernel")
+    return {
+        kernel.name: (
+            capture.profile.kernels[kernel.name],
+            flops_of(kernel) or 0,
+            draft.moved((place,)),
+        )
+        for place, kernel in enumerate(capture.kernels)
+        if kernel.name in capture.profile.kernels
+    }
+
+
+def _middle(rates: list[tuple[float, int]]) -> float:
+    """Median of rates, each weighed by its work."""
+    half = sum(weight for _, weight in rates) / 2
+    for rate, weight in sorted(rates):
+        half -= weight
+        if half <= 0:
+            return rate
+    return 0.0

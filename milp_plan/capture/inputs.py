@@ -1,0 +1,65 @@
+"""Models with weights, and what the inputs of their captured graphs are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from milp_plan.core import Finding, InputError
+
+from .model_file import Builder
+from .trace import INNER
+
+SEED = 20_261
+"""Of weights and inputs, which are the same in every run."""
+
+
+def built_with_seed(builder: Builder, dtype: str | None, seed: int = SEED) -> Any:
+    """What ``build()`` returns: a module and its inputs, with the numbers that every run has."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.manual_seed(seed)
+    if dtype is not None:
+        torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        return builder.build()
+    finally:
+        torch.set_default_dtype(before)
+
+
+def graph_inputs(graph: Any, built: tuple[Any, Any]) -> dict[str, tuple[str | None, Any]]:
+    """Input node -> name in the plan (none for constants) and tensor."""
+    import torch
+
+    module, args = built
+    leaves = torch.utils._pytree.tree_leaves(args)
+    found: dict[str, tuple[str | None, Any]] = {}
+    for node in graph.nodes:
+        if node.op != "placeholder":
+            continue
+        said = node.meta["desc"]
+        kind = type(said).__name__
+        if kind == "TangentAOTInput":
+            value = node.meta["val"]
+            found[node.name] = (None, torch.ones(value.shape, dtype=value.dtype))
+        elif hasattr(said, "target"):
+            path = path_of(said.target)
+            found[node.name] = (path, _tensor(module, path))
+        else:
+            found[node.name] = (said.expr(), leaves[said.idx])
+    return found
+
+
+def _tensor(module: Any, path: str) -> Any:
+    owner, _, name = path.rpartition(".")
+    try:
+        return getattr(module.get_submodule(owner), name).detach()
+    except AttributeError:
+        expected = "a parameter or a buffer of the model"
+        remedy = "register the tensor as a buffer of its module"
+        raise InputError([Finding(f"tensor {path!r}", "a constant", expected, remedy)]) from None
+
+
+def path_of(target: str) -> str:
+    """Path of a tensor in the user's module, from its path in the captured one."""
+    return target.removeprefix(f"{INNER}.")

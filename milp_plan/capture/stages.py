@@ -1,0 +1,202 @@
+"""The file ``torch-stages``: which modules each stage of a pipeline runs, and what it costs.
+
+Described in ``instances/formats/torch-stages.md``. Nothing here needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from milp_plan.core import FULL, Finding, InputError, Plan, PlanningProblem, Value
+from milp_plan.io.files import Document, read_document
+from milp_plan.io.stage_wire import MARKER, TorchStage, TorchStages
+from milp_plan.io.wire import decode, encode
+
+from .chain import COPY, GRADIENT, STATE, WORKSPACE
+from .checkpoints import FINGERPRINT
+from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD
+
+
+def is_stages(document: Document) -> bool:
+    """Whether a document says that it is a stage file."""
+    return document.marker == MARKER
+
+
+def read_stages(path: str | Path) -> TorchStages:
+    """Read a stage file.
+
+    Raises
+    ------
+    InputError
+        With every defect of syntax and types, or else modules that occur twice.
+    """
+    document = read_document(path, "a torch-stages file")
+    return stages_from_json(document.data, document.file)
+
+
+def stages_from_json(data: bytes, file: str = "") -> TorchStages:
+    """Read stages from their JSON text; ``file`` names it in findings.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_stages`.
+    """
+    stages = decode(data, TorchStages, file, MARKER)
+    named = Counter(module for stage in stages.stages for module in stage.modules)
+    findings = [
+        Finding(f"module {module!r}", f"in {count} places", "in one stage", "remove the others")
+        for module, count in named.items()
+        if count > 1
+    ]
+    if findings:
+        raise InputError(findings).in_file(file)
+    return stages
+
+
+def stages_text(problem: PlanningProblem, plan: Plan) -> bytes:
+    """Return the file of a plan that cuts a captured model into stages.
+
+    Raises
+    ------
+    InputError
+        The problem was not captured with ``--stages``.
+    """
+    if FINGERPRINT not in problem.provenance or WORKSPACE not in problem.provenance:
+        expected, remedy = "a captured model to be cut", "make it by milp-plan capture --stages"
+        raise InputError([Finding("serial", "no such problem", expected, remedy)])
+    cut = _Cut(problem, plan)
+    first, *others = (cut.stage(number) for number in range(len(cut.devices)))
+    return encode(
+        TorchStages(
+            format="milp-plan-torch-stages",
+            version=1,
+            problem=problem.name,
+            graph=problem.provenance[FINGERPRINT],
+            torch=problem.provenance.get("captured with", "").removeprefix("PyTorch "),
+            transfer=cut.transfer(),
+            stages=[_without_input(first), *others],
+        )
+    )
+
+
+def _without_input(stage: TorchStage) -> TorchStage:
+    """The first stage: nothing waits for its input's gradient, and PyTorch makes all in W."""
+    stage.weight += stage.backward
+    stage.backward = 0
+    return stage
+
+
+class _Cut:
+    """A plan read as stages, in the order of the forward pass."""
+
+    def __init__(self, problem: PlanningProblem, plan: Plan) -> None:
+        self.problem = problem
+        self.device = {run.operator: run.devices[0] for run in plan.runs}
+        self.kind = {op.name: op.kind for op in problem.graph.operators}
+        before: dict[str, set[str]] = {
+            self.device[op.name]: set() for op in problem.graph.operators
+        }
+        for value in self._forward_values():
+            made = self.device[str(value.producer)]
+            for reader in self._readers(value, FORWARD):
+                if self.device[reader] != made:
+                    before[self.device[reader]].add(made)
+        self.devices = list(TopologicalSorter(before).static_order())
+        self.stage_of = {name: self.devices.index(device) for name, device in self.device.items()}
+
+    def _forward_values(self) -> Iterator[Value]:
+        for value in self.problem.graph.values:
+            if value.producer is not None and self.kind[value.producer] == FORWARD:
+                yield value
+
+    def _readers(self, value: Value, kind: str) -> list[str]:
+        return [name for name in value.consumers if self.kind[name] == kind]
+
+    def transfer(self) -> int:
+        """Ticks of the slowest way from a stage to the next."""
+        channels = self.problem.cluster.channels
+        if not channels:
+            return 0
+        last = len(self.devices) - 1
+        sizes = [sum(size for _, size in self._arriving(number)) for number in range(last + 1)]
+        return channels[0].transfer_ns(max(sizes), 1) if last else 0
+
+    def _arriving(self, number: int) -> list[tuple[str, int]]:
+        """Values that come from the stage before, for this stage or for later ones, with bytes."""
+        found = []
+        for value in self._forward_values():
+            ends = [self.stage_of[name] for name in self._readers(value, FORWARD)]
+            if self.stage_of[str(value.producer)] < number <= max(ends, default=0):
+                found.append((value.name, value.bytes[FULL]))
+        return found
+
+    def stage(self, number: int) -> TorchStage:
+        """Modules and costs of a stage."""
+        operators = [op for op in self.problem.graph.operators if self.stage_of[op.name] == number]
+        ticks: Counter[str] = Counter()
+        for op in operators:
+            ticks[op.kind] += max(op.options[0].duration_ns.values())
+        resting = self._resting(number)
+        forward = [op for op in operators if op.kind == FORWARD]
+        return TorchStage(
+            modules=list(dict.fromkeys(str(op.group) for op in [*forward, *operators])),
+            forward=ticks[FORWARD],
+            backward=ticks[BACKWARD_INPUT],
+            weight=ticks[BACKWARD_WEIGHT],
+            held=self._held(number),
+            gradient=self._gradient(number),
+            receives=sum(size for _, size in self._arriving(number)),
+            workspace=int(self.problem.provenance[WORKSPACE]),
+            **resting,
+        )
+
+    def _held(self, number: int) -> int:
+        """What a stage keeps of a micro-batch from its forward pass to its weight gradient.
+
+        What it receives, what its backward pass reads, and a copy of all that it hands on: PyTorch
+        lets go of nothing before the weight gradient, and takes what was handed on out of the
+        graph, so that it can be nothing else.
+        """
+        kept = dict(self._arriving(number))
+        for value in self._forward_values():
+            backward = any(self.kind[name] != FORWARD for name in value.consumers)
+            if backward and self.stage_of[str(value.producer)] == number:
+                kept[value.name] = value.bytes[FULL]
+        return sum(kept.values()) + self._handed_on(number)
+
+    def _handed_on(self, number: int) -> int:
+        last = number + 1 == len(self.devices)
+        return 0 if last else sum(size for _, size in self._arriving(number + 1))
+
+    def _gradient(self, number: int) -> int:
+        """What a stage keeps from its input gradient to its weight gradient.
+
+        What the one makes for the other, and the gradients that came from the stage behind.
+        """
+        own = sum(
+            value.bytes[FULL]
+            for value in self.problem.graph.values
+            if value.producer is not None
+            and self.kind[value.producer] == BACKWARD_INPUT
+            and self.stage_of[value.producer] == number
+            and any(self.stage_of[r] == number for r in self._readers(value, BACKWARD_WEIGHT))
+        )
+        return own + self._handed_on(number)
+
+    def _resting(self, number: int) -> dict[str, int]:
+        """Bytes that lie on a stage all the time: parameters and inputs, gradients, states."""
+        found = {"parameters": 0, "gradients": 0, "state": 0}
+        seen = set()
+        for value in self.problem.graph.values:
+            name = value.name.partition(COPY)[0]
+            here = any(self.stage_of[reader] == number for reader in value.consumers)
+            if value.persistent and here and name not in seen:
+                seen.add(name)
+                kind = "gradients" if name.startswith(GRADIENT) else "parameters"
+                kind = "state" if name.startswith(STATE) else kind
+                found[kind] += value.bytes[FULL]
+        return found

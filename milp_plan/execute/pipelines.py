@@ -1,0 +1,256 @@
+"""A pipeline of a captured model on several processes, held against one process."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from milp_plan.capture import Builder, capture_model, draws_random
+from milp_plan.capture.record import fingerprint
+from milp_plan.capture.stages import read_stages
+from milp_plan.core import Finding, InputError, PlanningProblem, UnsupportedProblemError
+from milp_plan.io.capture_wire import Capture
+from milp_plan.io.stage_wire import TorchStage, TorchStages
+
+from .compare import TOLERANCE, differences, require_same
+from .processes import start
+from .step import Step, run_micro_batches
+
+CELL = re.compile(r"(\d+)([FIWB])(\d+)")
+
+
+@dataclass(frozen=True)
+class PipelineComparison:
+    """Figures of a pipeline's step.
+
+    Parameters
+    ----------
+    modules
+        Stage -> modules.
+    stages_of
+        Process -> its stages.
+    split
+        Process -> whether a backward pass of it is split.
+    micro_batches
+        How many.
+    loss_error, gradient_error
+        Largest difference from one process.
+    largest_gradient
+        Largest entry of any gradient.
+    tensors
+        Gradients that were compared.
+    tolerance
+        What differences may be.
+    planned_bytes, measured_bytes
+        Of each process: peak above weights, states and inputs, by the order of the schedule and
+        as the allocator saw it.
+    """
+
+    modules: Sequence[Sequence[str]]
+    stages_of: Sequence[Sequence[int]]
+    split: Sequence[bool]
+    micro_batches: int
+    loss_error: float
+    gradient_error: float
+    largest_gradient: float
+    tensors: int
+    tolerance: float
+    planned_bytes: Sequence[int]
+    measured_bytes: Sequence[int]
+
+    @property
+    def ok(self) -> bool:
+        """Whether numbers are equal and, where no backward pass is split, memory is as planned.
+
+        PyTorch splits a backward pass by keeping gradients that a captured graph does not have.
+        """
+        equal = max(self.loss_error, self.gradient_error) <= self.tolerance
+        return equal and all(
+            split or measured <= planned
+            for split, measured, planned in zip(
+                self.split, self.measured_bytes, self.planned_bytes, strict=True
+            )
+        )
+
+
+def compare_pipeline(
+    builder: Builder,
+    stages_file: Path,
+    schedule_file: Path,
+    *,
+    problem: PlanningProblem,
+    count: int | None = None,
+    dtype: str | None = None,
+    report: Any = lambda _text: None,
+) -> PipelineComparison:
+    """Run a step of a pipeline on several processes, and one in this process, and compare.
+
+    Parameters
+    ----------
+    builder
+        The user's function; each call returns a micro-batch.
+    stages_file, schedule_file
+        A torch-stages and a torch-schedule file.
+    problem
+        Instance that must be of the same model.
+    count
+        Processes, where the caller says it; the rows of the schedule otherwise.
+    dtype
+        Type of numbers to build the model in, as it was captured.
+    report
+        Told what goes on.
+
+    Raises
+    ------
+    InputError
+        Instance, stages, schedule and model do not belong together, or another number of
+        processes.
+    UnsupportedProblemError
+        The model draws random numbers, or a process failed.
+    """
+    stages = read_stages(stages_file)
+    rows = read_schedule(schedule_file, len(stages.stages))
+    if count is not None and count != len(rows):
+        found, remedy = f"{len(rows)} rows", f"say --processes {len(rows)}"
+        raise InputError([Finding("rows", found, str(count), remedy, str(schedule_file))])
+    report("capturing the model, to see that the stages are of it")
+    captured = capture_model(builder, dtype=dtype)
+    require_same(problem, captured)
+    _require_stages_of(stages, captured, str(stages_file))
+    if draws_random(captured):
+        raise UnsupportedProblemError(
+            f"{builder.text}: the model draws random numbers, of which every process would have"
+            " others; turn dropout off"
+        )
+    batches = 1 + max(batch for row in rows for _, _, batch in row)
+    report(f"running {batches} micro-batches in one process")
+    plain = run_micro_batches(builder, batches, dtype=dtype)
+    report(f"running {len(stages.stages)} stages in {len(rows)} processes")
+    task = {
+        "model": builder.text,
+        "dtype": dtype,
+        "stages": len(stages.stages),
+        "micro_batches": batches,
+        "own": [sorted({stage for stage, _, _ in row}) for row in rows],
+    }
+    results = _run(task, stages_file, schedule_file)
+    step = _joined(results, captured, batches)
+    loss_error, gradient_error, largest = differences(plain, step)
+    return PipelineComparison(
+        [stage.modules for stage in stages.stages],
+        [sorted({stage for stage, _, _ in row}) for row in rows],
+        [any(letter == "W" for _, letter, _ in row) for row in rows],
+        batches,
+        loss_error,
+        gradient_error,
+        largest,
+        len(plain.gradients),
+        TOLERANCE.get(dtype or "float32", 1e-2) * max(largest, 1.0),
+        [planned_peak(row, stages.stages) for row in rows],
+        [result["peak"] for result in results],
+    )
+
+
+Row = list[tuple[int, str, int]]
+"""What a process does: stage, letter, micro-batch."""
+
+
+def read_schedule(path: Path, stages: int) -> list[Row]:
+    """Read a torch-schedule file.
+
+    Raises
+    ------
+    InputError
+        Cells that are no action, or another number of stages.
+    """
+    findings, rows = [], []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        remedy = "write it by milp-plan export --format torch-schedule"
+        raise InputError([Finding("file", str(error), "a schedule", remedy, str(path))]) from None
+    for number, cells in enumerate(csv.reader(text.splitlines())):
+        row: Row = []
+        for cell in cells:
+            match = CELL.fullmatch(cell.strip())
+            if match is None:
+                expected = "stage, F, I, W or B, and micro-batch, as in 2F0"
+                findings.append(Finding(f"row {number}", repr(cell), expected, "correct it"))
+            else:
+                row.append((int(match[1]), match[2], int(match[3])))
+        rows.append(row)
+    used = {stage for row in rows for stage, _, _ in row}
+    if not findings and used != set(range(stages)):
+        found, expected = f"{len(used)} stages", f"the {stages} of the stage file"
+        remedy = "plan it by milp-plan pipeline --times STAGES.json, one piece for each stage"
+        findings.append(Finding("stages", found, expected, remedy))
+    if findings:
+        raise InputError(findings).in_file(str(path))
+    return rows
+
+
+def planned_peak(row: Row, stages: Sequence[TorchStage]) -> int:
+    """Most bytes of a process above weights, states and inputs, in the order of its row.
+
+    As PyTorch's runtime has it: a split backward pass lets go of nothing before the weight gradient
+    is done, what is sent to another process stays to the end of the step, and an activation and a
+    gradient may arrive ahead of their passes.
+    """
+    own = {number for number, _, _ in row}
+    away = [
+        (stages[n].receives if {n - 1, n} & own != {n - 1, n} else 0) for n in range(len(stages))
+    ]
+    behind = [*away[1:], 0]
+    held = peak = sum(stages[n].gradients + away[n] + behind[n] for n in own)
+    for number, letter, _ in row:
+        stage = stages[number]
+        if letter == "F":
+            held += stage.held
+        if letter in "IB":
+            held += stage.gradient + away[number]
+        peak = max(peak, held)
+        if letter in "WB":
+            held -= stage.held + stage.gradient - behind[number]
+    return peak + max(stages[n].workspace for n in own)
+
+
+def _require_stages_of(stages: TorchStages, captured: Capture, file: str) -> None:
+    if stages.graph != fingerprint(captured):
+        expected = f"{fingerprint(captured)}, that of the model in PyTorch {captured.torch}"
+        remedy = f"capture and plan it again (the file: PyTorch {stages.torch})"
+        raise InputError([Finding("graph", stages.graph, expected, remedy, file)])
+
+
+def _run(
+    task: Mapping[str, Any], stages_file: Path, schedule_file: Path
+) -> list[Mapping[str, Any]]:
+    """Start the processes; return what each of them leaves."""
+    import torch
+
+    count = len(task["own"])
+    with tempfile.TemporaryDirectory(prefix="milp-plan-") as name:
+        folder = Path(name)
+        shutil.copy(stages_file, folder / "stages.json")
+        shutil.copy(schedule_file, folder / "schedule.csv")
+        (folder / "task.json").write_text(json.dumps(task))
+        start(folder, count, "milp_plan.execute.rank")
+        return [torch.load(folder / f"{place}.result") for place in range(count)]
+
+
+def _joined(results: Sequence[Mapping[str, Any]], captured: Capture, batches: int) -> Step:
+    """Losses of the last stage; gradients of all, those of tied parameters added up."""
+    aliases = {alias: s.name for s in captured.storages for alias in s.aliases}
+    gradients: dict[str, Any] = {}
+    for result in results:
+        for name, gradient in result["gradients"].items():
+            one = aliases.get(name, name)
+            gradients[one] = gradients[one] + gradient if one in gradients else gradient
+    losses = [loss for result in results for loss in result["losses"]]
+    return Step(sum(losses) / batches, gradients, 0)

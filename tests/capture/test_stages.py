@@ -1,0 +1,151 @@
+"""Captured models cut into stages: the problem, its plans as stage files, and those read back."""
+
+import json
+import random
+from itertools import pairwise
+
+import pytest
+
+from milp_plan.capture import instance, stage_problem
+from milp_plan.capture.chain import COPY, GRADIENT, STATE, WORKSPACE
+from milp_plan.capture.stages import read_stages, stages_from_json, stages_text
+from milp_plan.check import verify
+from milp_plan.cli.exits import Exit
+from milp_plan.cli.pipeline import captured_stages
+from milp_plan.core import FULL, InputError
+from milp_plan.cost import cluster
+from milp_plan.planners.serial.contiguous import ContiguousSearch
+from milp_plan.serial import read_serial
+from tests.cli.cases import call
+
+from .graphs import FOLDER, random_capture, shipped
+from .test_record import damaged
+
+TRAINED = ["gpt2-narrow", "llama-tiny", "resnet50-tiny", "vit"]
+
+
+def problem_of(name, devices=4, **options):
+    return stage_problem(shipped(name), cluster(f"{devices}xA100"), **options)
+
+
+def solved(problem):
+    """The best chain: a dynamic programme over all ideals of the pieces."""
+    graph = read_serial(problem)
+    assert not isinstance(graph, str), graph
+    search = ContiguousSearch(graph, 0, lambda: True)
+    assert search.exact()
+    return graph.plan(search.places, "ideals")
+
+
+def exported(problem):
+    plan = solved(problem)
+    assert verify(problem, plan).ok
+    return stages_from_json(stages_text(problem, plan)), plan
+
+
+@pytest.mark.parametrize("granularity", ["module", "block"])
+@pytest.mark.parametrize("name", TRAINED)
+def test_all_work_of_the_passes_is_in_the_stages(name, granularity):
+    problem = problem_of(name, granularity=granularity)
+    whole = instance(shipped(name), cluster("4xA100"), granularity=granularity, optimizer="sgd")
+    passes = [op for op in whole.graph.operators if op.kind != "update"]
+    work = sum(op.options[0].duration_ns["A100"] for op in passes)
+    stages, plan = exported(problem)
+    assert sum(s.forward + s.backward + s.weight for s in stages.stages) == work
+    named = [module for stage in stages.stages for module in stage.modules]
+    groups = {op.group for op in problem.graph.operators}
+    assert sorted(named) == sorted(groups)
+    assert len(stages.stages) == len({run.devices for run in plan.runs}) > 1
+
+
+def test_pieces_are_modules_without_others_inside():
+    for granularity in ("module", "block"):
+        groups = {
+            op.group for op in problem_of("gpt2-narrow", granularity=granularity).graph.operators
+        }
+        assert not [a for a in groups for b in groups if b.startswith(f"{a}.")]
+
+
+def test_every_stage_holds_what_its_parameters_need():
+    problem = problem_of("gpt2-narrow")
+    stages, _ = exported(problem)
+    capture = shipped("gpt2-narrow")
+    trained = sum(s.bytes for s in capture.storages if s.trained)
+    (tied,) = [s.bytes for s in capture.storages if s.aliases]
+    assert sum(stage.gradients for stage in stages.stages) == trained + tied
+    assert sum(stage.state for stage in stages.stages) == 2 * (trained + tied)
+    assert stages.stages[0].backward == 0 < stages.stages[1].backward
+    assert all(stage.held for stage in stages.stages)
+
+
+def test_memory_is_what_a_micro_batch_leaves_beside_the_largest_workspace():
+    problem = problem_of("gpt2-narrow")
+    room = int(problem.provenance[WORKSPACE])
+    (full,) = {device.memory_bytes for device in cluster("4xA100").devices}
+    assert {device.memory_bytes for device in problem.cluster.devices} == {full - room}
+    assert not any(op.options[0].workspace_bytes for op in problem.graph.operators)
+    beside = [v for v in problem.graph.values if v.name.startswith((GRADIENT, STATE))]
+    assert sum(v.bytes[FULL] for v in beside if v.name.startswith(GRADIENT) and COPY in v.name) > 0
+
+
+def test_random_graphs_give_chains_that_are_read_back():
+    for seed in range(12):
+        capture = random_capture(random.Random(seed), 40)
+        problem = stage_problem(capture, cluster("3xA100"))
+        plan = solved(problem)
+        assert verify(problem, plan).ok
+        stages = stages_from_json(stages_text(problem, plan)).stages
+        devices = [
+            {run.devices[0] for run in plan.runs if _group(problem, run) in s.modules}
+            for s in stages
+        ]
+        assert all(len(one) == 1 for one in devices)
+        assert all(one != two for one, two in pairwise(devices))
+
+
+def _group(problem, run):
+    return problem.graph.operator(run.operator).group
+
+
+def test_only_training_steps_of_modules_or_blocks_are_cut():
+    with pytest.raises(InputError, match="'training'"):
+        problem_of("llama-inference")
+    with pytest.raises(InputError, match="module or block"):
+        problem_of("gpt2-tiny", granularity="kernel")
+    plain = instance(shipped("gpt2-tiny"), cluster("1xA100"))
+    with pytest.raises(InputError, match="capture --stages"):
+        stages_text(plain, None)
+
+
+def test_files_that_are_damaged_give_one_error_each():
+    problem = problem_of("gpt2-tiny", 2)
+    text = stages_text(problem, solved(problem))
+    rng = random.Random(5)
+    findings = []
+    for _ in range(300):
+        document = json.loads(text)
+        damaged(rng, document)
+        try:
+            stages_from_json(json.dumps(document).encode(), "s.json")
+        except InputError as error:
+            findings.append(error.findings)
+    assert len(findings) > 150
+    assert all("s.json" in str(finding) for refused in findings for finding in refused)
+    twice = json.loads(text)
+    twice["stages"][1]["modules"] = twice["stages"][0]["modules"]
+    with pytest.raises(InputError, match="in one stage"):
+        stages_from_json(json.dumps(twice).encode())
+
+
+def test_stage_files_are_pieces_of_a_pipeline_and_commands_say_what_goes_together(tmp_path):
+    problem = problem_of("gpt2-tiny", 2)
+    file = tmp_path / "s.json"
+    file.write_bytes(stages_text(problem, solved(problem)))
+    model = captured_stages(file, None)
+    read = read_stages(file)
+    assert [piece.forward for piece in model.pieces] == [stage.forward for stage in read.stages]
+    assert model.transfer == read.transfer > 0
+    graph = FOLDER / "gpt2-tiny.capture.json.gz"
+    arguments = ("capture", graph, "2xA100", "--stages", "-o", tmp_path / "i.json")
+    assert call(*arguments).exit_code == Exit.DONE
+    assert call(*arguments, "--recompute", "full").exit_code == Exit.USAGE
