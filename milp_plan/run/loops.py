@@ -188,6 +188,24 @@ def _rematerialisation() -> None:
     Annealing(tight, keys_of(tight, plan)).cool(looks.__next__, lambda: None)
 
 
+def _stashes() -> None:
+    from milp_plan.pipeline import Case, Model, build
+    from milp_plan.pipeline.stash import StashShop, read_stashes
+    from milp_plan.planners import best_plan
+    from milp_plan.planners.pipelines import Stashing
+
+    model = Model.from_share((1, 1, 1))
+    problem = build(Case(model, 2, 3, memory=1, lane=1, recompute=True)).problem
+    shop = read_stashes(problem)
+    assert isinstance(shop, StashShop)
+    stashing = Stashing(shop, 0)
+    for memory in (1, None):
+        plan, _ = best_plan(build(Case(model, 2, 3, memory=memory)).problem)
+        assert plan is not None
+        stashing.add(plan, f"memory {memory}")
+    stashing.run(Budget(60.0), lambda *_: None, rounds=1)
+
+
 def _orders() -> None:
     from milp_plan.planners.ordering import ORDERS, Orderer, OrderGraph, read_order
     from milp_plan.zoo import TRAPS
@@ -248,6 +266,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "near a schedule": _near,
     "packing": _packing,
     "orders": _orders,
+    "stashes": _stashes,
     "rematerialisation": _rematerialisation,
     "hybrid parallelism": _hybrid,
 }

@@ -95,6 +95,15 @@ def test_activations_may_leave_to_the_host(tmp_path: Path) -> None:
     assert leave["peak_memory"] <= 1  # hosts have no limit, and do not count
 
 
+@pytest.mark.untraced
+def test_forward_passes_may_run_again(tmp_path: Path) -> None:
+    stay = answer(tmp_path, "--memory", "1")
+    again = answer(tmp_path, "--memory", "1", "--recompute")
+    both = answer(tmp_path, "--memory", "1", "--recompute", "--lane", "1/2")
+    assert both["time"] <= again["time"] < stay["time"]
+    assert max(again["peak_memory"], both["peak_memory"]) <= 1
+
+
 def test_free_stages_choose_their_devices(tmp_path: Path) -> None:
     found = answer(tmp_path, "--micro-batches", "1", "--placement", "free")
     assert found["proved"]
