@@ -1,0 +1,96 @@
+"""``migrate``: which bytes move where when a plan by degrees changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from milp_plan.core import Units
+from milp_plan.core.amounts import size_text, time_text
+
+from .exits import Exit
+from .inputs import PATH
+from .output import say
+from .outputs import Content, Output, refuse
+
+
+def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
+    """Read bytes per second."""
+    from milp_plan.run.change import size
+
+    try:
+        return int(size(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument("before", metavar="PLAN_A", type=PATH)
+@click.argument("after", metavar="PLAN_B", type=PATH)
+@click.option(
+    "--card", callback=rate, default="12.5GB", show_default=True, help="Bytes per second and host."
+)
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0)
+@click.option("--instance-output", type=PATH, help="Write the resharding problem.")
+@click.option("--plan-output", type=PATH, help="Write the deliveries.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_context
+def migrate(
+    ctx: click.Context,
+    /,
+    *,
+    before: Path,
+    after: Path,
+    card: int,
+    time_limit: float,
+    instance_output: Path | None,
+    plan_output: Path | None,
+    as_json: bool,
+) -> None:
+    """Plan the move of weights and optimizer state from PLAN_A to PLAN_B.
+
+    Both files say by which degrees the same model lies on hosts. What a host has already stays.
+    """
+    from milp_plan import run
+    from milp_plan.io import write_document
+    from milp_plan.io.degrees import read_migration
+
+    outputs = (
+        Output("--instance-output", instance_output, Content.INSTANCE),
+        Output("--plan-output", plan_output, Content.PLAN),
+    )
+    refuse(outputs, [before, after])
+    migration = read_migration(before, after)
+    problem = migration.problem(card)
+    outcome = run.solve(problem, run.Settings(time_limit_s=time_limit))
+    kind = outcome.kind
+    if instance_output is not None:
+        write = next(entry.write for entry in kind.formats() if entry.write is not None)
+        write_document(instance_output, write(problem))
+    if plan_output is not None and outcome.plan is not None:
+        write_document(plan_output, kind.plan_text(outcome.plan))
+    needed, missing = migration.needed_bytes(), migration.missing_bytes()
+    told = {
+        "verb": "migrate",
+        "problem": problem.name,
+        "slices": len(problem.slices),
+        "needed_bytes": needed,
+        "moved_bytes": missing,
+        "value": outcome.value,
+        "bound": outcome.bound,
+        "proved": outcome.proved,
+    }
+    if as_json:
+        say(json.dumps(told))
+    else:
+        units = Units()
+        proved = (
+            "proved optimal" if outcome.proved else f"at least {time_text(units, outcome.bound)}"
+        )
+        say(f"{problem.name}: {time_text(units, outcome.value)}, {proved}")
+        say(f"  needed  {size_text(units, needed)} on all hosts together")
+        say(f"  moved   {size_text(units, missing)}, all that is not there already")
+        say(f"  slices  {len(problem.slices):,}")
+    ctx.exit(Exit.DONE if outcome.value is not None else Exit.NO_PLAN)
