@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from milp_plan.core import ceil_div
@@ -241,6 +240,8 @@ class _Relaxation:
 
     def _relaxed(self) -> tuple[Reals, Reals, float] | None:
         """Shares of choices, prices of rows and value of the relaxation."""
+        from scipy.optimize import linprog  # loads for a quarter of a second
+
         choices = self.choices
         per_row = np.array([row.devices for row in self.rows], dtype=float)
         matrix = np.array(self.costs, dtype=float) / per_row[:, None] / self.scale

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .graph import Floats, SerialGraph
 
@@ -126,6 +125,8 @@ class ChainGraph:
 
 def chain_graph(graph: SerialGraph) -> ChainGraph:
     """Fuse classes that wait for each other: the chain law puts them on one device."""
+    from scipy.sparse.csgraph import connected_components  # loads for a quarter of a second
+
     count = len(graph)
     before, after = (np.array(graph.arcs, dtype=np.intp).reshape(-1, 2)).T
     matrix = coo_array((np.ones(len(before)), (before, after)), shape=(count, count))
