@@ -29,6 +29,20 @@ class TimeIsUp(BaseException):
     """The alarm has rung: nothing but whoever set it may catch this."""
 
 
+_held: list[None] = []
+"""One entry for each :func:`undisturbed` that is going on."""
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let the alarm wait: a module that is imported halfway may never be imported again."""
+    _held.append(None)
+    try:
+        yield
+    finally:
+        _held.pop()
+
+
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
     """Raise :class:`TimeIsUp` inside when so many seconds are over, wherever Python is then.
@@ -43,7 +57,8 @@ def alarm(seconds: float) -> Iterator[None]:
         return
 
     def ring(_number: int, _frame: object) -> None:
-        raise TimeIsUp
+        if not _held:
+            raise TimeIsUp
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, max(1e-3, seconds), AGAIN_S)

@@ -18,7 +18,7 @@ from milp_plan.core import (
     PlanningProblem,
     Verdict,
 )
-from milp_plan.core.budget import Budget
+from milp_plan.core.budget import Budget, undisturbed
 from milp_plan.lp.ranges import doubt_of
 from milp_plan.models.failure import step
 from milp_plan.models.isolated import STEP_S, Isolated, within
@@ -427,7 +427,8 @@ class Late(Solver):
     @property
     def loaded(self) -> Found:
         """The formulation that loads now at the latest."""
-        return get(self.found.name)
+        with undisturbed():
+            return get(self.found.name)
 
 
 def make_options(found: Found, given: Any) -> Any:

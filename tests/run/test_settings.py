@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from milp_plan.backends import Stop
-from milp_plan.core.budget import Budget, OutOfTime, TimeIsUp, alarm
+from milp_plan.core.budget import Budget, OutOfTime, TimeIsUp, alarm, now, undisturbed
 from milp_plan.run import Settings, solve, solving
 from milp_plan.run.ways import schedule
 
@@ -83,3 +83,14 @@ def test_a_step_that_never_ends_is_ended_and_the_rest_is_kept(monkeypatch):
     assert outcome.stop is Stop.TIME_LIMIT
     assert outcome.plan is not None
     assert outcome.bound == WEAK_BOUND.value
+
+
+def test_the_alarm_waits_for_what_is_loading():
+    began = now()
+    with pytest.raises(TimeIsUp), alarm(0.01):
+        with undisturbed():
+            while now() < began + 0.05:
+                pass
+        while True:
+            pass
+    assert now() >= began + 0.05
