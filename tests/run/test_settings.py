@@ -85,12 +85,16 @@ def test_a_step_that_never_ends_is_ended_and_the_rest_is_kept(monkeypatch):
     assert outcome.bound == WEAK_BOUND.value
 
 
+def load_and_go_on(began):
+    with undisturbed():
+        while now() < began + 0.05:
+            pass
+    while True:
+        pass
+
+
 def test_the_alarm_waits_for_what_is_loading():
     began = now()
     with pytest.raises(TimeIsUp), alarm(0.01):
-        with undisturbed():
-            while now() < began + 0.05:
-                pass
-        while True:
-            pass
+        load_and_go_on(began)
     assert now() >= began + 0.05
