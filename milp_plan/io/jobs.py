@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import ceil, lcm
 from pathlib import Path
@@ -23,6 +23,7 @@ from milp_plan.core.jobs import (
     Unit,
     Weights,
 )
+from milp_plan.core.partition import partition
 
 from .defects import schema_findings
 from .files import Document, read_document
@@ -45,7 +46,6 @@ class WirePool(Strict):
     devices: Positive = 1
     memory_bytes: Count | None = None
     slowdown: Amount = 1
-    device_class: str = ""
 
 
 class WireOption(Strict):
@@ -85,18 +85,19 @@ class WireShard(Strict):
     store: Amount = 0
 
 
-class WireModel(Strict):
-    """A model of which options, or shards, are to be found."""
+class WireLayer(Strict):
+    """A layer of a model that is yet to be cut into shards, or several that are alike."""
 
-    architecture: str
-    batch: Positive = 8
-    techniques: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("data", "pipeline")
-    devices: Annotated[tuple[Positive, ...], msgspec.Meta(min_length=1)] = (1, 2, 4, 8)
-    buffer_bytes: Count = 0
+    forward: Amount
+    backward: Amount
+    bytes: Count = 0
+    load: Amount = 0
+    store: Amount = 0
+    repeat: Positive = 1
 
 
 class WireJob(Strict):
-    """A job by exactly one of ``options``, ``shards``, ``units`` and ``model``."""
+    """A job by exactly one of ``options``, ``shards``, ``layers`` and ``units``."""
 
     name: str
     release: Amount = 0
@@ -108,7 +109,8 @@ class WireJob(Strict):
     shards: tuple[WireShard, ...] = ()
     units: tuple[WireUnit, ...] = ()
     weights: tuple[WireWeights, ...] = ()
-    model: WireModel | None = None
+    layers: tuple[WireLayer, ...] = ()
+    buffer_bytes: Count = 0
 
 
 class WireJobs(Strict):
@@ -150,11 +152,6 @@ class WirePlan(Strict):
     planner: str = ""
 
 
-Found = tuple[tuple[WireOption, ...], tuple[WireShard, ...]]
-Finder = Callable[[WireModel, tuple[WirePool, ...]], Found]
-"""Finds the options, or the shards, of a model; raises ``InputError``."""
-
-
 def can_read(document: Document) -> bool:
     """Whether the text says ``format = "milp-plan-jobs"`` on a line of its own."""
     lines = (line.split(b"#")[0].partition(b"=") for line in document.data.splitlines())
@@ -164,15 +161,8 @@ def can_read(document: Document) -> bool:
     )
 
 
-def read(document: Document, find: Finder | None = None) -> JobsProblem:
+def read(document: Document) -> JobsProblem:
     """Read a problem.
-
-    Parameters
-    ----------
-    document
-        The file.
-    find
-        Finds options of models; without it, jobs by ``model`` are refused.
 
     Raises
     ------
@@ -184,41 +174,58 @@ def read(document: Document, find: Finder | None = None) -> JobsProblem:
         findings = [*schema_findings(content, schema_of(WireJobs)), *endless(content)]
         if findings:
             raise InputError(findings)
-        given = _found(msgspec.convert(content, WireJobs), find)
+        given = msgspec.convert(content, WireJobs)
         findings = list(_job_findings(given))
         if findings:
             raise InputError(findings)
-        return _problem(given)
+        return _problem(_cut(given))
     except InputError as error:
         raise error.in_file(document.file) from None
 
 
-def _found(given: WireJobs, find: Finder | None) -> WireJobs:
-    """Replace each model by what is found of it."""
-    jobs = []
-    for job in given.jobs:
-        if job.model is None or find is None:
-            jobs.append(job)
-            continue
-        options, shards = find(job.model, given.pools)
-        changes = {"options": options, "shards": shards, "model": None}
-        jobs.append(msgspec.structs.replace(job, **changes))
+def _cut(given: WireJobs) -> WireJobs:
+    """Cut layers into shards, each as large as fits into every pool beside the buffer."""
+    limits = [pool.memory_bytes for pool in given.pools if pool.memory_bytes is not None]
+    jobs, findings = [], []
+    for number, job in enumerate(given.jobs):
+        layers = [layer for layer in job.layers for _ in range(layer.repeat)]
+        sizes = [layer.bytes for layer in layers]
+        memory = min(limits, default=sum(sizes) + job.buffer_bytes)
+        shards = partition(sizes, memory, job.buffer_bytes)
+        if shards is None:
+            found = f"a layer of {max(sizes)} bytes"
+            expected = f"at most {memory - job.buffer_bytes}: a device without the buffer"
+            findings.append(
+                Finding(f"jobs[{number}].layers", found, expected, "cut it, or hold less back")
+            )
+        elif layers:
+            made = tuple(_joined([layers[place] for place in shard]) for shard in shards)
+            job = msgspec.structs.replace(job, layers=(), shards=made)  # noqa: PLW2901
+        jobs.append(job)
+    if findings:
+        raise InputError(findings)
     return msgspec.structs.replace(given, jobs=tuple(jobs))
+
+
+def _joined(layers: list[WireLayer]) -> WireShard:
+    def total(name: str) -> Amount:
+        exactly = sum((exact(getattr(layer, name)) for layer in layers), Fraction(0))
+        return int(exactly) if exactly.denominator == 1 else float(exactly)
+
+    times = [total(name) for name in ("forward", "backward", "load", "store")]
+    return WireShard(times[0], times[1], sum(layer.bytes for layer in layers), times[2], times[3])
 
 
 def _job_findings(given: WireJobs) -> Iterator[Finding]:
     units = 0
     for number, job in enumerate(given.jobs):
         where = f"jobs[{number}]"
-        forms = {name: getattr(job, name) for name in ("options", "shards", "units", "model")}
+        forms = {name: getattr(job, name) for name in ("options", "shards", "layers", "units")}
         there = [name for name, content in forms.items() if content]
         if len(there) != 1:
             found = " and ".join(there) or "none of them"
-            expected = "exactly one of options, shards, units and model"
+            expected = "exactly one of options, shards, layers and units"
             yield Finding(where, found, expected, "say in one way how the job runs")
-        if job.model is not None and not any((job.options, job.shards)):
-            expected = "options, shards or units"
-            yield Finding(f"{where}.model", "a model", expected, "read it with milp-plan")
         if job.weights and not job.units:
             expected = "weights beside units alone"
             yield Finding(f"{where}.weights", "weights", expected, "say them in the shards")
@@ -226,7 +233,8 @@ def _job_findings(given: WireJobs) -> Iterator[Finding]:
             found, expected = "epochs or mini-batches", "units that are repeated themselves"
             yield Finding(where, found, expected, "use repeat")
         batches = job.epochs * job.mini_batches
-        units += batches * (2 * len(job.shards) - 1) if job.shards else 1
+        most = len(job.shards) or sum(layer.repeat for layer in job.layers)
+        units += batches * (2 * most - 1) if most else 1
         units += sum(unit.repeat for unit in job.units)
     if units > MOST_UNITS:
         found, expected = f"{units:,} units of all jobs", f"at most {MOST_UNITS:,}"

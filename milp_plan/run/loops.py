@@ -170,6 +170,16 @@ def _packing() -> None:
     tuple(packer.search(Budget(SEARCH_S), 0, 0, known))
 
 
+def _jobs() -> None:
+    from milp_plan.core.jobs import Job, JobsProblem, Option, Pool, Unit
+    from milp_plan.planners.jobs import STARTS, Tables
+
+    options = (Option("loops", "gpu", 1, 3), Option("loops", "gpu", 2, 2))
+    jobs = tuple(Job(f"j{i}", (Unit(options),)) for i in range(3))
+    tables = Tables(JobsProblem("loops", (Pool("gpu", 2),), jobs))
+    tables.plan(tables.anneal(STARTS["soonest end"](tables, 0), 2, 0), "loops")
+
+
 def _rematerialisation() -> None:
     from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
     from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of
@@ -265,6 +275,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "contiguous parts": _contiguous,
     "near a schedule": _near,
     "packing": _packing,
+    "jobs": _jobs,
     "orders": _orders,
     "stashes": _stashes,
     "rematerialisation": _rematerialisation,

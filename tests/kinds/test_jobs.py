@@ -24,6 +24,7 @@ from milp_plan.core.jobs import (
     Unit,
     Weights,
 )
+from milp_plan.core.partition import partition
 from milp_plan.draw.canvas import write_figure
 from milp_plan.draw.jobs import jobs_figure
 from milp_plan.io.jobs import plan_to_json, read_plan, to_toml
@@ -345,6 +346,38 @@ def test_shards_become_units_of_every_mini_batch(tmp_path):
     assert times == [[1, 1.5], [3, 4.5], [2.5, 3.75]]
 
 
+def test_layers_are_cut_into_shards_beside_a_buffer(tmp_path):
+    path = tmp_path / "layers.toml"
+    head = 'format = "milp-plan-jobs"\nversion = 1\nname = "s"\n'
+    pool = '[[pools]]\nname = "gpu"\nmemory_bytes = 8\n'
+    layer = "{ forward = 0.1, backward = 0.2, bytes = 2, load = 0.5, repeat = 5 }"
+    job = f'[[jobs]]\nname = "a"\nbuffer_bytes = BUFFER\nlayers = [{layer}]\n'
+    for buffer, shards in ((0, [8, 2]), (4, [4, 4, 2]), (6, [2] * 5)):
+        path.write_text(head + pool + job.replace("BUFFER", str(buffer)))
+        (found,) = read(path)[1].jobs
+        assert [weights.bytes for weights in found.weights] == shards
+        assert len(found.units) == 2 * len(shards) - 1
+    path.write_text(head + pool + job.replace("BUFFER", "7"))
+    with pytest.raises(InputError, match="a layer of 2 bytes"):
+        read(path)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_partition_has_fewer_shards(seed):
+    rng = random.Random(seed)
+    sizes = [rng.randint(0, 10**10) for _ in range(rng.randint(1, 7))]
+    memory, buffer = rng.randint(0, 3 * 10**10), rng.choice((0, 10**9))
+    fewest = None
+    for cuts in range(len(sizes)):
+        for places in itertools.combinations(range(1, len(sizes)), cuts):
+            ends = [0, *places, len(sizes)]
+            parts = [sizes[a:b] for a, b in itertools.pairwise(ends)]
+            if fewest is None and all(sum(part) <= memory - buffer for part in parts):
+                fewest = len(parts)
+    found = partition(sizes, memory, buffer)
+    assert (None if found is None else len(found)) == fewest
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
@@ -458,3 +491,18 @@ def test_planning_again_pays_on_the_mean():
         assert (verdict.ok, verdict.value) == (True, again)
         ratios.append(again / once)
     assert sum(ratios) / len(ratios) <= 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_hydra_is_between_the_bound_and_longest_remaining_first(seed, session):
+    rng = random.Random(seed)
+    jobs = tuple(
+        Job(f"j{n}", tuple(shard(rng.randint(1, 6)) for _ in range(rng.randint(1, 6))))
+        for n in range(rng.randint(2, 4))
+    )
+    problem = JobsProblem("h4", (Pool("gpu", 2),), jobs)
+    listed = verify_jobs(problem, Chains(problem).longest_first()).value
+    low = max(bound.value for bound in jobs_bounds(problem))
+    value, bound = bracket(problem, session, listed, low)
+    assert low <= bound == value <= listed
+    assert listed - value <= max(unit.options[0].ticks for job in jobs for unit in job.units)

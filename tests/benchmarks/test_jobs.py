@@ -1,0 +1,33 @@
+"""The studies of jobs: what they complain about, and their pages from stored rows."""
+
+import pytest
+
+
+@pytest.mark.parametrize("folder", ["paper/hydra", "paper/saturn"])
+def test_page_of_stored_rows(page_again, folder):
+    assert page_again(folder)
+
+
+def test_hydra_complains(script):
+    study = script("hydra")
+    assert study.complaints([{"part": "spill", "rho": 0.5, "ratio": 1.7}]) == []
+    assert "1.4 times" in study.complaints([{"part": "spill", "rho": 0.5, "ratio": 1.4}])[0]
+    assert study.complaints([{"part": "scaling", "devices": 8, "speed_up": 7.9}]) == []
+    assert study.complaints([{"part": "scaling", "devices": 8, "speed_up": 7.8}]) != []
+    gains = [{"part": "speeds", "gain": gain} for gain in (0.0, 0.04, 0.2)]
+    assert study.complaints(gains) == ["two speeds: median gain 0.040"]
+
+
+def test_saturn_complains(script):
+    study = script("saturn")
+    row = {"part": "joint", "seed": 3, "value": 9, "greedy": 9, "gap": 0.01}
+    assert study.complaints([row]) == []
+    assert "worse than a greedy start" in study.complaints([{**row, "greedy": 8}])[0]
+    assert "not proved" in study.complaints([{**row, "gap": 0.02}])[0]
+    growth = {"part": "growth", "seed": 1, "jobs": 500, "gap": 0.06}
+    assert study.complaints([growth]) == ["growth 1: gap 0.060"]
+    arrived = {"part": "arrivals", "seed": 0, "fifo": 1.0, "longest": 1.1, "noisy": 1.05}
+    assert study.complaints([arrived]) == []
+    assert "another order" in study.complaints([{**arrived, "fifo": 0.99}])[0]
+    assert "cost more" in study.complaints([{**arrived, "noisy": 1.2}])[0]
+    assert study.complaints([{"part": "again", "seed": 0, "ratio": 1.1}]) != []
