@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.planners.dispatch import dispatch_order
+
+from .dispatch import dispatch_order
 
 Task = tuple[str, int, int]
 """Letter (F forward, A head, X pass to the block before, B backward), stage, micro-batch."""
