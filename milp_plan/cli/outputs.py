@@ -100,7 +100,7 @@ def content_of(path: Path) -> Content | None:
     if not path.stat().st_size:
         return None
     try:
-        document = read_document(path, "a file")
+        document = read_document(path, "a file", text=False)
     except InputError:  # unreadable, or damaged: not ours to replace
         return Content.OTHER
     for content, holds in _SIGNS.items():

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 now = time.monotonic
@@ -29,18 +30,18 @@ class TimeIsUp(BaseException):
     """The alarm has rung: nothing but whoever set it may catch this."""
 
 
-_held: list[None] = []
-"""One entry for each :func:`undisturbed` that is going on."""
+_held: ContextVar[bool] = ContextVar("held", default=False)
+"""Whether an :func:`undisturbed` is going on."""
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Let the alarm wait: a module that is imported halfway may never be imported again."""
-    _held.append(None)
+    before = _held.set(True)
     try:
         yield
     finally:
-        _held.pop()
+        _held.reset(before)
 
 
 @contextmanager
@@ -57,7 +58,7 @@ def alarm(seconds: float) -> Iterator[None]:
         return
 
     def ring(_number: int, _frame: object) -> None:
-        if not _held:
+        if not _held.get():
             raise TimeIsUp
 
     before = signal.signal(signal.SIGALRM, ring)

@@ -72,7 +72,9 @@ class Document:
             return None
 
 
-def read_document(path: str | Path, what: str = "an instance file") -> Document:
+def read_document(
+    path: str | Path, what: str = "an instance file", *, text: bool = True
+) -> Document:
     """Read a whole file, decompressing it when its content (not its name) is gzip.
 
     Parameters
@@ -81,6 +83,8 @@ def read_document(path: str | Path, what: str = "an instance file") -> Document:
         The file.
     what
         What the caller expects it to be, for the findings.
+    text
+        Whether it must be text in UTF-8.
 
     Raises
     ------
@@ -114,7 +118,7 @@ def read_document(path: str | Path, what: str = "an instance file") -> Document:
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.strip():
         raise fail("an empty file", "fetch or write the file again")
-    if not data.isascii():
+    if text and not data.isascii():
         strange = _not_text(data)
         if strange:
             raise fail(strange, "save it as UTF-8")

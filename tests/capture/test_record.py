@@ -97,14 +97,14 @@ def damaged(rng: random.Random, node):
 
 def test_damaged_files_give_findings_or_a_graph_and_nothing_else():
     refused = []
-    for seed in range(50):
+    for seed in range(20):
         content = document()
         damaged(random.Random(seed), content)
         try:
             capture_from_json(json.dumps(content).encode(), "g.json")
         except InputError as error:
             refused.append(error)
-    assert len(refused) > 15
+    assert len(refused) > 6
     assert {finding.file for error in refused for finding in error.findings} == {"g.json"}
 
 

@@ -68,6 +68,8 @@ def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
         "verdict": verdict_word(made),
         "planner": made.planner or None,
         "way": "schedule",
+        "settings": {"seed": 0},
+        "trace": [],
         "formulation": {"name": "operator_schedule", "sha256": None},
         "reached": {"operator_schedule": 21_000, "annealing": 15_000},
         "baselines": made.baselines,

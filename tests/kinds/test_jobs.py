@@ -48,8 +48,6 @@ from milp_plan.run.slotted.dual_feasible import dual_feasible
 from milp_plan.run.solving import solve
 from tests.support.jobs import chains, optimum, plain
 
-pytestmark = pytest.mark.untraced
-
 LARGE = 10**6
 """Above it, slots do not divide all times and models prove one per cent or less."""
 

@@ -354,6 +354,7 @@ def test_heuristics_keep_the_capacity(example):
         assert planner(tight, 0) is None
 
 
+@pytest.mark.slow
 def test_more_than_the_search_takes():
     buffers = tuple(Buffer(str(i), i, i + 3, 1 + i % 5) for i in range(MOST + 1))
     problem = PackingProblem("long", buffers)

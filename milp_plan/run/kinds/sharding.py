@@ -81,7 +81,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
             ),
             "hf-tp-plan": Export(
                 "tp_plan of a Hugging Face model",
-                lambda document: all("." in name for name in document.top_level),
+                lambda document: all("." in name for name in document.top_level or "-"),
                 styles,
                 "the model would not run what was planned",
             ),

@@ -21,8 +21,6 @@ from tests.support.problems import random_problem_with_plan
 from tests.support.ways import planted_ways
 from tests.support.ways_brute import brute_force_ways
 
-pytestmark = pytest.mark.untraced
-
 
 def with_memory(problem: PlanningProblem, limit: int | None) -> PlanningProblem:
     devices = (replace(device, memory_bytes=limit) for device in problem.cluster.devices)

@@ -22,7 +22,7 @@ MOVES = 400
 @cache
 def cases():
     """Problems with tight memory, gangs and groups among them, each with a valid plan."""
-    return tuple(random_problem_with_plan(seed, objective=Objective.MAKESPAN) for seed in range(40))
+    return tuple(random_problem_with_plan(seed, objective=Objective.MAKESPAN) for seed in range(20))
 
 
 def searched(a_problem, start, seed=0, moves=MOVES, threads=1):
@@ -50,7 +50,7 @@ def test_plans_are_valid_and_better_and_better():
         values = [verdict.value for verdict in verdicts]
         assert values == sorted(set(values), reverse=True), "only what is better is said"
         better += bool(values) and values[-1] < start.stop_ns
-    assert better >= 15
+    assert better >= 7
 
 
 def test_tiny_problems_come_near_their_optimum():
@@ -66,7 +66,7 @@ def test_tiny_problems_come_near_their_optimum():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_seed_and_a_number_of_moves_repeat_a_run(threads: int):
-    for seed, (a_problem, start) in enumerate(cases()[:8]):
+    for seed, (a_problem, start) in enumerate(cases()[:3]):
         one, two = (searched(a_problem, start, seed, threads=threads) for _ in range(2))
         assert one[0].tried == two[0].tried
         for mine, its in zip(one[0].searches, two[0].searches, strict=True):
@@ -124,7 +124,7 @@ def test_on_one_device_only_priorities_change():
 
 def test_loads_count_where_the_objective_is_the_bottleneck():
     better = 0
-    for seed in range(20):
+    for seed in range(10):
         a_problem, start = random_problem_with_plan(seed, objective=Objective.PEAK_MEMORY)
         a_problem = replace(a_problem, objective=Objective.BOTTLENECK)
         known = verify(a_problem, start).value
@@ -132,7 +132,7 @@ def test_loads_count_where_the_objective_is_the_bottleneck():
         values = [verify(a_problem, found).value for found in heard]
         assert values == sorted(set(values), reverse=True)
         better += bool(values) and values[-1] < known
-    assert better >= 5
+    assert better >= 2
 
 
 def test_an_error_in_a_thread_is_an_error_of_the_search(monkeypatch: pytest.MonkeyPatch):
