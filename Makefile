@@ -18,7 +18,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/p
 # Modules are compiled when they are first imported, and kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install plan test test-torch lint format bench clean
+.PHONY: help install plan test coverage test-torch lint format bench clean
 
 help: ## List what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,10 +29,13 @@ plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its t
 	@mkdir -p $(dir $(TIMELINE))
 	$(BIN)/milp-plan solve $(INSTANCE) --time-limit $(TIME_LIMIT) --plot $(TIMELINE)
 
-# Random problems come first and without coverage, which would triple their time; they compile
-# the loops for the others.
-test: $(READY) ## Run the tests, most of them with branch coverage
+# Random problems come first: they compile the loops for the others.
+test: $(READY) ## Run all tests but the slow ones
 	$(PYTEST) -m 'untraced and not slow'
+	$(PYTEST) -m 'not untraced and not slow'
+
+# Coverage doubles the time of most tests and would triple that of random problems and loops.
+coverage: $(READY) ## Run the tests that are traced with branch coverage of at least 90 %
 	$(PYTEST) -m 'not untraced and not slow' --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-torch: $(TORCH_READY) ## Install torch (CPU, 1 GB) into .venv-torch and run what needs it

@@ -1,4 +1,4 @@
-"""Which tests run first and without coverage: most of what takes long."""
+"""Which tests run first, and never with coverage: most of what takes long."""
 
 from __future__ import annotations
 
