@@ -49,9 +49,9 @@ ENDS = [
     ("build", bad_ends.SEGMENTATION, "was killed by signal 11 (segmentation fault)", "killed"),
     ("build", bad_ends.ALLOCATE, "ran out of memory (limit 2.0 GiB)", "memory_limit"),
     ("build", bad_ends.LOOP, "did not finish within ", "time_limit"),
-    ("decode", bad_ends.LOOP, "did not finish within ", "time_limit"),
 ]
 MORE_ENDS = [
+    ("decode", bad_ends.LOOP, "did not finish within ", "time_limit"),
     ("encode", bad_ends.RAISE, RAISED, "error"),
     ("scale", bad_ends.RAISE, RAISED, "error"),
     ("unsupported", bad_ends.RAISE, RAISED, "error"),
@@ -96,7 +96,7 @@ def test_plans_stay_whatever_a_step_does(tmp_path, step, code, words, stop):
     ("code", "words"),
     [
         (bad_ends.RAISE, "import raised ValueError: it does not add up (line 11 of bad.py)"),
-        (bad_ends.LOOP, "import did not finish within 10 s"),
+        pytest.param(bad_ends.LOOP, "import did not finish within 6 s", marks=SLOW),
         pytest.param(bad_ends.EXIT, "import ended the process with code 3", marks=SLOW),
         pytest.param(
             bad_ends.SEGMENTATION, "import was killed by signal 11 (segmentation fault)", marks=SLOW
