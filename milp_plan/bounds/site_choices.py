@@ -150,6 +150,9 @@ class _Relaxation:
         self.strict = _reach(self.links)
         self.rows: list[_Row] = []
         self.costs: list[list[int]] = []
+        from .prices import Prices  # loads the solver
+
+        self.prices = Prices(choices.unit)
 
     def solve(self) -> tuple[int, int]:
         """Best value found, and how many rows it takes."""
@@ -159,10 +162,10 @@ class _Relaxation:
             self.budget.check()
             if not self._add(share, value):
                 break
-            found = self._relaxed()
+            found = self.prices.solve()
             if found is None:
                 break
-            share, prices, value = found
+            share, prices, value = found[0], found[1], found[2] * self.scale
             exact = self._exact(prices)
             if exact > best:
                 best, count = exact, int((prices > 0).sum())
@@ -193,8 +196,11 @@ class _Relaxation:
         for worth, x, y, colour in found:
             if worth > least:
                 row = self._row(x, y, colour, before, after)
+                costs = self.choices.costs(row)
                 self.rows.append(row)
-                self.costs.append(self.choices.costs(row))
+                self.costs.append(costs)
+                unit = row.devices * self.scale
+                self.prices.add(row.ticks / unit, np.array(costs, dtype=float) / unit)
                 news += 1
         return news > 0
 
@@ -237,27 +243,6 @@ class _Relaxation:
     def _ticks_of(self, way: list[int]) -> int:
         """Least times of the edges of a path."""
         return sum(dict(self.links[a])[b] for a, b in pairwise(way))
-
-    def _relaxed(self) -> tuple[Reals, Reals, float] | None:
-        """Shares of choices, prices of rows and value of the relaxation."""
-        from scipy.optimize import linprog  # loads for a quarter of a second
-
-        choices = self.choices
-        per_row = np.array([row.devices for row in self.rows], dtype=float)
-        matrix = np.array(self.costs, dtype=float) / per_row[:, None] / self.scale
-        own = np.array([row.ticks for row in self.rows], dtype=float) / per_row / self.scale
-        less = np.hstack([matrix, -np.ones((len(own), 1))])
-        units = len(choices.starts)
-        number = np.cumsum(np.diff(choices.unit, prepend=choices.unit[0]) > 0)
-        once = np.zeros((units, len(choices) + 1))
-        once[number, np.arange(len(choices))] = 1.0
-        cost = np.zeros(len(choices) + 1)
-        cost[-1] = 1.0
-        result = linprog(cost, less, -own, once, np.ones(units), bounds=(0, None), method="highs")
-        if not result.success or result.x is None:
-            return None
-        prices = np.maximum(0.0, -result.ineqlin.marginals)
-        return result.x[:-1], prices, float(result.x[-1]) * self.scale
 
     def _exact(self, prices: Reals) -> int:
         """Evaluate what rounded prices prove."""
