@@ -12,13 +12,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH_VENV := .venv-torch
 TORCH_READY := $(TORCH_VENV)/.ready
+DOCS_VENV := .venv-docs
+DOCS_READY := $(DOCS_VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/python install --quiet --no-deps --no-compile
 
 # Modules are compiled when they are first imported, and kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install plan test coverage test-torch lint format bench clean
+.PHONY: help install plan test coverage test-torch docs lint format bench clean
 
 help: ## List what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +44,9 @@ coverage: $(READY) ## Run the tests that are traced with branch coverage of at l
 test-torch: $(TORCH_READY) ## Install torch (CPU, 1 GB) into .venv-torch and run what needs it
 	$(TORCH_VENV)/bin/python -m pytest tests/examples tests/torch
 
+docs: $(DOCS_READY) ## Build the documentation site into build/docs; warnings are errors
+	$(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q -j auto -c docs -d build/doctrees . build/docs
+
 lint: $(READY) ## Check style, format, types and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -56,7 +61,7 @@ bench: $(READY) ## Solve every shipped instance again and write results/overview
 	$(BIN)/python benchmarks/overview.py
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) $(TORCH_VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
+	rm -rf $(VENV) $(TORCH_VENV) $(DOCS_VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
 
 # pip installs from outside (--python), so the machine needs neither ensurepip nor python3-venv.
 $(READY): requirements.lock pyproject.toml
@@ -67,10 +72,20 @@ $(READY): requirements.lock pyproject.toml
 	$(PIP) --no-build-isolation --editable .
 	@touch $@
 
-# Beside the pinned packages, which it sees: torch brings others of its own.
-$(TORCH_READY): $(READY)
-	$(PYTHON) -m venv --clear --without-pip $(TORCH_VENV)
+# Beside the pinned packages, which they see.
+define beside
+	$(PYTHON) -m venv --clear --without-pip $(1)
 	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
-	  > $$($(TORCH_VENV)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/pinned.pth
+	  > $$($(1)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/pinned.pth
+endef
+
+# torch brings others of its own.
+$(TORCH_READY): $(READY)
+	$(call beside,$(TORCH_VENV))
 	$(subst $(BIN),$(TORCH_VENV)/bin,$(filter-out --no-deps,$(PIP))) 'torch==$(TORCH)'
+	@touch $@
+
+$(DOCS_READY): $(READY) docs/requirements.txt
+	$(call beside,$(DOCS_VENV))
+	$(subst $(BIN),$(DOCS_VENV)/bin,$(PIP)) --requirement docs/requirements.txt
 	@touch $@

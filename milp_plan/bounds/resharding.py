@@ -33,9 +33,9 @@ def sender_bound(problem: ReshardingProblem) -> Bound:
     Proof: let S be a set of cards. A slice whose senders all lie in S is sent by one of S, one at a
     time each, and takes at least as long as from its fastest sender. So some card of S sends at
     least the sum of these times divided by the number of cards, and, since each of n slices is sent
-    by one card whole, at least ceil(n / |S|) of them: the shortest ones at best. Sets that are no
-    union of senders of slices say nothing more: without the cards that no such slice has, the same
-    slices stay on fewer cards.
+    by one card whole, at least ``ceil(n / |S|)`` of them: the shortest ones at best. Sets that are
+    no union of senders of slices say nothing more: without the cards that no such slice has, the
+    same slices stay on fewer cards.
     """
     found = Bound("sender", 0, "nothing is sent")
     for chosen in _unions(problem):
