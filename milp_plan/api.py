@@ -1,5 +1,10 @@
-"""Everything a formulation may import from this package."""
+"""Everything a formulation may import from this package.
 
+Readings of a problem come by their room: ``pipeline.read_shop``, ``serial.read_places``, and the
+nouns of address packing by their module.
+"""
+
+from milp_plan import pipeline, serial
 from milp_plan.bounds.chain_windows import chain_windows
 from milp_plan.bounds.serial_conflicts import conflicts_below
 from milp_plan.coarsen import interchangeable_devices
@@ -18,15 +23,9 @@ from milp_plan.core import (
     PlanningProblem,
     Transfer,
     Value,
+    packing,
 )
 from milp_plan.core.labelling import Labelling
-from milp_plan.core.packing import (
-    Buffer,
-    PackingObjective,
-    PackingPlan,
-    PackingProblem,
-    Place,
-)
 from milp_plan.core.rematerialisation import (
     RematerialisationObjective,
     RematerialisationPlan,
@@ -50,57 +49,29 @@ from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood,
 from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
 from milp_plan.models.stages import Amounts, Staged
-from milp_plan.pipeline import (
-    Deadlock,
-    Held,
-    OffloadShop,
-    Precedence,
-    Shop,
-    best_times,
-    longest_paths,
-    read_offload,
-    read_shop,
-    residence_bound,
-    value_of,
-    words_of,
-)
-from milp_plan.serial import SerialGraph, read_places, read_serial
-from milp_plan.serial.atoms import merged_tables
-from milp_plan.serial.colocation import colocated
-from milp_plan.serial.order import chain_graph
-from milp_plan.serial.windows import most_within
 
 __all__ = [
     "FULL",
     "Amounts",
-    "Buffer",
     "BuilderFormulation",
     "Card",
     "CompiledModel",
     "Contiguity",
-    "Deadlock",
     "Delivery",
     "FormulationError",
     "Guide",
-    "Held",
     "Labelling",
     "Leg",
     "MemoryLaw",
     "Neighbourhood",
     "Objective",
-    "OffloadShop",
     "Operator",
     "OperatorRun",
     "Option",
-    "PackingObjective",
-    "PackingPlan",
-    "PackingProblem",
     "Passes",
-    "Place",
     "Placement",
     "Plan",
     "PlanningProblem",
-    "Precedence",
     "RematerialisationObjective",
     "RematerialisationPlan",
     "RematerialisationProblem",
@@ -109,11 +80,9 @@ __all__ = [
     "Route",
     "Scale",
     "ScheduleSets",
-    "SerialGraph",
     "ShardingObjective",
     "ShardingPlan",
     "ShardingProblem",
-    "Shop",
     "SlotRows",
     "Staged",
     "Tableau",
@@ -123,27 +92,17 @@ __all__ = [
     "Value",
     "Values",
     "at_most",
-    "best_times",
-    "chain_graph",
     "chain_windows",
     "coarser",
-    "colocated",
     "column_values",
     "conflicts_below",
     "interchangeable_devices",
     "label",
-    "longest_paths",
-    "merged_tables",
-    "most_within",
     "needed_routes",
+    "packing",
+    "pipeline",
     "read_labelling",
-    "read_offload",
-    "read_places",
-    "read_serial",
-    "read_shop",
-    "residence_bound",
+    "serial",
     "spread_levels",
     "suited",
-    "value_of",
-    "words_of",
 ]

@@ -45,8 +45,7 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    merged_tables,
-    read_serial,
+    serial,
     suited,
 )
 
@@ -82,7 +81,7 @@ class Latency(BuilderFormulation):
         """Only latency problems under the serial law."""
         if problem.serial is None or problem.serial.calls is None:
             return "the problem is not one of latency under the serial law"
-        graph = read_serial(problem)
+        graph = serial.read_serial(problem)
         if isinstance(graph, str):
             return graph
         if graph.host_memory is not None and len(graph.hosts) > 1:
@@ -94,8 +93,8 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        graph = suited(read_serial(problem), problem.name)
-        self.tables = tables = merged_tables(graph)
+        graph = suited(serial.read_serial(problem), problem.name)
+        self.tables = tables = serial.merged_tables(graph)
         self.options = options
         heads = self.heads()
         unit = self.unit = max(1.0, max(heads, default=0) / 100.0)

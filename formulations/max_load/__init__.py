@@ -39,11 +39,9 @@ from milp_plan.api import (
     Plan,
     PlanningProblem,
     Scale,
-    SerialGraph,
     Values,
-    colocated,
     conflicts_below,
-    read_serial,
+    serial,
     suited,
 )
 
@@ -92,11 +90,11 @@ class MaxLoad(BuilderFormulation):
             return f"objective {problem.objective} is not bottleneck"
         if problem.serial.contiguity is not Contiguity.FREE:
             return "parts must be contiguous; see contiguous_load"
-        graph = read_serial(problem)
+        graph = serial.read_serial(problem)
         return graph if isinstance(graph, str) else None
 
 
-def _unit(graph: SerialGraph) -> float:
+def _unit(graph: serial.SerialGraph) -> float:
     """Ticks of one unit of the model: an even share of all work is about a hundred of them."""
     ticks = [
         w if w is not None else h or 0 for w, h in zip(graph.work, graph.host_work, strict=True)
@@ -104,7 +102,7 @@ def _unit(graph: SerialGraph) -> float:
     return max(1.0, sum(ticks) / len(graph.payers) / 100.0)
 
 
-def _devices(graph: SerialGraph, number: int) -> list[int]:
+def _devices(graph: serial.SerialGraph, number: int) -> list[int]:
     """Devices that can run a class."""
     payers, hosts = len(graph.payers), len(graph.hosts)
     found = list(range(payers)) if graph.work[number] is not None else []
@@ -117,7 +115,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        self.graph = graph = suited(read_serial(problem), problem.name)
+        self.graph = graph = suited(serial.read_serial(problem), problem.name)
         self.options, self.guide = options, guide
         self.payers, self.hosts = len(graph.payers), len(graph.hosts)
         self.unit = _unit(graph)
@@ -127,7 +125,7 @@ class _Builder:
         self.nets = self.merged()
         self.order = self.anchors()
         known = guide.cutoff is not None and options.join
-        self.groups = colocated(graph, guide.cutoff) if known else ()
+        self.groups = serial.colocated(graph, guide.cutoff) if known else ()
 
     def merged(self) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
         """Members and cost per pass of nets; those of the same members are one."""

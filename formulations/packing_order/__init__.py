@@ -25,19 +25,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from milp_plan.api import (
-    Buffer,
     BuilderFormulation,
     Card,
     CompiledModel,
     Guide,
-    PackingObjective,
-    PackingPlan,
-    PackingProblem,
-    Place,
     Scale,
     Tableau,
     Term,
     Values,
+    packing,
 )
 
 NAME = "packing_order"
@@ -62,17 +58,17 @@ class PackingOrder(BuilderFormulation):
         name=NAME,
         title="Address packing by the order of buffers that meet",
         source="this project; one bit for each pair as in MODeL (arXiv 2210.12924)",
-        objectives=(PackingObjective.HEIGHT,),
+        objectives=(packing.PackingObjective.HEIGHT,),
         exact=True,
     )
-    handles = PackingProblem
+    handles = packing.PackingProblem
     Options = Switches
 
     def restricts(self, options: Switches) -> bool:
         """No switch leaves out packings."""
         return False
 
-    def unsupported(self, problem: PackingProblem, options: Switches) -> str | None:
+    def unsupported(self, problem: packing.PackingProblem, options: Switches) -> str | None:
         """Too many pairs."""
         found = len(meetings(problem))
         if found > options.pairs:
@@ -80,7 +76,11 @@ class PackingOrder(BuilderFormulation):
         return None
 
     def encode(
-        self, problem: PackingProblem, options: Switches, model: CompiledModel, plan: PackingPlan
+        self,
+        problem: packing.PackingProblem,
+        options: Switches,
+        model: CompiledModel,
+        plan: packing.PackingPlan,
     ) -> Values | None:
         """Offsets of a plan; ``None`` where buffers that are alike stand the other way round."""
         offset = {place.buffer.name: place.offset for place in plan.places}
@@ -103,14 +103,14 @@ class PackingOrder(BuilderFormulation):
         return values
 
 
-def alike(one: Buffer, two: Buffer) -> bool:
+def alike(one: packing.Buffer, two: packing.Buffer) -> bool:
     """Whether two buffers differ in name alone."""
     return (one.lower, one.upper, one.size, one.alignment) == (
         two.lower, two.upper, two.size, two.alignment
     )  # fmt: skip
 
 
-def meetings(problem: PackingProblem) -> list[tuple[int, int]]:
+def meetings(problem: packing.PackingProblem) -> list[tuple[int, int]]:
     """Pairs of buffers, by number, that have an instant in common."""
     buffers = problem.buffers
     return [
@@ -121,14 +121,14 @@ def meetings(problem: PackingProblem) -> list[tuple[int, int]]:
     ]
 
 
-def _highest(problem: PackingProblem, guide: Guide) -> int:
+def _highest(problem: packing.PackingProblem, guide: Guide) -> int:
     """Height up to which packings are looked for: some best packing is no higher."""
     tops = [sum(b.size + b.alignment - 1 for b in problem.buffers)]
     tops += [top for top in (problem.capacity, guide.cutoff) if top is not None]
     return min(tops)
 
 
-def _unit(problem: PackingProblem) -> float:
+def _unit(problem: packing.PackingProblem) -> float:
     """Addresses per unit: so few of them that a solver's tolerances mean nothing."""
     total = sum(b.size + b.alignment - 1 for b in problem.buffers)
     return max(1.0, total / UNITS)
@@ -137,7 +137,7 @@ def _unit(problem: PackingProblem) -> float:
 class _Builder:
     """One model under construction."""
 
-    def __init__(self, problem: PackingProblem, _: Switches, guide: Guide) -> None:
+    def __init__(self, problem: packing.PackingProblem, _: Switches, guide: Guide) -> None:
         self.problem, self.buffers = problem, problem.buffers
         self.top, self.unit = _highest(problem, guide), _unit(problem)
         self.low = max(0, guide.bound or 0)
@@ -208,7 +208,7 @@ class _Builder:
             self.table.row("stack", under, 0.0)
             self.table.row("rest", over, self.buffers[i].size / unit)
 
-    def decode(self, values: Values) -> PackingPlan:
+    def decode(self, values: Values) -> packing.PackingPlan:
         """Let buffers sink, the lowest first."""
         offset: dict[int, int] = {}
         for i in sorted(values["offset"], key=lambda i: (values["offset"][i], i)):
@@ -218,9 +218,9 @@ class _Builder:
                 for j in offset if (i, j) in self.met or (j, i) in self.met
             )  # fmt: skip
             offset[i] = -(-max(under, default=0) // buffer.alignment) * buffer.alignment
-        places = tuple(Place(buffer, offset[i]) for i, buffer in enumerate(self.buffers))
+        places = tuple(packing.Place(buffer, offset[i]) for i, buffer in enumerate(self.buffers))
         height = max(place.offset + place.buffer.size for place in places)
-        return PackingPlan(self.problem.name, places, height, NAME)
+        return packing.PackingPlan(self.problem.name, places, height, NAME)
 
 
 FORMULATION: Any = PackingOrder(_Builder)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import Held, OffloadShop, Precedence
+from milp_plan.api import pipeline
 
 from .lanes import Trips, interchangeable
 
@@ -35,7 +35,7 @@ class LaneOrder:
 
     def __init__(self, model: Any) -> None:
         self.model, self.m, self.shop = model, model.m, model.shop
-        self.moving: Mapping[str, Held] = model.moving
+        self.moving: Mapping[str, pipeline.Held] = model.moving
         self.m.lane_order = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         self.m.turn = pyo.ConstraintList()
 
@@ -72,7 +72,10 @@ class LaneOrder:
 
     @staticmethod
     def arcs(
-        shop: OffloadShop, order: Precedence, moving: Mapping[str, Held], bits: Bits
+        shop: pipeline.OffloadShop,
+        order: pipeline.Precedence,
+        moving: Mapping[str, pipeline.Held],
+        bits: Bits,
     ) -> Iterator[tuple[tuple[str, str], tuple[str, str], int]]:
         """Who follows whom on a lane, as decided: (way and value, way and value, ticks)."""
         for j, k, way in _meetings(moving):
@@ -80,7 +83,7 @@ class LaneOrder:
             yield (LETTERS[way], a), (LETTERS[way], b), _ticks(moving[a], way)
 
 
-def _meetings(moving: Mapping[str, Held]) -> Iterator[tuple[str, str, int]]:
+def _meetings(moving: Mapping[str, pipeline.Held]) -> Iterator[tuple[str, str, int]]:
     """Pairs of values whose journeys of one way use the same lane."""
     for j, k in combinations(moving, 2):
         for way in range(len(LETTERS)):
@@ -88,11 +91,13 @@ def _meetings(moving: Mapping[str, Held]) -> Iterator[tuple[str, str, int]]:
                 yield j, k, way
 
 
-def _ticks(held: Held, way: int) -> int:
+def _ticks(held: pipeline.Held, way: int) -> int:
     return (held.out_ns, held.back_ns)[way]
 
 
-def _in_turn(shop: OffloadShop, one: Held, two: Held, way: int) -> tuple[str, str] | None:
+def _in_turn(
+    shop: pipeline.OffloadShop, one: pipeline.Held, two: pipeline.Held, way: int
+) -> tuple[str, str] | None:
     """Steps whose order is that of two journeys on a lane; ``None`` where it is free."""
     if not interchangeable(shop, one, two):
         return None
@@ -103,7 +108,11 @@ def _in_turn(shop: OffloadShop, one: Held, two: Held, way: int) -> tuple[str, st
 
 
 def _was_ahead(
-    shop: OffloadShop, order: Precedence, pair: tuple[Held, Held], way: int, bits: Bits
+    shop: pipeline.OffloadShop,
+    order: pipeline.Precedence,
+    pair: tuple[pipeline.Held, pipeline.Held],
+    way: int,
+    bits: Bits,
 ) -> bool:
     """As :meth:`LaneOrder.ahead`, from decided bits."""
     one, two = pair

@@ -35,22 +35,17 @@ import pyomo.environ as pyo
 from milp_plan.api import (
     BuilderFormulation,
     Card,
-    Deadlock,
     FormulationError,
     Guide,
     Objective,
     Plan,
     PlanningProblem,
     Scale,
-    Shop,
     Values,
-    best_times,
     coarser,
-    read_shop,
+    pipeline,
     spread_levels,
     suited,
-    value_of,
-    words_of,
 )
 
 from .graph import Stretch
@@ -107,8 +102,8 @@ class PipelineOrder(BuilderFormulation):
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Whatever is a shop of identical micro-batches is supported."""
-        shop = read_shop(problem)
-        if not isinstance(shop, Shop):
+        shop = pipeline.read_shop(problem)
+        if not isinstance(shop, pipeline.Shop):
             return shop
         for kind in shop.kinds:
             holds = kind.alloc or kind.free
@@ -125,7 +120,7 @@ class _Builder:
     """One model under construction, and what encoding and decoding need."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        shop = suited(read_shop(problem), problem.name)
+        shop = suited(pipeline.read_shop(problem), problem.name)
         self.shop, self.options, self.guide = shop, options, guide
         self.problem = problem
         self.span = problem.objective is Objective.SPAN
@@ -393,9 +388,9 @@ class _Builder:
     def encode(self, plan: Plan) -> Values | None:
         """Values of every column under a valid plan, its kinds renamed to micro-batch order."""
         shop = self.shop
-        words = words_of(shop, plan)
-        starts = best_times(shop, words)
-        known = max(value_of(shop, starts), plan_value(shop, plan))
+        words = pipeline.words_of(shop, plan)
+        starts = pipeline.best_times(shop, words)
+        known = max(pipeline.value_of(shop, starts), plan_value(shop, plan))
         if self.contradiction is not None or known > self.ceiling:
             return None
         orders = self.orders
@@ -429,8 +424,8 @@ class _Builder:
         self.represent()
         words = self.words(values)
         try:
-            starts = best_times(self.shop, words)
-        except Deadlock as reason:
+            starts = pipeline.best_times(self.shop, words)
+        except pipeline.Deadlock as reason:
             raise FormulationError(f"the order of tasks is no plan: {reason}") from reason
         return self.shop.plan(starts, PLANNER)
 

@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from milp_plan.api import Neighbourhood, Shop
+from milp_plan.api import Neighbourhood, pipeline
 
 from .graph import NEVER, Matrix, ShopGraph, Signs, Stretch, in_order
 from .memory import MachineMemory
@@ -58,7 +58,7 @@ class ShopOrders(ShopGraph):
 
     def __init__(
         self,
-        shop: Shop,
+        shop: pipeline.Shop,
         ceiling: int,
         neighbourhood: Neighbourhood | None = None,
         memory: bool = True,

@@ -43,7 +43,7 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    read_shop,
+    pipeline,
     suited,
 )
 
@@ -90,7 +90,7 @@ class PipelinePeriod(BuilderFormulation):
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only shops of identical micro-batches repeat themselves."""
-        shop = read_shop(problem)
+        shop = pipeline.read_shop(problem)
         return shop if isinstance(shop, str) else None
 
     def fastest(self, problem: PlanningProblem, options: Switches) -> list[tuple[int, Plan]]:
@@ -102,7 +102,7 @@ class PipelinePeriod(BuilderFormulation):
 
 def _pattern(problem: PlanningProblem, options: Switches) -> PeriodRows:
     mirror = options.mirror and not options.even
-    shop = suited(read_shop(problem), problem.name)
+    shop = suited(pipeline.read_shop(problem), problem.name)
     return PeriodRows(shop, max(1, options.micro_batches), mirror)
 
 

@@ -42,7 +42,7 @@ from milp_plan.api import (
     PlanningProblem,
     Scale,
     Values,
-    read_places,
+    serial,
 )
 
 MARGIN = 1e-9
@@ -83,7 +83,7 @@ class _Builder:
     """One model under construction, and what encoding a plan into it needs."""
 
     def __init__(self, problem: PlanningProblem, options: Switches, guide: Guide) -> None:
-        self.tables = t = read_places(problem)
+        self.tables = t = serial.read_places(problem)
         self.guide = guide
         self.devices = range(len(t.devices))
         self.classes = range(len(t.members))

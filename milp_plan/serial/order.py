@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
 
 from .graph import Floats, SerialGraph
 
@@ -125,6 +124,7 @@ class ChainGraph:
 
 def chain_graph(graph: SerialGraph) -> ChainGraph:
     """Fuse classes that wait for each other: the chain law puts them on one device."""
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components  # loads for a quarter of a second
 
     count = len(graph)

@@ -9,7 +9,7 @@ from milp_plan import api
 from milp_plan.cli import templates
 from milp_plan.models.registry import shipped_folders
 
-MOST_NAMES = 75
+MOST_NAMES = 60
 
 
 def imported(text: str) -> Iterator[str]:

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from milp_plan.api import Buffer, Guide, PackingObjective, PackingPlan, PackingProblem, Place
+from milp_plan.api import Guide
 from milp_plan.check.packing import verify_packing
+from milp_plan.core.packing import Buffer, PackingObjective, PackingPlan, PackingProblem, Place
 from milp_plan.models.contract import FormulationContract
 from milp_plan.run import Settings, solve
 from tests.kinds.test_packing import drawn, lowest

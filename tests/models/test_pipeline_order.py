@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from formulations.pipeline_order.mirror import is_mirrored, mirror_image
-from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem, Shop, words_of
+from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop
 from milp_plan.check import verify
 from milp_plan.core import CommunicationModel
@@ -18,7 +18,16 @@ from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.contract import FormulationContract
 from milp_plan.models.planted import planted_pipeline, planted_words
-from milp_plan.pipeline import fits, pipeline_problem, place, shop_of, times, uniform
+from milp_plan.pipeline import (
+    Shop,
+    fits,
+    pipeline_problem,
+    place,
+    shop_of,
+    times,
+    uniform,
+    words_of,
+)
 from tests.support.words import least_value
 
 from .solving import formulation, optimise, solve_here
