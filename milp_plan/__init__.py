@@ -1,17 +1,43 @@
 """Plan how a deep-learning computation graph runs on a cluster: exact, checked, bounded.
 
-The public face, for scripts and notebooks::
+The public face, for scripts and notebooks. Four operators in the form of a diamond, on two devices:
 
-    import milp_plan as mp
+>>> import milp_plan as mp
+>>> model = mp.Model("diamond", time_unit="ms")
+>>> first, second = model.add_devices(2, memory="1GiB")
+>>> model.connect(first, second, bandwidth="25GB/s", latency="5us")
+>>> a, b, c, d = (model.add_operator(n, t) for n, t in zip("abcd", (2, 6, 5, 2)))
+>>> for source, target in ((a, b), (a, c), (b, d), (c, d)):
+...     value = model.add_value(source, target, bytes="50MB")
+>>> outcome = mp.solve(model, time_limit="20s")
+>>> outcome
+<Outcome diamond: makespan 12.005 ms, proved optimal>
 
-    problem = mp.read("instance.json")
-    outcome = mp.solve(problem, time_limit_s=20)
-    mp.check(problem, outcome.plan).ok
-    mp.bound(problem, time_limit_s=5)
-    mp.draw(problem, outcome.plan, "plan.png")
+Verbs take problems of every kind, and models:
 
-Nouns (``Operator``, ``Value``, ``Cluster``, ``PlanningProblem``, ``Plan`` ...) are here as well.
-Names are loaded when they are first used.
+=================  ===================================================================
+``read``           a problem from a file of any format
+``read_plan``      a plan of it
+``generate``       a problem from a published architecture and a cluster
+``solve``          the best plan within a time, with a proven bound: an ``Outcome``
+``check``          hold any plan against every law: a ``Verdict``
+``bound``          what no plan can beat: a ``Bound``
+``draw``           a picture of a plan
+``to_frame``       a plan as a table (pandas)
+``write``          a problem to a file
+``from_networkx``  a placement problem from a graph, and ``to_networkx`` back
+=================  ===================================================================
+
+Nouns: ``Model`` builds a placement problem call by call (its calls return a ``Handle``);
+``PlanningProblem`` with ``ComputationGraph``, ``Operator``, ``Option``, ``Value``, ``Cluster``,
+``Device``, ``DeviceClass``, ``Channel``, ``Objective``, ``SerialLaw`` is what it builds; ``Plan``,
+``Verdict``, ``Bound`` and ``Outcome`` are answers; ``Settings``, ``Progress`` and ``Incumbent`` are
+what a run is asked and what it says on the way. What is wrong with an input is an ``InputError``;
+every error that is raised on purpose is a ``MilpPlanError``.
+
+Problems, plans and outcomes show themselves with ``print``, with rich and in notebooks; plans and
+outcomes have ``to_frame()`` and ``draw()``; all of them can be pickled. Names are loaded when they
+are first used.
 """
 
 from __future__ import annotations
@@ -30,25 +56,35 @@ if TYPE_CHECKING:
         ComputationGraph,
         Device,
         DeviceClass,
+        InputError,
+        MilpPlanError,
         Objective,
         Operator,
         Option,
         Plan,
         PlanningProblem,
+        SerialLaw,
         Value,
         Verdict,
     )
     from .core.bound import Bound
-    from .face import bound, read, solve, write
-    from .run import Outcome, Progress, Settings
+    from .face.handles import Handle
+    from .face.model import Model
+    from .face.networks import from_networkx, to_networkx
+    from .face.verbs import bound, generate, read, read_plan, solve, to_frame, write
+    from .run import Incumbent, Outcome, Progress, Settings
 
 _HOMES = {
-    **dict.fromkeys(("bound", "read", "solve", "write"), "face"),
-    **dict.fromkeys(("Outcome", "Progress", "Settings"), "run"),
+    **dict.fromkeys(("bound", "generate", "read", "read_plan"), "face.verbs"),
+    **dict.fromkeys(("solve", "to_frame", "write"), "face.verbs"),
+    **dict.fromkeys(("from_networkx", "to_networkx"), "face.networks"),
+    **dict.fromkeys(("Incumbent", "Outcome", "Progress", "Settings"), "run"),
     **dict.fromkeys(("Channel", "Cluster", "ComputationGraph", "Device", "DeviceClass"), "core"),
     **dict.fromkeys(("Objective", "Operator", "Option", "Plan", "PlanningProblem"), "core"),
-    **dict.fromkeys(("Value", "Verdict"), "core"),
+    **dict.fromkeys(("InputError", "MilpPlanError", "SerialLaw", "Value", "Verdict"), "core"),
     "Bound": "core.bound",
+    "Handle": "face.handles",
+    "Model": "face.model",
 }
 
 _VERBS = ("check", "draw")
@@ -61,6 +97,11 @@ __all__ = [
     "ComputationGraph",
     "Device",
     "DeviceClass",
+    "Handle",
+    "Incumbent",
+    "InputError",
+    "MilpPlanError",
+    "Model",
     "Objective",
     "Operator",
     "Option",
@@ -68,13 +109,19 @@ __all__ = [
     "Plan",
     "PlanningProblem",
     "Progress",
+    "SerialLaw",
     "Settings",
     "Value",
     "Verdict",
     "__version__",
     "bound",
+    "from_networkx",
+    "generate",
     "read",
+    "read_plan",
     "solve",
+    "to_frame",
+    "to_networkx",
     "write",
 ]
 
@@ -84,7 +131,7 @@ class _Room(ModuleType):
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         verb = self.__name__.rpartition(".")[2]
-        return getattr(import_module(f"{__name__}.face"), verb)(*given, **named)
+        return getattr(import_module(f"{__name__}.face.verbs"), verb)(*given, **named)
 
 
 class _Face(ModuleType):

@@ -166,23 +166,10 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
     )
 
 
-def warnings(outcome: Outcome[Any, Any]) -> list[str]:
-    """Return what a reader of the result must not miss."""
-    from milp_plan.backends import Stop
-
-    found = []
-    if outcome.disputed:
-        found.append(f"the checker disputes the solver: {outcome.disputed_because}")
-    kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
-    found += [f"{defect}; {kept}" for defect in outcome.defects]
-    if outcome.stop is Stop.INTERRUPTED:
-        kept = "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
-        found.append(f"interrupted; {kept}")
-    return found
-
-
 def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
     """Say what must not be missed, and at the end what could not be written."""
+    from milp_plan.run.telling import warnings
+
     for warning in warnings(outcome):
         note(f"{outcome.problem.name}: {warning}")
     for failure in written.failures:
@@ -191,22 +178,12 @@ def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
 
 def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
+    from milp_plan.run import telling
+
     measure, record = outcome.measure, outcome.record
-    say(headline(outcome))
-    bound = DASH
-    if outcome.bound is not None:
-        bound = f"{measure.text(outcome.bound)} by {outcome.bound_name}"
-    facts = [
-        ["bound", bound],
-        ["gap", share_text(outcome.gap)],
-        ["check", record["verdict"]],
-        ["planner", outcome.planner or DASH],
-        ["way", record["way"]],
-        ["stop", f"{outcome.stop} after {seconds_text(outcome.seconds)}"],
-        _size(outcome),
-        *([key.removesuffix("_file"), name] for key, name in files.items()),
-    ]
-    for label, text in facts:
+    say(telling.headline(outcome))
+    written = [[key.removesuffix("_file"), name] for key, name in files.items()]
+    for label, text in [*telling.facts(outcome), *written]:
         say(f"  {label:<10} {text}")
     rows = _comparison(outcome)
     if rows:
@@ -219,37 +196,6 @@ def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     if record["phases"]:
         spent = ", ".join(f"{name} {seconds_text(s)}" for name, s in record["phases"].items())
         say(f"  time: {spent}")
-
-
-def headline(outcome: Outcome[Any, Any]) -> str:
-    """Write what was found in a line."""
-    name, measure = outcome.problem.name, outcome.measure
-    if outcome.value is None:
-        if outcome.infeasible_because is not None:
-            return f"{name}: no plan exists: {outcome.infeasible_because}"
-        return f"{name}: no plan found"
-    return f"{name}: {measure.objective} {measure.text(outcome.value)}{proof(outcome)}"
-
-
-def proof(outcome: Outcome[Any, Any]) -> str:
-    """Say how good a plan is known to be, after a comma; nothing where that is not known."""
-    from milp_plan.backends import Stop
-
-    if outcome.proved:
-        return ", proved optimal"
-    if outcome.stop is Stop.PROVED:
-        return f", optimal within {100 * outcome.record['gap_asked']:g} %"
-    return ""
-
-
-def _size(outcome: Outcome[Any, Any]) -> list[str]:
-    """What the problem has most of, how many, and how many are left after coarsening."""
-    record = outcome.record
-    name, before = next(iter(outcome.kind.about(outcome.problem).items()))
-    after = record.get(f"coarse_{name}")
-    if after is None or after == before:
-        return [name, f"{before:,}"]
-    return [name, f"{before:,}, {after:,} after coarsening"]
 
 
 def _comparison(outcome: Outcome[Any, Any]) -> list[list[str]]:

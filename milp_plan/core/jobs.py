@@ -16,6 +16,7 @@ from functools import cached_property
 
 from .errors import Finding, InputError
 from .quantity import Units
+from .shown import Shown, ShownPlan
 
 MOST = 2**60
 """Largest sum of the longest times of all units, weighted or not: sums stay within 64 bits."""
@@ -147,7 +148,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class JobsProblem:
+class JobsProblem(Shown):
     """Choose for every unit of every job an option, devices and a start.
 
     Parameters
@@ -335,7 +336,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class JobsPlan:
+class JobsPlan(ShownPlan):
     """A run for every unit of every job.
 
     Parameters

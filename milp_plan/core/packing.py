@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from .errors import Finding, InputError
+from .shown import Shown, ShownPlan
 
 
 class PackingObjective(StrEnum):
@@ -64,7 +65,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class PackingProblem:
+class PackingProblem(Shown):
     """Give every buffer an offset, so that the highest address in use is as low as can be.
 
     Parameters
@@ -125,7 +126,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PackingPlan:
+class PackingPlan(ShownPlan):
     """A place for every buffer.
 
     Parameters

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from .shown import ShownPlan
+
 
 class Placement(NamedTuple):
     """An option of an operator together with the devices that run it."""
@@ -52,7 +54,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(ShownPlan):
     """Answer to a planning problem; plain data that stands alone.
 
     Parameters

@@ -16,6 +16,7 @@ from .graph import FORWARD_KIND, ComputationGraph, Operator
 from .plan import Placement
 from .quantity import Units
 from .serial import SerialLaw, serial_findings
+from .shown import Shown
 from .validation import find_problems
 
 
@@ -49,7 +50,7 @@ class MemoryLaw(StrEnum):
 
 
 @dataclass(frozen=True)
-class PlanningProblem:
+class PlanningProblem(Shown):
     """Everything a planner may know. Frozen; structure is checked once, on construction.
 
     Parameters

@@ -18,6 +18,7 @@ from math import ceil, floor
 
 from .errors import Finding, InputError
 from .quantity import Units
+from .shown import Shown, ShownPlan
 
 MOST = 2**60
 """Largest sum of costs, and of bytes: sums stay within 64 bits."""
@@ -94,7 +95,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class RematerialisationProblem:
+class RematerialisationProblem(Shown):
     """Run all operators within a budget of memory, with as little added time as can be.
 
     Or, with a limit on added time, in as little memory as can be.
@@ -311,7 +312,7 @@ def _input_findings(entry: Computation, known: set[str], every: set[str]) -> Ite
 
 
 @dataclass(frozen=True)
-class RematerialisationPlan:
+class RematerialisationPlan(ShownPlan):
     """What runs, one after the other; everything else follows.
 
     Parameters

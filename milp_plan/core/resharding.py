@@ -14,6 +14,7 @@ from functools import cached_property
 
 from .errors import Finding, InputError
 from .quantity import TICKS_PER_SECOND, Units, ceil_div
+from .shown import Shown, ShownPlan
 
 MOST = 2**60
 """Largest sum of all times: sums stay within 64 bits."""
@@ -58,7 +59,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class ReshardingProblem:
+class ReshardingProblem(Shown):
     """Deliver all slices in as little time as can be.
 
     Parameters
@@ -188,7 +189,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class ReshardingPlan:
+class ReshardingPlan(ShownPlan):
     """A delivery of each slice.
 
     Parameters

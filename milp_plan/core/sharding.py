@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import Finding, InputError
+from .shown import Shown, ShownPlan
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -88,7 +89,7 @@ class TransitionTable:
 
 
 @dataclass(frozen=True, eq=False)
-class ShardingProblem:
+class ShardingProblem(Shown):
     """Minimise total cost, at most ``limit`` bytes in use at every instant.
 
     Parameters
@@ -151,7 +152,7 @@ class ShardingProblem:
 
 
 @dataclass(frozen=True)
-class ShardingPlan:
+class ShardingPlan(ShownPlan):
     """One strategy per operator.
 
     Parameters

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from milp_plan.core.shown import ShownPlan
+
 from .problem import HybridProblem, Limits
 
 
@@ -39,7 +41,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class HybridPlan:
+class HybridPlan(ShownPlan):
     """What a planner of hybrid parallelism hands over.
 
     Parameters

@@ -16,6 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from math import lcm
 
 from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class HybridProblem:
+class HybridProblem(Shown):
     """Split layers into stages with degrees, so that the slowest stage is as fast as can be.
 
     Raises

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from .kinds import kind_of, kinds, read
     from .outcome import Outcome
     from .record import record_files, write_record
-    from .settings import Progress, Settings
+    from .settings import Incumbent, Progress, Settings
     from .solving import solve
 
 _HOMES = {
     "Bounds": "bounding",
     "find_bounds": "bounding",
+    "Incumbent": "settings",
     "Kind": "kind",
     "Outcome": "outcome",
     "Progress": "settings",
@@ -34,6 +35,7 @@ _HOMES = {
 
 __all__ = [
     "Bounds",
+    "Incumbent",
     "Kind",
     "Outcome",
     "Progress",

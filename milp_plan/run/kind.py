@@ -138,6 +138,8 @@ class Kind(ABC, Generic[P, S]):
         Short name, and what is planned in a few words.
     handles
         Module and name of the class of its problems, ``"milp_plan.core.problem:PlanningProblem"``.
+    plans
+        The same of the class of its plans.
     changes
         What may be asked of an instance as it is read.
     ignores
@@ -149,6 +151,7 @@ class Kind(ABC, Generic[P, S]):
     name: ClassVar[str]
     title: ClassVar[str]
     handles: ClassVar[str]
+    plans: ClassVar[str]
     changes: ClassVar[tuple[Change, ...]] = ()
     ignores: ClassVar[tuple[str, ...]] = ()
 
@@ -160,6 +163,10 @@ class Kind(ABC, Generic[P, S]):
     def owns(self, item: object) -> bool:
         """Whether something is a problem of this kind."""
         return any(f"{c.__module__}:{c.__qualname__}" == self.handles for c in type(item).__mro__)
+
+    def answers(self, item: object) -> bool:
+        """Whether something is a plan of this kind."""
+        return any(f"{c.__module__}:{c.__qualname__}" == self.plans for c in type(item).__mro__)
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -246,6 +253,14 @@ class Kind(ABC, Generic[P, S]):
     def story(self, problem: P, plan: S, verdict: Verdict) -> list[list[str]]:
         """Table of a plan for people, headings first; empty where there is nothing to add."""
         return []
+
+    @abstractmethod
+    def plan_rows(self, problem: P | None, plan: S) -> Iterator[dict[str, Any]]:
+        """Rows of a plan as a table, with the same columns each: what it decides, in order.
+
+        Times are ticks and sizes are bytes. Without the problem, columns that only it knows are
+        left out.
+        """
 
     def memories(self, problem: P, plan: S, alignment: int) -> Sequence[Memory]:
         """What a valid plan holds in each memory, to be given addresses.

@@ -14,7 +14,7 @@ from milp_plan.core.gap import proved_optimal, relative_gap, within
 
 from .kind import Kind
 from .model import ModelAnswer, Solver
-from .settings import Progress, ProgressHook, Settings
+from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -58,6 +58,8 @@ class Ledger(Generic[P, S]):
         The formulation that its models are of; ``None`` for ways that need none.
     report
         Called with everything that is new.
+    on_incumbent
+        Called with every plan that is better than all before it.
 
     Attributes
     ----------
@@ -86,10 +88,11 @@ class Ledger(Generic[P, S]):
         *,
         solver: Solver | None = None,
         report: ProgressHook | None = None,
+        on_incumbent: IncumbentHook | None = None,
     ) -> None:
         self.kind, self.problem, self.settings = kind, problem, settings
         self.budget = budget or Budget(settings.time_limit_s, settings.node_limit)
-        self._solver, self._report = solver, report
+        self._solver, self._report, self._on_incumbent = solver, report, on_incumbent
         self.plan: S | None = None
         self.verdict: Verdict | None = None
         self.value: int | None = None
@@ -209,7 +212,15 @@ class Ledger(Generic[P, S]):
             self.plan, self.verdict, self.value = plan, verdict, verdict.value
             self.planner = by
             self.say(phase, by)
+            self._show(plan, verdict.value)
             return True
+
+    def _show(self, plan: S, value: int) -> None:
+        """Hand a plan that is the best one now to whoever asked for it."""
+        if self._on_incumbent is not None:
+            claimed = self.kind.claimed(self.problem, plan, value, self.planner)
+            known = self.planner, self.lower, self.gap, self.budget.elapsed_s
+            self._on_incumbent(Incumbent(claimed, value, *known))
 
     def prove(self, bound: Bound) -> None:
         """Take a bound on the whole problem."""

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from milp_plan.backends import Stop
-from milp_plan.core import Verdict
+from milp_plan.core import MissingFacetError, Verdict
 from milp_plan.core.bound import Bound
+from milp_plan.core.shown import Shown
 
 from .kind import Kind, Measure
+
+if TYPE_CHECKING:
+    import pandas
 
 P = TypeVar("P")
 S = TypeVar("S")
 
 
-@dataclass(frozen=True)
-class Outcome(Generic[P, S]):
+@dataclass(frozen=True, repr=False)
+class Outcome(Shown, Generic[P, S]):
     """What a run found: why it stopped, and which plan exists, are two answers.
+
+    Values and bounds are exact ticks, bytes or costs; ``value_in_unit`` and ``bound_in_unit`` are
+    the same in :attr:`unit`, as floats.
 
     Parameters
     ----------
@@ -77,3 +85,52 @@ class Outcome(Generic[P, S]):
     def measure(self) -> Measure:
         """What value and bound count."""
         return self.kind.measure(self.problem)
+
+    @property
+    def unit(self) -> str:
+        """Unit of the figures for people: ``"ns"``, ``"s"``, ``"bytes"``, ``"cost"``, ..."""
+        return self.measure.unit
+
+    @property
+    def value_in_unit(self) -> float | None:
+        """The value in units; ``None`` without a plan."""
+        return None if self.value is None else self.value / self.measure.per_unit
+
+    @property
+    def bound_in_unit(self) -> float | None:
+        """The bound in units; ``None`` without one."""
+        return None if self.bound is None else self.bound / self.measure.per_unit
+
+    def __repr__(self) -> str:
+        from .telling import headline
+
+        return f"<Outcome {headline(self)}>"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the plan as a table, a row for everything it decides.
+
+        Raises
+        ------
+        MissingFacetError
+            There is no plan.
+        """
+        return self._known_plan().to_frame(self.problem)  # type: ignore[no-any-return]
+
+    def draw(self, path: str | Path | None = None) -> Any:
+        """Return the plan's picture (``matplotlib.figure.Figure``); write it where a path is given.
+
+        Raises
+        ------
+        MissingFacetError
+            There is no plan.
+        BackendUnavailableError
+            matplotlib is not installed.
+        """
+        return self._known_plan().draw(path, problem=self.problem)
+
+    def _known_plan(self) -> Any:
+        if self.plan is None:
+            from .telling import headline
+
+            raise MissingFacetError(headline(self))
+        return self.plan

@@ -77,3 +77,28 @@ class Progress:
 
 
 ProgressHook = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """A plan that is better than all before it, as soon as the checker has accepted it.
+
+    Parameters
+    ----------
+    plan, value, planner
+        The plan, its exact value, and who made it.
+    bound, gap
+        What was proved until then, and the gap to it; ``None`` while there is no such number.
+    elapsed_s
+        Seconds since the run began.
+    """
+
+    plan: Any
+    value: int
+    planner: str
+    bound: int | None
+    gap: float | None
+    elapsed_s: float
+
+
+IncumbentHook = Callable[[Incumbent], object]

@@ -16,7 +16,7 @@ from .ledger import Ledger
 from .model import Late, Solver, backend, make_options
 from .outcome import Outcome
 from .record import outcome_of
-from .settings import AUTO, ProgressHook, Settings
+from .settings import AUTO, IncumbentHook, ProgressHook, Settings
 from .way import Way
 
 LOADING_SHARE = 0.5
@@ -46,6 +46,7 @@ def solve(
     on_progress: ProgressHook | None = None,
     *,
     began: float | None = None,
+    on_incumbent: IncumbentHook | None = None,
 ) -> Outcome[Any, Any]:
     """Plan a problem.
 
@@ -61,6 +62,8 @@ def solve(
         Called whenever something is known that was not before.
     began
         When the time limit began to count (:data:`milp_plan.core.budget.now`); now, unless given.
+    on_incumbent
+        Called with every plan that is better than all before it, once the checker accepted it.
 
     Returns
     -------
@@ -86,7 +89,10 @@ def solve(
     choice = choose(kind, problem, settings)
     refuse_cluster(choice.way, problem, settings)
     ledger: Ledger[Any, Any] = Ledger(
-        kind, problem, settings, budget, solver=choice.solver, report=on_progress
+        *(kind, problem, settings, budget),
+        solver=choice.solver,
+        report=on_progress,
+        on_incumbent=on_incumbent,
     )
     ledger.details["way"] = choice.way.name
     ledger.say("start", choice.left)

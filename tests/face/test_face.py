@@ -28,17 +28,17 @@ PROBLEMS = {
 def test_verbs_know_every_kind(kind: str, tmp_path: Path) -> None:
     problem = PROBLEMS[kind]
     heard: list[Any] = []
-    outcome = mp.solve(problem, heard.append, time_limit_s=20.0)
+    outcome = mp.solve(problem, on_progress=heard.append, time_limit=20.0)
     assert outcome.plan is not None
     assert heard
     verdict = mp.check(problem, outcome.plan)
     assert verdict.ok
     assert verdict.value == outcome.value
-    assert mp.bound(problem, time_limit_s=20.0).value <= outcome.value
+    assert mp.bound(problem, time_limit=20.0).value <= outcome.value
     if kind != "hybrid":  # Piper's files are only read
         mp.write(problem, tmp_path / "problem.json")
         again = mp.read(tmp_path / "problem.json")
-        assert mp.solve(again, time_limit_s=20.0).value == outcome.value
+        assert mp.solve(again, time_limit=20.0).value == outcome.value
 
 
 def test_a_plan_is_drawn(tmp_path: Path) -> None:
@@ -66,11 +66,29 @@ def test_every_name_is_there_and_nothing_heavy_is_loaded_for_it() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_the_script_of_the_readme_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_scripts_of_the_readme_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    readme = (REPOSITORY / "README.md").read_text()
-    (script,) = re.findall(r"```python\n(import milp_plan as mp.*?)```", readme, re.S)
-    monkeypatch.chdir(REPOSITORY)
-    exec(script, {})
-    assert capsys.readouterr().out.startswith("110 110 True proved\nTrue ")
+    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+    (tmp_path / "instances").symlink_to(REPOSITORY / "instances")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(blocks[0], names)
+    assert capsys.readouterr().out.startswith("diamond: makespan 12.005 ms, proved optimal\n")
+    assert (tmp_path / "diamond.png").stat().st_size > 1000
+    exec(blocks[1], names)
+    shown = capsys.readouterr().out
+    assert "584614 584614 0.0 proved\n" in shown
+    assert "\nTrue " in shown
+    assert len(blocks) == 2
+
+
+def test_the_example_is_the_script_of_the_readme() -> None:
+    block = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)[0]
+    script = (REPOSITORY / "examples" / "diamond.py").read_text()
+    _, _, body = script.partition("import milp_plan")
+    assert body == block.partition("import milp_plan")[2].replace(
+        "  # diamond: makespan 12.005 ms, proved optimal ...", ""
+    )
+    statements = [line for line in body.splitlines()[1:] if line]
+    assert len(statements) <= 10

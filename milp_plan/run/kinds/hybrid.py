@@ -44,6 +44,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     name = "hybrid"
     title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
     handles = "milp_plan.hybrid.problem:HybridProblem"
+    plans = "milp_plan.hybrid.plan:HybridPlan"
     changes = (*AMOUNTS.values(), *SWITCHES)
     ignores = ("rounds", "target", "formulation", "options", "solver", "only", "start")
 
@@ -141,6 +142,22 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
                 ]
             )
         return rows
+
+    def plan_rows(
+        self, problem: HybridProblem | None, plan: HybridPlan
+    ) -> Iterator[dict[str, Any]]:
+        """Layers in the order of their stages, with degrees and configurations."""
+        for number, stage in enumerate(plan.stages):
+            for choice in stage.choices:
+                row: dict[str, Any] = {"layer": choice.layer, "stage": number}
+                row |= {"data": stage.data, "tensor": stage.tensor, "devices": stage.devices}
+                row["configuration"] = choice.configuration
+                if problem is not None:
+                    layer = problem.by_name.get(choice.layer)
+                    found = layer and layer.configuration(stage.tensor, choice.configuration)
+                    row["seconds"] = float(found.seconds) if found else None
+                    row["recomputes"] = found.recomputes if found else None
+                yield row
 
     def draw(self, problem: HybridProblem, plan: HybridPlan) -> Any:
         """Time and memory of every stage, under the limits that the plan was made for."""

@@ -20,7 +20,7 @@ from ..kind import Format, Kind, Measure
 from ..way import Way
 
 if TYPE_CHECKING:
-    from milp_plan.core.jobs import JobsPlan, JobsProblem
+    from milp_plan.core.jobs import JobsPlan, JobsProblem, Option
 
 
 class Jobs(Kind["JobsProblem", "JobsPlan"]):
@@ -29,6 +29,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     name = "jobs"
     title = "many jobs on one cluster: an option, devices and a start for each"
     handles = "milp_plan.core.jobs:JobsProblem"
+    plans = "milp_plan.core.jobs:JobsPlan"
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),
     )
@@ -138,6 +139,20 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
             return super().explain(problem, plan, verdict)
         return "\n".join(_told(problem, plan))
 
+    def plan_rows(self, problem: JobsProblem | None, plan: JobsPlan) -> Iterator[dict[str, Any]]:
+        """Units by their start, with where they run and when their weights come and go."""
+        options = {} if problem is None else _options(problem)
+        for run in sorted(plan.runs, key=lambda run: (run.start, run.job, run.unit)):
+            row: dict[str, Any] = {"job": run.job, "unit": run.unit, "option": run.option}
+            option = options.get((run.job, run.unit, run.option))
+            if problem is not None:
+                row["technique"] = None if option is None else option.technique
+                row["pool"] = None if option is None else option.pool
+            row |= {"devices": run.devices, "start": run.start}
+            if problem is not None:
+                row["stop"] = None if option is None else run.start + option.ticks
+            yield row | {"load": run.load, "store": run.store}
+
     def draw(self, problem: JobsProblem, plan: JobsPlan) -> Any:
         """A lane for each device, coloured by job."""
         from milp_plan.draw.jobs import jobs_figure
@@ -219,6 +234,16 @@ def _read(document: Document, changes: Mapping[str, Any]) -> JobsProblem:
     if changes.get("weighted_completion"):
         return replace(problem, objective=JobsObjective.COMPLETION)
     return problem
+
+
+def _options(problem: JobsProblem) -> dict[tuple[str, int, int], Option]:
+    """Options by job, unit and number."""
+    return {
+        (job.name, place, number): option
+        for job in problem.jobs
+        for place, unit in enumerate(job.units)
+        for number, option in enumerate(unit.options)
+    }
 
 
 KIND = Jobs()

@@ -110,6 +110,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     name = "packing"
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.core.packing:PackingProblem"
+    plans = "milp_plan.core.packing:PackingPlan"
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
     ignores = ("rounds", "target")
 
@@ -170,6 +171,22 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
             "alignment": max(buffer.alignment for buffer in buffers),
             "capacity_bytes": problem.capacity,
         }
+
+    def plan_rows(
+        self, problem: PackingProblem | None, plan: PackingPlan
+    ) -> Iterator[dict[str, Any]]:
+        """Buffers with their offsets; the plan itself knows them."""
+        for place in plan.places:
+            buffer = place.buffer
+            yield {
+                "buffer": buffer.name,
+                "lower": buffer.lower,
+                "upper": buffer.upper,
+                "size": buffer.size,
+                "alignment": buffer.alignment,
+                "offset": place.offset,
+                "end": place.offset + buffer.size,
+            }
 
     def draw(self, problem: PackingProblem, plan: PackingPlan) -> Any:
         """Rectangles of time and addresses, and the load over time."""

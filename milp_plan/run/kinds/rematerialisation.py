@@ -85,6 +85,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     name = "rematerialisation"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
+    plans = "milp_plan.core.rematerialisation:RematerialisationPlan"
     changes = (BUDGET, OBJECTIVE, ADDED)
     ignores = ("rounds", "target")
 
@@ -231,6 +232,26 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         if not verdict.ok:
             return super().explain(problem, plan, verdict)
         return "\n".join(_told(problem, plan))
+
+    def plan_rows(
+        self, problem: RematerialisationProblem | None, plan: RematerialisationPlan
+    ) -> Iterator[dict[str, Any]]:
+        """Runs and reloads, one after the other."""
+        seen: set[str] = set()
+        reloads, clock = set(plan.reloads), 0
+        for number, name in enumerate(plan.runs):
+            reload = number in reloads
+            row: dict[str, Any] = {"operator": name, "again": name in seen, "reload": reload}
+            seen.add(name)
+            if problem is not None:
+                place = problem.numbers.get(name)
+                ticks = None if place is None else problem.computations[place].cost
+                if place is not None and reload:
+                    ticks = problem.transfers[place]
+                row |= {"start": clock, "stop": clock + (ticks or 0), "ticks": ticks}
+                row["bytes"] = None if place is None else problem.computations[place].size
+                clock += ticks or 0
+            yield row
 
     def draw(self, problem: RematerialisationProblem, plan: RematerialisationPlan) -> Any:
         """Memory with and without, and the added runs."""

@@ -29,6 +29,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     name = "resharding"
     title = "slices from hosts to hosts, one at a time at each network card: least time"
     handles = "milp_plan.core.resharding:ReshardingProblem"
+    plans = "milp_plan.core.resharding:ReshardingPlan"
     changes = (ONE_BY_ONE,)
     ignores = ("rounds", "target")
 
@@ -115,6 +116,18 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
             return super().explain(problem, plan, verdict) or "there is nothing to deliver"
         most = sorted(verdict.components.items(), key=lambda part: (-part[1], part[0]))
         return "\n".join(f"{port} for {time_text(problem.units, ticks)}" for port, ticks in most)
+
+    def plan_rows(
+        self, problem: ReshardingProblem | None, plan: ReshardingPlan
+    ) -> Iterator[dict[str, Any]]:
+        """Deliveries by their start."""
+        for entry in sorted(plan.deliveries, key=lambda entry: (entry.start, entry.slice)):
+            row: dict[str, Any] = {"slice": entry.slice, "sender": entry.sender}
+            if problem is not None:
+                known = problem.by_name.get(entry.slice)
+                row["receivers"] = () if known is None else known.receivers
+                row["bytes"] = None if known is None else known.size
+            yield row | {"start_ns": entry.start, "stop_ns": entry.stop}
 
     def draw(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Any:
         """A row for each card that sends, and for each that receives."""

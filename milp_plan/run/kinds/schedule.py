@@ -81,6 +81,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
     name = "schedule"
     title = "operators on devices: placement, sharding options, order, transfers, memory"
     handles = "milp_plan.core.problem:PlanningProblem"
+    plans = "milp_plan.core.plan:Plan"
     changes = CHANGES
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
@@ -251,6 +252,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
             "memory": [{name: getattr(entry, name) for name in names} for entry in memories],
             "critical_chain": [asdict(link) for link in critical_chain(problem, plan)],
         }
+
+    def plan_rows(self, problem: PlanningProblem | None, plan: Plan) -> Iterator[dict[str, Any]]:
+        """Runs and transfers by their start; what a transfer goes between, and its layout."""
+        from ..placement_rows import placement_rows
+
+        return placement_rows(problem, plan)
 
     def draw(self, problem: PlanningProblem, plan: Plan) -> Any:
         """Timeline, or loads where there is no clock."""

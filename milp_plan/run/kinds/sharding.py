@@ -25,6 +25,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     name = "sharding"
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
     handles = "milp_plan.core.sharding:ShardingProblem"
+    plans = "milp_plan.core.sharding:ShardingPlan"
     ignores = ("rounds", "target")
 
     @property
@@ -141,6 +142,16 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
             ["memory limit", "none" if limit is None else f"{limit:,} bytes"],
         ]
 
+    def plan_rows(
+        self, problem: ShardingProblem | None, plan: ShardingPlan
+    ) -> Iterator[dict[str, Any]]:
+        """The strategy of each operator, with what it costs alone."""
+        for place, chosen in enumerate(plan.chosen):
+            row: dict[str, Any] = {"operator": place, "strategy": chosen}
+            if problem is not None:
+                row |= _strategy(problem, place, chosen)
+            yield row
+
     def draw(self, problem: ShardingProblem, plan: ShardingPlan) -> Any:
         """Memory in use at every instant."""
         from milp_plan.draw.usage import usage_figure
@@ -184,6 +195,25 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         from ..ways.sharding import ShardingWay
 
         return (ShardingWay,)
+
+
+def _strategy(problem: ShardingProblem, place: int, chosen: int) -> dict[str, Any]:
+    """Name, label and figures of a strategy; ``None`` for one that there is not."""
+    columns = ("label", "cost", "bytes", "start", "stop")
+    if place >= len(problem.operators):
+        return dict.fromkeys(columns)
+    table = problem.strategies
+    number = int(table.offsets[place]) + chosen
+    known = 0 <= chosen < int(table.counts[place])
+    start, stop = (int(end) for end in problem.intervals[place])
+    return {
+        "operator": problem.operators[place],
+        "label": problem.labels[number] if known and problem.labels else None,
+        "cost": int(table.cost[number]) if known else None,
+        "bytes": int(table.usage[number]) if known else None,
+        "start": start,
+        "stop": stop,
+    }
 
 
 KIND = Sharding()

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from milp_plan.cli import progress
+from milp_plan.cli.output import note
+from milp_plan.cli.progress import display
+from milp_plan.face import progress
 from tests.report.plans import two_devices
 
 
@@ -31,7 +33,7 @@ def test_line_has_incumbent_bound_gap_and_time() -> None:
 
 
 def test_log_says_what_is_new_and_breaks_long_silence(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.Log(two_devices()) as show:
+    with progress.Log(two_devices(), note) as show:
         show(step(1.0))
         show(step(2.0, note="5 nodes"))
         show(step(3.0, bound=9_000))
@@ -60,7 +62,7 @@ def test_live_line_before_the_first_report() -> None:
 
 
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.display(two_devices(), quiet=True) as show:
+    with display(two_devices(), quiet=True) as show:
         show(step(1.0))
     assert capsys.readouterr() == ("", "")
 
@@ -69,4 +71,4 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_terminal_decides(terminal: str, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", terminal)
     monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
-    assert isinstance(progress.display(two_devices(), quiet=False), kind)
+    assert isinstance(display(two_devices(), quiet=False), kind)

@@ -1,0 +1,125 @@
+"""How problems, plans and outcomes look: as text, on a terminal, in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from milp_plan.core.shown import ShownPlan, problem_of
+from milp_plan.run import Outcome, kind_of
+from milp_plan.run.telling import facts, headline, warnings
+
+from . import verbs
+
+if TYPE_CHECKING:
+    import pandas
+    from rich.table import Table
+
+MOST_ROWS = 12
+"""Rows of a plan that are shown; its frame has them all."""
+
+_CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0"
+
+
+class Told(NamedTuple):
+    """A title, rows of cells under headings (all empty: without), and lines below."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    below: list[str]
+
+
+def told(item: Any) -> Told:
+    """Say what is to be shown of a problem, plan or outcome of any kind."""
+    if isinstance(item, Outcome):
+        return Told(headline(item), ["", ""], facts(item), warnings(item))
+    if isinstance(item, ShownPlan):
+        return _of_plan(item)
+    kind = kind_of(item)
+    title = f"{item.name}: {kind.name} problem, objective {kind.measure(item).objective}"
+    return Told(title, ["", ""], kind.rows(item), [])
+
+
+def _of_plan(plan: Any) -> Told:
+    problem, kind = problem_of(plan), verbs.plan_kind(plan)
+    title = f"plan of {plan.problem}"
+    if plan.value is not None:
+        figure = f"{plan.value:,}" if problem is None else kind.measure(problem).text(plan.value)
+        title += f": {figure}"
+    if plan.planner:
+        title += f", by {plan.planner}"
+    rows: Iterator[dict[str, Any]] = kind.plan_rows(problem, plan)
+    first = list(islice(rows, MOST_ROWS))
+    more = sum(1 for _ in rows)
+    below = [f"and {more:,} more; see to_frame()"] if more else []
+    headings = list(first[0]) if first else []
+    return Told(title, headings, [[_cell(c) for c in row.values()] for row in first], below)
+
+
+def _cell(content: Any) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, tuple):
+        return ", ".join(str(entry) for entry in content)
+    return f"{content:,}" if type(content) is int else str(content)
+
+
+def text(item: Any) -> str:
+    """Return it as lines of text."""
+    title, headings, rows, below = told(item)
+    lines = [headings, *rows] if any(headings) else rows
+    widths = (
+        [max(len(row[place]) for row in lines) for place in range(len(headings))] if lines else []
+    )
+    padded = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in lines]
+    return "\n".join([title, *(f"  {line}".rstrip() for line in padded), *below])
+
+
+def table(item: Any) -> Table:
+    """Return it as a table of rich."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    title, headings, rows, below = told(item)
+    found = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        caption=Text("\n".join(below)) if below else None,
+        caption_justify="left",
+        show_header=any(headings),
+        box=box.SIMPLE_HEAD if any(headings) else None,
+    )
+    for heading in headings:
+        found.add_column(heading, overflow="fold")
+    for row in rows:
+        found.add_row(*(Text(cell) for cell in row))
+    return found
+
+
+def html(item: Any) -> str:
+    """Return it as HTML that follows the colours of the page, light or dark."""
+    title, headings, rows, below = told(item)
+    head = "".join(f'<th style="{_CELL}">{escape(entry)}</th>' for entry in headings)
+    lines = ["".join(f'<td style="{_CELL}">{escape(c)}</td>' for c in row) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    top = f"<thead><tr>{head}</tr></thead>" if any(headings) else ""
+    foot = "".join(f"<div>{escape(line)}</div>" for line in below)
+    return (
+        f'<div><div style="font-weight:bold">{escape(title)}</div>'
+        f'<table style="border-collapse:collapse">{top}<tbody>{body}</tbody></table>{foot}</div>'
+    )
+
+
+def frame(problem: Any, plan: Any) -> pandas.DataFrame:
+    """Return a plan as a table; see :func:`milp_plan.to_frame`."""
+    return verbs.to_frame(problem, plan)
+
+
+def draw(problem: Any, plan: Any, path: str | Path | None) -> Any:
+    """Draw a plan; see :func:`milp_plan.draw`."""
+    return verbs.draw(problem, plan, path)

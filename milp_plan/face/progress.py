@@ -1,0 +1,182 @@
+"""What a run says while it goes on: a live line on a terminal or in a notebook, else a log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+from milp_plan.core.amounts import share_text
+from milp_plan.core.budget import now
+from milp_plan.run import Progress, kind_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+SILENCE_S = 10.0
+"""In a log, a line is written at least this often while the solver reports."""
+HASTE_S = 0.2
+"""And news of the same phase at most this often: some searches improve a hundred times a second."""
+_REFRESH_PER_S = 4
+
+
+class Display(Protocol):
+    """A context in which progress is shown."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def __call__(self, progress: Progress) -> None:
+        """Show what is new."""
+        ...
+
+
+def line(problem: Any, progress: Progress, elapsed_s: float) -> str:
+    """Write phase, incumbent, bound, gap and elapsed time in one line."""
+    measure = kind_of(problem).measure(problem)
+    parts = [
+        f"{problem.name}: {progress.phase}",
+        f"incumbent {measure.text(progress.incumbent)}",
+        f"bound {measure.text(progress.bound)}",
+        f"gap {share_text(progress.gap)}",
+        f"{elapsed_s:.1f} s",
+    ]
+    return ", ".join([*parts, progress.note] if progress.note else parts)
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, progress: Progress) -> None:
+        """Show nothing."""
+
+
+class Log(Quiet):
+    """Writes a line when phase, incumbent or bound change.
+
+    Notes count nodes and rounds: a line for each would drown the news.
+    """
+
+    def __init__(self, problem: Any, write: Callable[[str], None]) -> None:
+        self._problem, self._write = problem, write
+        self._last: tuple[str, int | None, int | None] | None = None
+        self._said_s = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Write the line if it says something new, or after a while."""
+        news = (progress.phase, progress.incumbent, progress.bound)
+        known = self._last or ("", None, None)
+        turn = known[0] != progress.phase or (known[1] is None and progress.incumbent is not None)
+        patience_s = SILENCE_S if news == known else HASTE_S
+        if not turn and progress.elapsed_s - self._said_s < patience_s:
+            return
+        self._last, self._said_s = news, progress.elapsed_s
+        self._write(line(self._problem, progress, progress.elapsed_s))
+
+
+class Live(Quiet):
+    """Keeps one line of a terminal up to date; its clock runs on between reports."""
+
+    def __init__(self, problem: Any, console: Console) -> None:
+        from rich.live import Live as RichLive
+
+        self._problem = problem
+        self._progress: Progress | None = None
+        self._seen_s = now()
+        self._live = RichLive(
+            console=console,
+            get_renderable=self._render,
+            refresh_per_second=_REFRESH_PER_S,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Keep what was said for the next refresh."""
+        self._progress, self._seen_s = progress, now()
+
+    def _render(self) -> RenderableType:
+        from rich.text import Text
+
+        if self._progress is None:
+            return Text(f"{self._problem.name}: starting")
+        elapsed = self._progress.elapsed_s + now() - self._seen_s
+        text = line(self._problem, self._progress, elapsed)
+        return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+class Notebook(Quiet):
+    """Keeps one line under a notebook's cell up to date; it goes away at the end."""
+
+    def __init__(self, problem: Any) -> None:
+        self._problem = problem
+        self._said_s = -HASTE_S
+        self._handle: Any = None
+
+    def __enter__(self) -> Self:
+        from IPython.display import display
+
+        first = {"text/plain": f"{self._problem.name}: starting"}
+        self._handle = display(first, raw=True, display_id=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.update({"text/plain": ""}, raw=True)
+
+    def __call__(self, progress: Progress) -> None:
+        """Show it, unless something was shown a moment ago."""
+        if now() - self._said_s < HASTE_S:
+            return
+        self._said_s = now()
+        text = line(self._problem, progress, progress.elapsed_s)
+        self._handle.update({"text/plain": text}, raw=True)
+
+
+def in_notebook() -> bool:
+    """Whether a kernel runs this, whose output is shown under a cell."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+def chosen(problem: Any, wanted: bool | Literal["auto"], write: Callable[[str], None]) -> Display:
+    """Choose how progress is shown.
+
+    Parameters
+    ----------
+    problem
+        What is planned.
+    wanted
+        Whether at all; ``"auto"``: where somebody looks on, on a terminal or in a notebook.
+    write
+        Takes the lines of a log, where there is neither.
+    """
+    if wanted is False:
+        return Quiet()
+    if in_notebook():
+        return Notebook(problem)
+    if wanted == "auto" and not sys.stderr.isatty():
+        return Quiet()
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, markup=False)
+    return Live(problem, console) if console.is_terminal else Log(problem, write)

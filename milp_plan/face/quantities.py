@@ -1,0 +1,209 @@
+"""Times, sizes and rates as scripts give them, as the exact integers that problems hold.
+
+Integers, fractions, ``Decimal``, numpy scalars and texts such as ``"2GiB"`` are exact and have to
+come out whole. A float stands for a measured figure: it is read as the shortest decimal that prints
+it, and a time is rounded to the nearest tick.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from math import isfinite
+from numbers import Integral, Rational, Real
+from typing import Any, NoReturn, TypeVar
+
+from milp_plan.core import Finding, InputError
+from milp_plan.io.defects import nearest
+from milp_plan.run.change import size as read_size
+
+Word = TypeVar("Word", bound=StrEnum)
+
+CLOCK = {
+    "s": Fraction(1),
+    "ms": Fraction(1, 10**3),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "μs": Fraction(1, 10**6),
+    "ns": Fraction(1, 10**9),
+    "min": Fraction(60),
+    "h": Fraction(3600),
+}
+"""Units of time that a text may name, in seconds; the two letters before ``s`` are both in use."""
+
+_TIME = re.compile(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµμ]+)\s*")
+
+
+def refuse(where: str, found: str, expected: str, remedy: str = "correct it") -> NoReturn:
+    """Raise one finding."""
+    raise InputError([Finding(where, found, expected, remedy)])
+
+
+def told(given: Any) -> str:
+    """Return what was given, with its type where that does not show."""
+    if isinstance(given, str | int | float) and type(given).__module__ == "builtins":
+        return repr(given)
+    text = repr(given)
+    short = text if len(text) <= 60 else f"{text[:60]}..."
+    return f"{short} of type {type(given).__name__}"
+
+
+def number(given: Any, where: str, expected: str) -> Fraction:
+    """Return a number as it stands, exactly; at least 0.
+
+    Raises
+    ------
+    InputError
+        It is no number, not finite, or negative.
+    """
+    kind = type(given).__name__
+    found: Fraction | None = None
+    if isinstance(given, bool) or kind in ("bool_", "bool"):
+        found = None
+    elif isinstance(given, Integral):
+        found = Fraction(int(given))
+    elif isinstance(given, Rational):
+        found = Fraction(int(given.numerator), int(given.denominator))
+    elif isinstance(given, Decimal):
+        found = Fraction(given) if given.is_finite() else None
+    elif isinstance(given, Real):
+        found = Fraction(Decimal(str(given))) if isfinite(given) else None
+    if found is None or found < 0:
+        refuse(where, told(given), expected)
+    return found
+
+
+def ticks(given: Any, per_unit: Fraction, unit: str, where: str) -> int:
+    """Return a time in ticks.
+
+    Parameters
+    ----------
+    given
+        In ``unit``; or a text that names its own, such as ``"3.5ms"``.
+    per_unit
+        Ticks of a unit.
+    unit
+        Of plain numbers: ``"s"``, ``"ms"``, ``"us"``, ``"ns"``, or ``"unspecified"``.
+    where
+        Of the finding.
+
+    Raises
+    ------
+    InputError
+        It is no time, not a whole number of ticks though it is exact, or a float so small that
+        nothing of it would be left.
+    """
+    example = "" if unit == "unspecified" else ', or a text such as "3.5ms"'
+    name = "of units of time" if unit == "unspecified" else f"of {unit}"
+    expected = f"a number {name} of at least 0{example}"
+    if isinstance(given, str):
+        match = _TIME.fullmatch(given)
+        if unit == "unspecified" or match is None or match[2] not in CLOCK:
+            refuse(where, told(given), expected)
+        exact = _decimal(match[1], where, given, expected) * CLOCK[match[2]] * 10**9
+    else:
+        exact = number(given, where, expected) * per_unit
+    whole = round(exact)
+    measured = isinstance(given, Real) and not isinstance(given, Rational)
+    if whole == exact or (measured and whole > 0):
+        return whole
+    if measured:
+        remedy = "use a smaller time_unit, or 0"
+        refuse(where, f"{told(given)}, less than half a tick", "a tick or more, or 0", remedy)
+    found = f"{told(given)}, which is {exact} ticks"
+    tick = "tick" if unit == "unspecified" else "nanosecond"
+    refuse(where, found, "a whole number of ticks", f"round it to a {tick}")
+
+
+def amount(given: Any, where: str, *, least: int = 0, per_second: bool = False) -> int:
+    """Return a number of bytes, or of bytes in a unit of time.
+
+    Parameters
+    ----------
+    given
+        A whole number, or a text such as ``"2GiB"``, ``"80GB"`` or ``"25GB/s"``.
+    where
+        Of the finding.
+    least
+        What it has to be at least.
+    per_second
+        Whether it is a rate; a text of a rate may end in ``/s``, one of a size may not.
+    """
+    example = "25GB/s" if per_second else "2GiB"
+    expected = f'a whole number of bytes of at least {least}, or a text such as "{example}"'
+    if isinstance(given, str):
+        try:
+            if "/s" in given and not per_second:
+                raise ValueError
+            exact = read_size(given)
+        except ValueError:
+            refuse(where, told(given), expected)
+    else:
+        exact = number(given, where, expected)
+    if exact.denominator != 1 or exact < least:
+        refuse(where, told(given), expected)
+    return int(exact)
+
+
+def count(given: Any, where: str, least: int = 1) -> int:
+    """Return how many: a whole number.
+
+    Raises
+    ------
+    InputError
+        It is none, or below the least.
+    """
+    expected = f"a whole number of at least {least}"
+    exact = number(given, where, expected)
+    if exact.denominator != 1 or exact < least:
+        refuse(where, told(given), expected)
+    return int(exact)
+
+
+def seconds(given: Any, where: str) -> float:
+    """Return a limit in seconds: a number of them, or a text such as ``"90s"`` or ``"5min"``."""
+    expected = 'a number of seconds above 0, or a text such as "90s" or "5min"'
+    if isinstance(given, str):
+        match = _TIME.fullmatch(given)
+        if match is None or match[2] not in CLOCK:
+            refuse(where, told(given), expected)
+        exact = _decimal(match[1], where, given, expected) * CLOCK[match[2]]
+    elif isinstance(given, float) and given == float("inf"):
+        return given
+    else:
+        exact = number(given, where, expected)
+    if exact <= 0:
+        refuse(where, told(given), expected)
+    return float(exact)
+
+
+def text(given: Any, where: str) -> str:
+    """Return a text that is not empty."""
+    if not isinstance(given, str) or not given:
+        refuse(where, told(given), "a text that is not empty", "name it")
+    return str(given)
+
+
+def flag(given: Any, where: str) -> bool:
+    """Return a truth value, of Python or of numpy."""
+    if type(given).__name__ not in ("bool", "bool_"):
+        refuse(where, told(given), "True or False")
+    return bool(given)
+
+
+def word(given: Any, known: type[Word], where: str) -> Word:
+    """Return the member of an enumeration that a word names."""
+    words = [entry.value for entry in known]
+    if given not in words:
+        remedy = nearest(str(given), words, "choose one of these")
+        refuse(where, told(given), f"one of {', '.join(words)}", remedy)
+    return known(given)
+
+
+def _decimal(digits: str, where: str, given: str, expected: str) -> Fraction:
+    try:
+        return Fraction(digits)
+    except ValueError:
+        refuse(where, told(given), expected)

@@ -1,0 +1,318 @@
+"""The verbs of the public face, for problems of every kind; see :mod:`milp_plan`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.bound import Bound
+from milp_plan.core.shown import remember
+from milp_plan.io.defects import nearest
+from milp_plan.run import Outcome, Settings, find_bounds, kind_of
+from milp_plan.run import read as read_any
+from milp_plan.run import solve as solve_any
+from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
+
+from .model import Model
+from .progress import chosen
+from .quantities import count, number, seconds
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def read(path: str | Path, **changes: Any) -> Any:
+    """Read a problem of any kind.
+
+    Parameters
+    ----------
+    path
+        File of any known format, compressed or not.
+    changes
+        What is asked of it beside what it says, as on the command line: ``memory_scale="4/5"``,
+        ``objective="bottleneck"``, ``devices=8``.
+
+    Raises
+    ------
+    InputError
+        The file is not what its format says; with every finding.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> mp.read("instances/gang-beats-single.json").name
+    'gang-beats-single'
+    """
+    return read_any(path, changes)[1]
+
+
+def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
+    """Read a plan of a problem; ``instance`` is the file of the problem, for formats that need it.
+
+    Raises
+    ------
+    InputError
+        The file is no plan, or one of another problem.
+    """
+    problem = as_problem(problem)
+    return remember(kind_of(problem).read_plan(Path(path), problem, Path(instance)), problem)
+
+
+def generate(
+    architecture: str, cluster: str, *, sharding: str | None = None, **options: Any
+) -> Any:
+    """Build a problem from a published architecture, as the command ``generate`` does.
+
+    Parameters
+    ----------
+    architecture, cluster
+        Such as ``"gpt2-small"`` and ``"4xA100"``; ``milp-plan list architectures`` and ``list
+        clusters`` say what there is.
+    sharding
+        A mesh of all devices, such as ``"2x4"``, to choose strategies alone: a sharding problem.
+    options
+        As of :func:`milp_plan.zoo.generate`, with a mesh of :func:`milp_plan.zoo.shard`: ``mode``,
+        ``batch``, ``micro_batches``, ``granularity``, ``options`` (splits of layers), ``meshes``,
+        ``zero_levels``, ``optimizer``, ``memory_scale``, ``communication``, ``link``,
+        ``objective``, ``name``.
+
+    Raises
+    ------
+    InputError
+        Anything unknown, or that does not go together.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> mp.generate("gpt-tiny", "2xA100", mode="inference", batch=1).name
+    'gpt-tiny-inference-2xA100-b1'
+    >>> len(mp.generate("gpt-tiny", "4xA100", sharding="2x2").operators)
+    14
+    """
+    from milp_plan import zoo
+
+    given = {name: _as_built_in(option) for name, option in options.items()}
+    make = zoo.generate if sharding is None else zoo.shard
+    known = [p.name for p in signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        what = "a placement problem" if sharding is None else "a sharding problem"
+        expected = f"options of {what}: {', '.join(known)}"
+        raise InputError(
+            Finding("generate", repr(name), expected, nearest(name, known, "leave it out"))
+            for name in unknown
+        )
+    if sharding is not None:
+        return zoo.shard(architecture, cluster, sharding, **given)
+    return zoo.generate(architecture, cluster, **given)
+
+
+def solve(
+    problem: Any,
+    *,
+    time_limit: Any = 60.0,
+    display: bool | Literal["auto"] = "auto",
+    on_incumbent: IncumbentHook | None = None,
+    on_progress: ProgressHook | None = None,
+    start: Any = None,
+    hints: Sequence[Any] = (),
+    seed: int = 0,
+    threads: int | None = None,
+    gap: float = 0.0,
+    node_limit: int | None = None,
+    rounds: int | None = None,
+    target: int | None = None,
+    formulation: str = AUTO,
+    options: Mapping[str, Any] | None = None,
+    solver: str = "highs",
+    dask: str | None = None,
+    only: bool = False,
+) -> Outcome[Any, Any]:
+    """Plan a problem of any kind.
+
+    Ctrl-C, and ``KeyboardInterrupt`` raised by a callback, end the run with the best plan so far.
+
+    Parameters
+    ----------
+    problem
+        What to plan; a :class:`milp_plan.Model` is built first.
+    time_limit
+        Seconds of wall-clock time for everything together, or a text such as ``"5min"``.
+    display
+        Whether to show progress: ``True``, ``False``, or ``"auto"`` where somebody looks on, on a
+        terminal or in a notebook.
+    on_incumbent
+        Called with a :class:`milp_plan.Incumbent` for every plan that is better than all before.
+    on_progress
+        Called with a :class:`milp_plan.Progress` whenever something new is known.
+    start
+        A plan to start from; it has to be valid.
+    hints
+        Plans of similar problems, whose orders may be worth a try.
+    seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only
+        As of :class:`milp_plan.Settings`; the same as on the command line.
+
+    Returns
+    -------
+    Outcome
+        With plan, value, bound and gap, and why the run stopped; it shows itself in notebooks.
+
+    Raises
+    ------
+    InputError
+        An argument is not what it should be, or ``start`` is no valid plan of this problem.
+    UnsupportedProblemError, FormulationError, BackendUnavailableError
+        As of :func:`milp_plan.run.solve`.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> problem = mp.read("instances/gang-beats-single.json")
+    >>> outcome = mp.solve(problem, time_limit="20s", seed=1)
+    >>> outcome.value, outcome.bound, outcome.gap, outcome.proved
+    (110, 110, 0.0, True)
+    """
+    problem = as_problem(problem)
+    settings = Settings(
+        time_limit_s=seconds(time_limit, "solve, time_limit"),
+        node_limit=_whole(node_limit, "node_limit"),
+        rounds=_whole(rounds, "rounds", 0),
+        gap=float(number(gap, "solve, gap", "a number of at least 0")),
+        seed=count(seed, "solve, seed", 0),
+        threads=_whole(threads, "threads"),
+        target=_whole(target, "target"),
+        formulation=formulation,
+        options=dict(options or {}),
+        start=start,
+        hints=tuple(hints),
+        solver=solver,
+        dask=dask,
+        only=only,
+    )
+    with chosen(problem, display, _to_stderr) as show:
+
+        def report(progress: Progress) -> None:
+            show(progress)
+            if on_progress is not None:
+                on_progress(progress)
+
+        outcome = solve_any(problem, settings, report, on_incumbent=on_incumbent)
+    remember(outcome.plan, problem)
+    return outcome
+
+
+def check(problem: Any, plan: Any) -> Verdict:
+    """Hold a plan against every law, and recompute its value; never raises on a plan."""
+    problem = as_problem(problem)
+    return kind_of(problem).verify(problem, plan)
+
+
+def bound(problem: Any, time_limit: Any = 10.0) -> Bound | None:
+    """Return the best bound that a run proves in some time; ``None`` where there is none.
+
+    A problem without any plan has no bound worth the name: ask :func:`solve` for the proof.
+    """
+    limit = seconds(time_limit, "bound, time_limit")
+    return next(iter(find_bounds(as_problem(problem), limit).bounds), None)
+
+
+def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
+    """Return the picture of a plan (``matplotlib.figure.Figure``); write it where a path is given.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        There is no picture of this kind of problem.
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    problem = as_problem(problem)
+    figure = kind_of(problem).draw(problem, plan)
+    if path is not None:
+        from milp_plan.draw import write_figure
+
+        write_figure(figure, Path(path))
+    return figure
+
+
+def to_frame(problem: Any, plan: Any) -> pandas.DataFrame:
+    """Return a plan as a table: a row for everything that it decides.
+
+    Columns depend on the kind of problem; times are ticks, sizes are bytes, exact. Operators run
+    and values travel; buffers have offsets; jobs have units; layers have stages.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> problem = mp.read("instances/gang-beats-single.json")
+    >>> frame = mp.to_frame(problem, mp.solve(problem, time_limit=20).plan)
+    >>> list(frame["stop_ns"] - frame["start_ns"])
+    [55, 55]
+    """
+    import pandas
+
+    problem = None if problem is None else as_problem(problem)
+    kind = plan_kind(plan) if problem is None else kind_of(problem)
+    return pandas.DataFrame.from_records(list(kind.plan_rows(problem, plan)))
+
+
+def write(problem: Any, path: str | Path, format_name: str | None = None) -> None:
+    """Write a problem, in the first format of its kind that can be written unless one is named.
+
+    Raises
+    ------
+    ValueError
+        The kind has no such format.
+    """
+    from milp_plan.io import write_document
+
+    problem = as_problem(problem)
+    for entry in kind_of(problem).formats():
+        if entry.write is not None and format_name in (None, entry.name):
+            write_document(path, entry.write(problem))
+            return
+    raise ValueError(f"problems of this kind cannot be written as {format_name or 'a file'}")
+
+
+def as_problem(given: Any) -> Any:
+    """Return a problem; a model is built.
+
+    Raises
+    ------
+    InputError
+        The model has defects that no single call could see.
+    """
+    return given.build() if isinstance(given, Model) else given
+
+
+def plan_kind(plan: Any) -> Any:
+    """Return the kind that a plan belongs to.
+
+    Raises
+    ------
+    TypeError
+        It is no plan.
+    """
+    from milp_plan.run.kinds import kinds
+
+    for kind in kinds():
+        if kind.answers(plan):
+            return kind
+    raise TypeError(f"{type(plan).__name__} is no plan of a known kind")
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _whole(given: Any, name: str, least: int = 1) -> int | None:
+    return None if given is None else count(given, f"solve, {name}", least)
+
+
+def _as_built_in(given: Any) -> Any:
+    """Return a numpy scalar as the number it is."""
+    return given.item() if hasattr(given, "item") and not hasattr(given, "__len__") else given

@@ -1,0 +1,68 @@
+"""What an outcome says to people, in a terminal and in a notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from milp_plan.backends import Stop
+from milp_plan.core.amounts import DASH, seconds_text, share_text
+
+from .outcome import Outcome
+
+
+def headline(outcome: Outcome[Any, Any]) -> str:
+    """Write what was found in a line."""
+    name, measure = outcome.problem.name, outcome.measure
+    if outcome.value is None:
+        if outcome.infeasible_because is not None:
+            return f"{name}: no plan exists: {outcome.infeasible_because}"
+        return f"{name}: no plan found"
+    return f"{name}: {measure.objective} {measure.text(outcome.value)}{proof(outcome)}"
+
+
+def proof(outcome: Outcome[Any, Any]) -> str:
+    """Say how good a plan is known to be, after a comma; nothing where that is not known."""
+    if outcome.proved:
+        return ", proved optimal"
+    if outcome.stop is Stop.PROVED:
+        return f", optimal within {100 * outcome.record['gap_asked']:g} %"
+    return ""
+
+
+def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
+    """Label and text of what a reader wants to know next."""
+    bound = DASH
+    if outcome.bound is not None:
+        bound = f"{outcome.measure.text(outcome.bound)} by {outcome.bound_name}"
+    return [
+        ["bound", bound],
+        ["gap", share_text(outcome.gap)],
+        ["check", outcome.record["verdict"]],
+        ["planner", outcome.planner or DASH],
+        ["way", outcome.record["way"]],
+        ["stop", f"{outcome.stop} after {seconds_text(outcome.seconds)}"],
+        _size(outcome),
+    ]
+
+
+def warnings(outcome: Outcome[Any, Any]) -> list[str]:
+    """Return what a reader of the result must not miss."""
+    found = []
+    if outcome.disputed:
+        found.append(f"the checker disputes the solver: {outcome.disputed_because}")
+    kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
+    found += [f"{defect}; {kept}" for defect in outcome.defects]
+    if outcome.stop is Stop.INTERRUPTED:
+        kept = "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
+        found.append(f"interrupted; {kept}")
+    return found
+
+
+def _size(outcome: Outcome[Any, Any]) -> list[str]:
+    """What the problem has most of, how many, and how many are left after coarsening."""
+    record = outcome.record
+    name, before = next(iter(outcome.kind.about(outcome.problem).items()))
+    after = record.get(f"coarse_{name}")
+    if after is None or after == before:
+        return [name, f"{before:,}"]
+    return [name, f"{before:,}, {after:,} after coarsening"]
