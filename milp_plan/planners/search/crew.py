@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.core.budget import Budget
+from milp_plan.core.budget import Budget, now
 
 from ..constructions import best_starts, placed
 from ..decoder import NEVER, Decoder
@@ -36,6 +36,9 @@ FAR = 0.01
 
 LOOK_S = 0.2
 """Seconds between two looks at what the threads have found."""
+
+QUIET = 10
+"""So many times as long as telling of a plan took nothing is told: checks take a thread's core."""
 
 BETWEEN = 1024
 """Distance of ranks, so that many fit between two of them."""
@@ -62,6 +65,8 @@ class Crew:
         ]
         self.starts: list[State] = []
         self._stop = Event()
+        self._heard: State | None = None
+        self._quiet_until = 0.0
 
     # -- where to begin ----------------------------------------------------------------------------
 
@@ -96,8 +101,8 @@ class Crew:
     ) -> None:
         """Search until the budget ends or, repeatably, for so many moves of each search.
 
-        ``on_better`` is called in this thread with the plan of each better state, soon after it
-        was found, the last of them also when the search is interrupted.
+        ``on_better`` is called in this thread with the plan of a better state, soon after it was
+        found unless that takes long, and of the last one also when the search is interrupted.
         """
         if not self.starts:
             return
@@ -155,13 +160,16 @@ class Crew:
         finally:
             for thread in threads:
                 thread.join()
-            self._hear(found, on_better)
+            self._hear(found, on_better, last=True)
 
     def _hear(
-        self, found: SimpleQueue[State | BaseException], on_better: Callable[[Plan], object]
+        self,
+        found: SimpleQueue[State | BaseException],
+        on_better: Callable[[Plan], object],
+        *,
+        last: bool = False,
     ) -> None:
-        """Tell of the best state in the queue; raise an error that is in it."""
-        best: State | None = None
+        """Tell of the best state in the queue, if not too soon; raise an error that is in it."""
         while True:
             try:
                 entry = found.get_nowait()
@@ -169,10 +177,12 @@ class Crew:
                 break
             if isinstance(entry, BaseException):
                 raise entry
-            if best is None or entry.value < best.value:
-                best = entry
-        if best is not None:
+            if self._heard is None or entry.value < self._heard.value:
+                self._heard = entry
+        if self._heard is not None and (last or now() >= self._quiet_until):
+            best, self._heard, began = self._heard, None, now()
             self._tell(best, on_better)
+            self._quiet_until = now() + QUIET * (now() - began)
 
     def _tell(self, state: State, on_better: Callable[[Plan], object]) -> None:
         plan = plan_of(self.decoder, state, "annealing")

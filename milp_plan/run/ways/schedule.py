@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from milp_plan.api import Guide, Objective, Plan, PlanningProblem
-from milp_plan.backends import Limits, TracePoint
+from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core.bound import Bound
 from milp_plan.planners import Crew, best_plan, put_off
@@ -140,6 +140,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         assert self.team is not None
         with self.budget.phase("cluster"):
             self.team.wait()
+        if not self.team.deserted and not self.ledger.done:
+            self.ledger.stop = Stop.TIME_LIMIT  # the last seconds are kept back for answers
         if self.team.deserted:
             self.ledger.say("cluster", f"{self.team.deserted}; the search goes on here")
             self.search()
