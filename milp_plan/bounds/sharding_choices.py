@@ -25,11 +25,16 @@ class Choice:
     labels: Integers | None
 
 
+def few_choices(labelling: Labelling) -> bool:
+    """Whether every choice of labels may be looked at."""
+    bits = float(np.log2(np.maximum(labelling.counts, 1)).sum())
+    return bool(2.0 ** min(60.0, bits) <= MOST_CHOICES)
+
+
 def best_choice(labelling: Labelling) -> Choice | None:
     """Look at every choice of labels; ``None`` where there are too many."""
     b = labelling
-    bits = float(np.log2(np.maximum(b.counts, 1)).sum())
-    if 2.0 ** min(60.0, bits) > MOST_CHOICES:
+    if not few_choices(b):
         return None
     labels = np.zeros(len(b), dtype=np.int64)
     return Choice(labels if _search(tables_of(b), b.capacity.copy(), labels) else None)

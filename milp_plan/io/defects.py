@@ -7,11 +7,12 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from milp_plan.core import Finding
+from milp_plan.core import Finding, InputError
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -202,3 +203,22 @@ def _described(schema: Mapping[str, Any]) -> str:
     if "minimum" in schema:
         return f"{kind} of at least {schema['minimum']:g}"
     return kind
+
+
+def refuse_other(
+    plan: str, problem: str, file: str | Path, instance_file: str | Path | None = None
+) -> None:
+    """Refuse a plan for another problem.
+
+    Raises
+    ------
+    InputError
+        The names differ; names both files, as either may be the wrong one.
+    """
+    if plan == problem:
+        return
+    expected = f"a plan for {problem!r}"
+    if instance_file is not None:
+        expected += f" ({instance_file})"
+    remedy = "name the instance and the plan that belong together"
+    raise InputError([Finding("problem", f"a plan for {plan!r}", expected, remedy, str(file))])

@@ -25,7 +25,7 @@ from milp_plan.core.jobs import (
 )
 from milp_plan.core.partition import partition
 
-from .defects import schema_findings
+from .defects import refuse_other, schema_findings
 from .files import Document, read_document
 from .pipeline_file import Amount, endless, exact, toml_content
 from .wire import Count, Positive, Strict, decode, encode, schema_of
@@ -416,7 +416,9 @@ def is_plan(document: Document) -> bool:
     return document.marker == PLAN_MARKER
 
 
-def read_plan(path: str | Path, problem: JobsProblem) -> JobsPlan:
+def read_plan(
+    path: str | Path, problem: JobsProblem, instance_file: Path | None = None
+) -> JobsPlan:
     """Read a plan file. Whether the plan keeps the law is the checker's question.
 
     Raises
@@ -426,10 +428,7 @@ def read_plan(path: str | Path, problem: JobsProblem) -> JobsPlan:
     """
     document = read_document(path, _PLAN)
     given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
-    if given.problem != problem.name:
-        found, expected = f"a plan for {given.problem!r}", f"a plan for {problem.name!r}"
-        remedy = "name the instance and the plan that belong together"
-        raise InputError([Finding("problem", found, expected, remedy, document.file)])
+    refuse_other(given.problem, problem.name, document.file, instance_file)
     runs = (msgspec.structs.astuple(run) for run in given.runs)
     return JobsPlan(
         given.problem,

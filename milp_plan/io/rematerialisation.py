@@ -22,6 +22,7 @@ from milp_plan.core.rematerialisation import (
     RematerialisationProblem,
 )
 
+from .defects import refuse_other
 from .files import Document, read_document
 from .wire import Count, Positive, Strict, decode, encode
 
@@ -165,7 +166,9 @@ def _is_csv(document: Document) -> bool:
     return document.data.lstrip().split(b"\n", 1)[0].strip() == COLUMN.encode()
 
 
-def read_plan(path: str | Path, problem: RematerialisationProblem) -> RematerialisationPlan:
+def read_plan(
+    path: str | Path, problem: RematerialisationProblem, instance_file: Path | None = None
+) -> RematerialisationPlan:
     """Read a plan file. Whether the plan keeps the law is the checker's question.
 
     Raises
@@ -177,10 +180,7 @@ def read_plan(path: str | Path, problem: RematerialisationProblem) -> Rematerial
     if _is_csv(document):
         return RematerialisationPlan(problem.name, _rows(document))
     given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
-    if given.problem != problem.name:
-        found, expected = f"a plan for {given.problem!r}", f"a plan for {problem.name!r}"
-        remedy = "name the instance and the plan that belong together"
-        raise InputError([Finding("problem", found, expected, remedy, document.file)])
+    refuse_other(given.problem, problem.name, document.file, instance_file)
     members: Mapping[str, object] = msgspec.structs.asdict(given)
     return RematerialisationPlan(
         **{name: members[name] for name in RematerialisationPlan.__dataclass_fields__}  # type: ignore[arg-type]

@@ -10,10 +10,11 @@ from typing import Literal
 
 import msgspec
 
-from milp_plan.core import Finding, InputError
+from milp_plan.core import InputError
 from milp_plan.core.resharding import Card, Delivery, ReshardingPlan, ReshardingProblem, Slice
 from milp_plan.core.tiles import Mesh, slices_between, tiles
 
+from .defects import refuse_other
 from .files import Document, read_document
 from .wire import Positive, Strict, decode, encode
 
@@ -165,7 +166,9 @@ def to_json(problem: ReshardingProblem) -> bytes:
     )
 
 
-def read_plan(path: str | Path, problem: ReshardingProblem) -> ReshardingPlan:
+def read_plan(
+    path: str | Path, problem: ReshardingProblem, instance_file: Path | None = None
+) -> ReshardingPlan:
     """Read a plan file. Whether the plan keeps the law is the checker's question.
 
     Raises
@@ -175,10 +178,7 @@ def read_plan(path: str | Path, problem: ReshardingProblem) -> ReshardingPlan:
     """
     document = read_document(path, "a plan of resharding: a delivery for each slice (JSON)")
     given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
-    if given.problem != problem.name:
-        found, expected = f"a plan for {given.problem!r}", f"a plan for {problem.name!r}"
-        remedy = "name the instance and the plan that belong together"
-        raise InputError([Finding("problem", found, expected, remedy, document.file)])
+    refuse_other(given.problem, problem.name, document.file, instance_file)
     deliveries = tuple(Delivery(d.slice, d.sender, d.start_ns, d.stop_ns) for d in given.deliveries)
     return ReshardingPlan(given.problem, deliveries, given.fingerprint, given.value, given.planner)
 

@@ -48,12 +48,13 @@ def test_json(tmp_path: Path) -> None:
 
 def test_plan_of_another_instance(tmp_path: Path) -> None:
     other = plan_file(tmp_path, replace(plan_of_two_devices(), problem="elsewhere"))
+    file = instance_file(tmp_path)
     for verb in ("check", "explain"):
-        result = call(verb, instance_file(tmp_path), other)
+        result = call(verb, file, other)
         assert result.exit_code == Exit.BAD_INPUT
         assert result.stderr == (
             f"error: {other}: problem: found a plan for 'elsewhere', expected a plan for "
-            "'two-devices'; name the instance and the plan that belong together\n"
+            f"'two-devices' ({file}); name the instance and the plan that belong together\n"
         )
 
 

@@ -12,18 +12,18 @@ from milp_plan.cli.main import main
 from milp_plan.core import InputError
 from milp_plan.core.rematerialisation import (
     Computation,
-    RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
 )
 from milp_plan.io.files import read_document
 from milp_plan.io.rematerialisation import read as read_native
 from milp_plan.io.rematerialisation import to_json
+from milp_plan.planners.rematerialisation import enumeration
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from milp_plan.run.ways import rematerialisation
-from tests.support.rematerialisation import ask_scipy, diamond, drawn, least
+from tests.support.rematerialisation import ask_scipy, diamond, drawn, least_peak
 from tests.support.seeds import few
 
 RUNS = ("wide", "b", "c", "d", "wide", "end")
@@ -31,27 +31,6 @@ RUNS = ("wide", "b", "c", "d", "wide", "end")
 
 def aimed(problem, limit):
     return replace(problem.least_memory(), added_limit=limit)
-
-
-def least_peak(problem, limit):
-    """Return the least peak by bisecting budgets, each tried by everything; ``None`` without one.
-
-    The other objective is monotone in the budget, whatever planned it.
-    """
-    plain = replace(problem, objective=RematerialisationObjective.ADDED_TIME, added_limit=None)
-
-    def enough(budget):
-        added = least(replace(plain, budget=budget))
-        return added is not None and (limit is None or added <= limit)
-
-    low = max(problem.floors)
-    high = min(problem.peak, problem.budget if problem.budget is not None else problem.peak)
-    if high < low or not enough(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
 
 
 def test_value_and_limit_by_hand():
@@ -106,12 +85,13 @@ def test_the_command_line(tmp_path):
 @pytest.mark.parametrize("seed", few(range(60), 12))
 def test_least_peak_is_what_trying_everything_finds(seed, monkeypatch):
     monkeypatch.setattr(rematerialisation, "backend", lambda _: ask_scipy)
+    monkeypatch.setattr(enumeration, "LARGEST", 0)  # budgets are what is tested here
     problem = drawn(seed, once=0.1)
     if seed % 3:
         problem = replace(problem, budget=None)
     limit = (None, 0, problem.total_cost // 10, problem.total_cost // 3)[seed % 4]
     problem = aimed(problem, limit)
-    optimum = least_peak(problem, limit)
+    optimum = least_peak(problem)
     outcome = solve(problem, Settings(time_limit_s=4, gap=0.0, threads=1))
     assert not outcome.defects
     assert outcome.value is None or outcome.verdict.ok

@@ -85,6 +85,28 @@ def least(problem: RematerialisationProblem) -> int | None:
     return None
 
 
+def least_peak(problem: RematerialisationProblem) -> int | None:
+    """Return the least peak by bisecting budgets, each tried by everything; ``None`` without one.
+
+    The added time is monotone in the budget, whatever planned it.
+    """
+    limit = problem.added_limit
+    plain = replace(problem, objective=RematerialisationObjective.ADDED_TIME, added_limit=None)
+
+    def enough(budget: int) -> bool:
+        added = least(replace(plain, budget=budget))
+        return added is not None and (limit is None or added <= limit)
+
+    low = max(problem.floors)
+    high = min(problem.peak, problem.budget if problem.budget is not None else problem.peak)
+    if high < low or not enough(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low
+
+
 def powered(
     problem: RematerialisationProblem, seed: int, *, energy: bool = True
 ) -> RematerialisationProblem:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Verdict
 from milp_plan.core.amounts import size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 
 from ..change import Change, count, size
@@ -59,10 +60,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         from milp_plan.io import read_hybrid_plan
 
         plan = read_hybrid_plan(file)
-        if plan.problem != problem.name:
-            found, expected = f"a plan for {plan.problem!r}", f"a plan for {problem.name!r}"
-            remedy = "name the instance and the plan that belong together"
-            raise InputError([Finding("problem", found, expected, remedy, str(file))])
+        refuse_other(plan.problem, problem.name, file, instance_file)
         return plan
 
     def is_plan(self, document: Document) -> bool:

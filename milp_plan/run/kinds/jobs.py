@@ -50,7 +50,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
         """Read a list of runs."""
         from milp_plan.io.jobs import read_plan
 
-        return read_plan(file, problem)
+        return read_plan(file, problem, instance_file)
 
     def is_plan(self, document: Document) -> bool:
         """By its marker."""

@@ -110,7 +110,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         """Read a list of runs."""
         from milp_plan.io.rematerialisation import read_plan
 
-        return read_plan(file, problem)
+        return read_plan(file, problem, instance_file)
 
     def is_plan(self, document: Document) -> bool:
         """By its marker, or its only column."""

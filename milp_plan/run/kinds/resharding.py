@@ -51,7 +51,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         """Read deliveries."""
         from milp_plan.io.resharding import read_plan
 
-        return read_plan(file, problem)
+        return read_plan(file, problem, instance_file)
 
     def is_plan(self, document: Document) -> bool:
         """By its marker."""

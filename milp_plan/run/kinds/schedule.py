@@ -25,6 +25,7 @@ from milp_plan.core.amounts import size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.dag import depth
+from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 
 from ..change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
@@ -98,10 +99,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from milp_plan.io import read_plan
 
         plan = read_plan(file, problem, instance_file)
-        if plan.problem != problem.name:
-            found, expected = f"a plan for {plan.problem!r}", f"a plan for {problem.name!r}"
-            remedy = "name the instance and the plan that belong together"
-            raise InputError([Finding("problem", found, expected, remedy, str(file))])
+        refuse_other(plan.problem, problem.name, file, instance_file)
         return plan
 
     def is_plan(self, document: Document) -> bool:

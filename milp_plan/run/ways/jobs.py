@@ -19,6 +19,7 @@ from milp_plan.planners.jobs import (
     arrivals,
     in_turn,
 )
+from milp_plan.planners.jobs.enumeration import EVERY_ORDER, best_order, suits
 
 from ..beside import Beside
 from ..model import backend
@@ -29,6 +30,9 @@ IN_TURN, ALLOTMENTS, PERTURBED, SLOTS = "in turn", "least work", "perturbed rank
 
 FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 """Parts of the time limit for the first search, and for one model."""
+
+ORDERS_SHARE = 0.3
+"""Part of the time limit for looking at every order of a small problem."""
 
 ROUNDS = 20_000
 """Changes of one cooling per job, at most a million; the first search of a repeatable run."""
@@ -51,6 +55,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
             Step("obstacle", ledger.look_for_obstacle),
             Step("in turn", self.run_in_turn, always=True),
             Step("bounds", ledger.find_bounds),
+            Step("every order", self.enumerate, lambda: suits(ledger.problem)),
             Step("starts", self.start),
             Step("search", self.search_first),
             Step("models", self.model),
@@ -61,6 +66,16 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
         """One job after the other, unit by unit: always a plan, where there is any."""
         if self.ledger.kind.obstacle(self.ledger.problem, self.ledger.budget) is None:
             self.ledger.offer(in_turn(self.ledger.problem), IN_TURN, "starts")
+
+    def enumerate(self) -> None:
+        """Every order of a small problem."""
+        ledger = self.ledger
+        with ledger.budget.phase("every order"):
+            part = ledger.budget.part("every order", ORDERS_SHARE)
+            found = best_order(ledger.problem, part, ledger.value)
+        ledger.offer(found.plan, EVERY_ORDER, "every order")
+        if found.least is not None:
+            ledger.prove(Bound(EVERY_ORDER, found.least, "no order and no choice is better"))
 
     def start(self) -> None:
         """Greedy lists of single units, or ranks of chains."""

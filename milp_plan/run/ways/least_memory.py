@@ -24,6 +24,7 @@ from milp_plan.core.rematerialisation import (
 from ..ledger import Ledger
 from ..way import Step, Way
 from .rematerialisation import RematerialisationWay
+from .small_rematerialisation import offer_best_of_all
 
 NAME = "budgets by bisection"
 
@@ -73,6 +74,7 @@ class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
         return (
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
+            Step("every plan", lambda: offer_best_of_all(ledger)),
             Step("once", self.run_once, always=True),
             Step("budgets", self.bisect),
         )

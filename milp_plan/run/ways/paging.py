@@ -16,6 +16,7 @@ from milp_plan.models.protocol import Guide
 from milp_plan.planners.rematerialisation import NAME, greedy
 
 from ..way import Step, Way
+from .small_rematerialisation import offer_best_of_all
 
 
 class PagingWay(Way[RematerialisationProblem, RematerialisationPlan]):
@@ -40,6 +41,7 @@ class PagingWay(Way[RematerialisationProblem, RematerialisationPlan]):
         return (
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
+            Step("every plan", lambda: offer_best_of_all(ledger)),
             Step("once", self.run_once, always=True),
             Step("greedy", self.relieve),
             Step("model", self.solve, lambda: ledger.formulation is not None),

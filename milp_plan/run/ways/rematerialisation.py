@@ -30,6 +30,7 @@ from ..beside import Beside
 from ..model import backend
 from ..watched import Answer, Known, refine
 from ..way import Step, Way
+from .small_rematerialisation import offer_best_of_all
 
 ONCE, MODELS, REPAIRED = "every operator once", "watched steps", "watched steps, repaired"
 ANNEALING = "annealing of runs"
@@ -63,6 +64,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         return (
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
+            Step("every plan", lambda: offer_best_of_all(ledger)),
             Step("once", self.run_once, always=True),
             Step("greedy", self.relieve),
             Step("annealing", self.anneal_first),

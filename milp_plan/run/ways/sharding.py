@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,15 +12,17 @@ from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound
 from milp_plan.bounds.sharding import BOUND
-from milp_plan.bounds.sharding_choices import EVERY_CHOICE, NO_CHOICE
+from milp_plan.bounds.sharding_choices import EVERY_CHOICE, NO_CHOICE, few_choices
 from milp_plan.coarsen.sharding import Reduction, reduce_sharding
 from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.models.registry import shipped
 from milp_plan.planners.sharding.anytime import Board, Sighting, search
 from milp_plan.planners.sharding.elimination import NAME, Caps, plan_by_elimination
 
 from ..ledger import Ledger
+from ..model import Late, Solver
 from ..way import Step, Way
 from .labelling import solve_labelling
 
@@ -38,6 +41,16 @@ time that reading and reducing took, as large problems take longer at the end, t
 SEARCH_SHARE, SEARCH_S = 0.15, 20.0
 """Part of the time left, and seconds at most, that the search for a model's start takes."""
 
+SMALL, SMALL_SHARE = 5_000, 0.4
+"""Costs of labels and of pairs together up to which what reductions leave is small: its exact model
+is asked after a moment of search, for a part of the time left."""
+
+FIRST_S = 0.5
+"""Seconds of that moment."""
+
+OWN = "sharding"
+"""The formulation of its model."""
+
 GRACE_S = 2.0
 """Seconds that a solver may overrun before it is ended."""
 
@@ -48,6 +61,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
     name = "sharding"
     reduction: Reduction
     board: Board
+    kept_s: float
 
     @classmethod
     def unsuited(cls, problem: ShardingProblem, repeatable: bool) -> str | None:
@@ -62,6 +76,8 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         return (
             Step("elimination", self.eliminate, self.without_limit),
             Step("reductions", self.reduce),
+            Step("first search", self.search_first, lambda: not modelled and self.small),
+            Step("small model", self.solve_small, lambda: not modelled and self.small),
             Step("search", self.search, lambda: searched or not self.size),
             Step("model", self.solve, lambda: modelled and self.size > 0),
         )
@@ -96,6 +112,16 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         """Operators that reductions have left."""
         return len(self.reduction.labelling)
 
+    @property
+    def small(self) -> bool:
+        """Whether a solver mostly proves what is left in seconds, and looking at it all takes more.
+
+        Nodes that are counted are those of a formulation that somebody asked for.
+        """
+        left = self.reduction.labelling
+        few = 0 < len(left.cost) + len(left.table) <= SMALL
+        return few and not few_choices(left)
+
     def reduce(self) -> None:
         """Make the problem smaller; its optimum stays."""
         ledger, budget = self.ledger, self.ledger.budget
@@ -114,15 +140,29 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         if reduction.infeasible_because is not None:
             ledger.refute(reduction.infeasible_because)
             return
-        kept = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * budget.elapsed_s
-        self.part = Budget(max(0.05, budget.left_s - kept), budget.nodes)
+        self.kept_s = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * budget.elapsed_s
+        self.part = Budget(max(0.05, budget.left_s - self.kept_s), budget.nodes)
         self.board = Board(left, self.part.left_s, ledger.settings.gap)
         if ledger.settings.start is not None:
             self.board.offer(projected(reduction, np.array(ledger.settings.start.chosen)))
 
-    def search(self) -> None:
+    def search_first(self) -> None:
+        """Search for a moment: often that proves, before a solver has started."""
+        self.search(FIRST_S)
+
+    def solve_small(self) -> None:
+        """The exact model first, for a part of the time; the search takes over from its plan."""
+        ledger = self.ledger
+        solver = Late(shipped(OWN), ledger.settings.solver)
+        part = ledger.budget.part("small model", SMALL_SHARE, of_limit=False)
+        self.ask(solver, part.left_s)
+        self.part = Budget(max(0.05, ledger.budget.left_s - self.kept_s), ledger.budget.nodes)
+        if ledger.plan is not None:
+            self.board.offer(projected(self.reduction, np.array(ledger.plan.chosen)))
+
+    def search(self, most_s: float = math.inf) -> None:
         """Prices, messages and tree moves in every thread."""
-        ledger, seconds = self.ledger, self.part.left_s
+        ledger, seconds = self.ledger, min(most_s, self.part.left_s)
         modelled = ledger.formulation is not None
         if modelled and self.size:
             seconds = min(SEARCH_S, SEARCH_SHARE * seconds)
@@ -171,10 +211,14 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
 
     def solve(self) -> None:
         """Hand the model of what is left to the solver."""
+        self.ask(self.ledger.solver, self.part.left_s)
+
+    def ask(self, solver: Solver, seconds: float) -> None:
+        """Ask a formulation's model of what is left."""
         ledger: Ledger[ShardingProblem, ShardingPlan] = self.ledger
         settings, cutoff = ledger.settings, ledger.value
         limits = Limits(
-            time_s=max(0.05, self.part.left_s),
+            time_s=max(0.05, seconds),
             nodes=settings.node_limit,
             gap=0.5 * settings.gap,
             seed=settings.seed,
@@ -187,7 +231,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
 
         answer = solve_labelling(
             self.reduction.labelling,
-            ledger.solver,
+            solver,
             Guide(cutoff, ledger.lower),
             limits,
             ledger.budget,
