@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from milp_plan.core import Plan, PlanningProblem
 
 from .facts import Facts
 from .reading import Reading
+from .replay import Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,11 @@ class Link:
         Its time.
     waited_ns
         Ticks between the stop of the link before it (or time 0) and its start.
+    cause
+        What it waited for: ``value`` (an input), ``device``, ``channel`` (or port), ``memory`` (it
+        would not have fitted an instant earlier), ``start`` (nothing), ``unknown`` (slack).
+    behind
+        Name of the link before it; empty for none.
     """
 
     name: str
@@ -32,20 +40,24 @@ class Link:
     start_ns: int
     stop_ns: int
     waited_ns: int
+    cause: str
+    behind: str
 
 
 class _Tasks:
     """Timed tasks of a reading, with what each of them has to wait for."""
 
     def __init__(self, reading: Reading) -> None:
+        self.devices = set(reading.facts.limits)
         self.names: list[str] = []
+        self.sites: list[tuple[str, ...]] = []
         self.resources: list[tuple[str, ...]] = []
         self.times: list[tuple[int, int]] = []
         self.inputs: list[list[int]] = []
         tasks: dict[int, int] = {}
         for run in reading.counted:
             if run.times is not None:
-                tasks[id(run)] = self._add(run.operator, run.site, run.times)
+                tasks[id(run)] = self._add(run.operator, run.site, run.times, run.site)
         self.runs = list(tasks.values())
         self._link(reading, tasks)
         self._link_trails(reading, tasks)
@@ -54,8 +66,16 @@ class _Tasks:
             for name in resources:
                 self.users.setdefault(name, []).append(task)
 
-    def _add(self, name: str, resources: tuple[str, ...], times: tuple[int, int]) -> int:
+    def _add(
+        self,
+        name: str,
+        resources: tuple[str, ...],
+        times: tuple[int, int],
+        site: tuple[str, ...],
+    ) -> int:
+        """Note a task; ``site`` are the devices on which it takes memory."""
         self.names.append(name)
+        self.sites.append(site)
         self.resources.append(resources)
         self.times.append(times)
         self.inputs.append([])
@@ -72,7 +92,7 @@ class _Tasks:
             for journey in reading.journeys_of.get(entry.value.name, ()):
                 if journey.times is not None:
                     held = reading.facts.held(journey.source, journey.target)
-                    task = self._add(entry.value.name, held, journey.times)
+                    task = self._add(entry.value.name, held, journey.times, journey.target)
                     self.inputs[task].append(producer)
                     for run in entry.deliveries.get((journey.target, journey.layout), ()):
                         if run.times is not None:
@@ -84,7 +104,9 @@ class _Tasks:
             for sending, _ in trail.sent:
                 held = reading.facts.held(sending.source, sending.target)
                 times = (sending.task.start_ns, sending.task.stop_ns)
-                tasks[id(sending.task.entry)] = self._add(trail.value.name, held, times)
+                tasks[id(sending.task.entry)] = self._add(
+                    trail.value.name, held, times, sending.target
+                )
             for copy in trail.copies:
                 for reader in copy.readers:
                     self.inputs[tasks[id(reader.entry)]].append(tasks[id(copy.maker.entry)])
@@ -96,15 +118,44 @@ class _Tasks:
             yield from self.users[name]
 
 
+class _Room:
+    """Memory at the instants at which tasks start."""
+
+    def __init__(self, reading: Reading) -> None:
+        tape = Tape(reading)
+        self._memories = {} if tape.static else tape.memories()
+        self._outputs = reading.facts.problem.graph.outputs
+        self._taken: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        for device, name, _, num_bytes, start, _ in tape.timed:
+            self._taken.setdefault((device, start), []).append((name, num_bytes))
+
+    def lacking(self, name: str, site: tuple[str, ...], start: int) -> bool:
+        """Whether a task takes memory that was not free just before it started."""
+        names = {name, *(value.name for value in self._outputs.get(name, ()))}
+        return any(self._lacks(device, names, start) for device in site)
+
+    def _lacks(self, device: str, names: set[str], start: int) -> bool:
+        memory = self._memories.get(device)
+        if memory is None or memory.limit_bytes is None:
+            return False
+        taken = self._taken.get((device, start), ())
+        wanted = sum(num_bytes for name, num_bytes in taken if name in names)
+        place = bisect_left(memory.steps, start, key=itemgetter(0)) - 1
+        held = memory.steps[place][1] if place >= 0 else 0
+        return wanted > 0 and held + wanted > memory.limit_bytes
+
+
 def critical_chain(problem: PlanningProblem, plan: Plan) -> tuple[Link, ...]:
     """Walk back from a last operator, each time to the latest task it has to wait for.
 
     Returns the chain in order of time; empty for a plan without a schedule. A wait inside it is
     time that neither inputs nor resources account for: memory, or slack.
     """
-    tasks = _Tasks(Reading(Facts(problem), plan))
+    reading = Reading(Facts(problem), plan)
+    tasks = _Tasks(reading)
     if not tasks.runs:
         return ()
+    room = _Room(reading)
     task: int | None = max(tasks.runs, key=lambda index: tasks.times[index][1])
     links: list[Link] = []
     seen: set[int] = set()
@@ -114,6 +165,22 @@ def critical_chain(problem: PlanningProblem, plan: Plan) -> tuple[Link, ...]:
         earlier = [t for t in tasks.before(task) if t not in seen and tasks.times[t][1] <= start]
         latest = max(earlier, key=lambda index: tasks.times[index][1], default=None)
         waited = start - (0 if latest is None else tasks.times[latest][1])
-        links.append(Link(tasks.names[task], tasks.resources[task], start, stop, waited))
+        name, held = tasks.names[task], tasks.resources[task]
+        cause = _cause(tasks, task, latest)
+        if waited:
+            lacking = room.lacking(name, tasks.sites[task], start)
+            cause = "memory" if lacking else "unknown"
+        behind = "" if latest is None else tasks.names[latest]
+        links.append(Link(name, held, start, stop, waited, cause, behind))
         task = latest
     return tuple(reversed(links))
+
+
+def _cause(tasks: _Tasks, task: int, latest: int | None) -> str:
+    """Why a task cannot start before another one has ended."""
+    if latest is None:
+        return "start"
+    if latest in tasks.inputs[task]:
+        return "value"
+    shared = set(tasks.resources[task]) & set(tasks.resources[latest])
+    return "device" if shared & tasks.devices else "channel"

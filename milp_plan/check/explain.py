@@ -20,6 +20,16 @@ _LINKS = 20
 _CHANNELS = 5
 _NAMES = 6
 
+_CAUSES = {
+    "value": ", needs what {} gives",
+    "device": ", its device is busy with {}",
+    "channel": ", its channel is busy with {}",
+    "memory": " for memory",
+    "unknown": "",
+    "start": "",
+}
+"""Why a task of the chain does not start earlier; behind its wait."""
+
 
 def explain(problem: PlanningProblem, plan: Plan, verdict: Verdict | None = None) -> str:
     """Explain a plan in plain text.
@@ -170,4 +180,4 @@ def _chain(units: Units, links: tuple[Link, ...], makespan: int | None) -> Itera
         place = f"on {'+'.join(link.resources)}" if link.resources else "in flight"
         waited = f", after a wait of {time_text(units, link.waited_ns)}" if link.waited_ns else ""
         times = f"{time_text(units, link.start_ns)} to {time_text(units, link.stop_ns)}"
-        yield f"  {times}: {link.name} {place}{waited}"
+        yield f"  {times}: {link.name} {place}{waited}{_CAUSES[link.cause].format(link.behind)}"

@@ -1,4 +1,4 @@
-"""``check`` and ``explain``: a plan against the laws, without any solver."""
+"""``check``: a plan against the laws, without any solver."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(
     """
 
     def work(item: Item, aloud: bool) -> wire.Check:
-        _, verdict = _verified(item, plan_file)
+        _, verdict = verified(item, plan_file)
         if aloud:
             _show(item, verdict)
         members = verdict_members(item, verdict)
@@ -45,43 +45,8 @@ def check(
     ctx.exit(answer_each((file,), changes, wire.Check, work, as_json=as_json))
 
 
-@click.command()
-@click.argument("file", type=PATH)
-@click.argument("plan_file", metavar="PLAN", type=PATH)
-@varied
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.pass_context
-def explain(
-    ctx: click.Context,
-    /,
-    *,
-    file: Path,
-    plan_file: Path,
-    changes: dict[str, Any],
-    as_json: bool,
-) -> None:
-    """Say what a valid plan's value hangs on, or what breaks and by how much.
-
-    Exits with 7 when a rule is broken.
-    """
-
-    def work(item: Item, aloud: bool) -> wire.Explain:
-        assert item.kind is not None
-        plan, verdict = _verified(item, plan_file)
-        text = item.kind.explain(item.problem, plan, verdict)
-        if aloud:
-            say(text)
-        return wire.Explain(
-            **(head(item) | verdict_members(item, verdict)),
-            plan_file=str(plan_file),
-            explanation=text,
-            details=item.kind.details(item.problem, plan, verdict),
-        )
-
-    ctx.exit(answer_each((file,), changes, wire.Explain, work, as_json=as_json))
-
-
-def _verified(item: Item, plan_file: Path) -> tuple[Any, Verdict]:
+def verified(item: Item, plan_file: Path) -> tuple[Any, Verdict]:
+    """Read a plan and check it."""
     assert item.kind is not None
     plan = item.kind.read_plan(plan_file, item.problem, item.path)
     return plan, item.kind.verify(item.problem, plan)

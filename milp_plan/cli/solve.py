@@ -14,6 +14,7 @@ from milp_plan.io.answer_wire import Solve
 
 from . import answers, interrupts
 from .exits import Exit, code_of, most_serious
+from .explain import infeasibility, infeasibility_wire, say_infeasibility
 from .formulations import chosen_switches
 from .inputs import PATH, Item, items, varied
 from .interrupts import Deferred
@@ -24,6 +25,7 @@ from .progress import display
 
 if TYPE_CHECKING:
     from milp_plan.run import Outcome, Settings
+    from milp_plan.run.conflict import Infeasibility
 
 RECORDS = Path("results/runs")
 LOADING_SHARE = 0.5
@@ -182,12 +184,15 @@ def _solve_one(item: Item, request: Request) -> tuple[Exit, bool]:
         settings = replace(settings, start=start)
     with display(problem, quiet=request.quiet) as show:
         outcome = run.solve(problem, settings, show, began=item.began)
+    told, stopped = infeasibility(outcome, settings.time_limit_s - outcome.seconds)
     with Deferred() as interrupt:
-        code = _tell(item.path, outcome, request)
-    return code, interrupt.asked or outcome.stop is Stop.INTERRUPTED
+        code = _tell(item.path, outcome, told, request)
+    return code, interrupt.asked or stopped or outcome.stop is Stop.INTERRUPTED
 
 
-def _tell(path: Path, outcome: Outcome[Any, Any], request: Request) -> Exit:
+def _tell(
+    path: Path, outcome: Outcome[Any, Any], told: Infeasibility | None, request: Request
+) -> Exit:
     """Write the files of a run, and say what it found; what could not be written comes last."""
     written = write_run(outcome, request.record_folder, request.plan_output)
     if outcome.plan is not None and request.plot_file is not None:
@@ -196,9 +201,11 @@ def _tell(path: Path, outcome: Outcome[Any, Any], request: Request) -> Exit:
         picture = partial(draw, outcome.kind, outcome.problem, outcome.plan)
         written.write("plot_file", request.plot_file, picture)
     answer = answers.solved(path, outcome, written)
+    answer.infeasibility = infeasibility_wire(told)
     if request.as_json:
         answers.say_answer(answer)
     else:
         answers.show(outcome, written.files)
+        say_infeasibility(outcome.problem, told)
     answers.tell_warnings(outcome, written)
     return Exit(answer.exit_code)

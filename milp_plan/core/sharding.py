@@ -139,6 +139,12 @@ class ShardingProblem(Shown):
         cost, allowed = self.transitions.cost[part], self.transitions.allowed[part]
         return cost.reshape(shape), allowed.reshape(shape)
 
+    def label(self, operator: int, strategy: int) -> str:
+        """Name of a strategy for people, by the numbers of its operator and within it."""
+        if not self.labels:
+            return f"strategy {strategy}"
+        return self.labels[int(self.strategies.offsets[operator]) + strategy]
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that changes the problem."""

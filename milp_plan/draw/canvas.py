@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from milp_plan.core.schedule import AGAIN
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 COLOURS = {
     "forward": "#0072B2",
@@ -114,8 +115,24 @@ def _in_order(kinds: Iterable[str], first: Iterable[str]) -> list[str]:
     return [kind for base in first for kind in (base, base + AGAIN) if kind in known]
 
 
+_part: ContextVar[Any] = ContextVar("part", default=None)
+"""The part of a figure that the next picture is drawn into."""
+
+
+@contextmanager
+def drawn_into(part: SubFigure) -> Iterator[None]:
+    """Draw the next picture into a part of a figure instead of a figure of its own."""
+    before = _part.set(part)
+    try:
+        yield
+    finally:
+        _part.reset(before)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of that size in inches; it needs no display.
+
+    Inside :func:`drawn_into` it is the part of a figure instead, whatever its size.
 
     Raises
     ------
@@ -129,6 +146,9 @@ def new_figure(width: float, height: float) -> Figure:
             "figures need matplotlib, which is not installed; "
             "install it with: pip install 'milp_plan[plot]'"
         ) from error
+    part: Figure | None = _part.get()
+    if part is not None:
+        return part
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 

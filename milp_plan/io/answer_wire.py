@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from .reason_wire import Effect, Infeasibility, Move, Point, Side, Why
+
 
 class Answer(msgspec.Struct, kw_only=True):
     """What every answer says."""
@@ -62,6 +64,7 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     verdict: Literal["ok", "violated", "no plan", "DISPUTED"] | None = None
     disputed_because: str | None = None
     infeasible_because: str | None = None
+    infeasibility: Infeasibility | None = None
     defects: list[str] = []
     planner: str | None = None
     way: str | None = None
@@ -129,6 +132,30 @@ class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
     components: dict[str, int] = {}
     explanation: str | None = None
     details: dict[str, Any] | None = None
+    bound: int | None = None
+    why: Why | None = None
+    what_if: list[Effect] = []
+    infeasible_because: str | None = None
+    infeasibility: Infeasibility | None = None
+
+
+class Diff(Answer, kw_only=True, tag_field="verb", tag="diff"):
+    """What ``diff`` answers."""
+
+    before: Side | None = None
+    after: Side | None = None
+    change: int | None = None
+    change_in_unit: str | None = None
+    moves: list[Move] = []
+    plot_file: str | None = None
+
+
+class Sweep(Answer, kw_only=True, tag_field="verb", tag="sweep"):
+    """What ``sweep`` answers."""
+
+    points: list[Point] = []
+    table_file: str | None = None
+    plot_file: str | None = None
 
 
 class Bounds(Answer, kw_only=True, tag_field="verb", tag="bound"):
@@ -175,5 +202,5 @@ class Pack(Answer, kw_only=True, tag_field="verb", tag="pack"):
     plot_file: str | None = None
 
 
-AnyAnswer = Solve | Pipeline | Front | Check | Explain | Bounds | Info | Pack
+AnyAnswer = Solve | Pipeline | Front | Check | Explain | Diff | Sweep | Bounds | Info | Pack
 """The answer of any verb; the member ``verb`` says which."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from milp_plan.io import Document
 
     from .addresses import Memory
+    from .reasons.base import Reasons
     from .way import Way
 
 P = TypeVar("P")
@@ -271,6 +272,12 @@ class Kind(ABC, Generic[P, S]):
             Its plans hold nothing over time.
         """
         raise UnsupportedProblemError(f"plans of the kind {self.name!r} have no copies to place")
+
+    # -- why, and what if --------------------------------------------------------------------------
+
+    @abstractmethod
+    def reasons(self) -> Reasons[P, S]:
+        """Its parts and limits, and why a plan's value is what it is."""
 
     # -- planning ----------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 from milp_plan.check import critical_chain, explain, verify
 from milp_plan.core import MemoryLaw, Objective, Units
@@ -33,11 +34,39 @@ def test_a_valid_plan_in_words():
         "  time on it: d1->d0 22 ns (34 %), d1 15 ns (23 %), d0 14 ns (21 %), "
         "d0->d1 10 ns (15 %), waiting 3 ns (4 %)",
         "  0 ns to 10 ns: a on d0",
-        "  10 ns to 20 ns: v on d0->d1",
-        "  20 ns to 35 ns: b on d1",
-        "  35 ns to 57 ns: u on d1->d0",
+        "  10 ns to 20 ns: v on d0->d1, needs what a gives",
+        "  20 ns to 35 ns: b on d1, needs what v gives",
+        "  35 ns to 57 ns: u on d1->d0, needs what b gives",
         "  60 ns to 64 ns: c on d0, after a wait of 3 ns",
     ]
+
+
+def test_what_the_chain_waits_for():
+    """c needs room that v takes until it has left; then a device that is busy, then a value."""
+    tight = problem(
+        [op("a"), op("b"), op("c"), op("d"), op("e")],
+        [value("v", "a", "b", 20), value("w", "c", "e", 20)],
+        cluster(memory=28),
+    )
+    made = plan(
+        run("a", "d0", 0),
+        send("v", "d0", "d1", 10, 32),
+        run("b", "d1", 32),
+        run("c", "d0", 32),
+        run("d", "d0", 42),
+        run("e", "d0", 52),
+    )
+    assert verify(tight, made).ok
+    links = critical_chain(tight, made)
+    told = [(link.name, link.cause, link.behind, link.waited_ns) for link in links]
+    assert told == [
+        ("a", "start", "", 0),
+        ("c", "memory", "a", 22),
+        ("d", "device", "c", 0),
+        ("e", "device", "d", 0),
+    ]
+    roomy = replace(tight, cluster=cluster(memory=100))
+    assert [link.cause for link in critical_chain(roomy, made)][1] == "unknown"
 
 
 def test_a_broken_plan_in_words():

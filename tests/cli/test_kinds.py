@@ -17,7 +17,8 @@ from milp_plan.cli.outputs import Content, content_of
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import schemas
 from milp_plan.io.iopddl import write_iopddl
-from milp_plan.run.kinds import kinds
+from milp_plan.run import Settings, solve
+from milp_plan.run.kinds import kinds, read
 from milp_plan.study.rows import COLUMNS
 from tests.io.samples import store
 from tests.io.test_piper import way
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.untraced
 
 SCHEMA = json.loads(schemas()["answer.schema.json"])
 LIMIT = ("--time-limit", "100", "--quiet", "--record-folder", "runs")
-VERBS = ("solve", "check", "explain", "bound", "info")
+VERBS = ("solve", "check", "explain", "diff", "bound", "info")
 
 
 @dataclass(frozen=True)
@@ -227,13 +228,23 @@ def test_a_problem_goes_through_all_verbs(name: str, here: Path) -> None:
     assert checked["value_in_unit"] == solved["value_in_unit"]
     explained = answer("explain", instance, plan)
     assert explained["explanation"]
+    assert explained["why"]["usage"] or explained["why"]["limits"]
+    compared = answer("diff", plan, plan, "--instance", instance)
+    assert (compared["change"], compared["moves"]) == (0, [])
+    assert compared["before"]["value"] == compared["after"]["value"] == sample.value
     bounded = answer("bound", instance, "--time-limit", "20")
     assert bounded["bound"] is not None
     assert bounded["bound"] <= sample.value
     informed = answer("info", instance)
     assert informed["about"] == solved["about"]
     for verb in VERBS:
-        told = {"solve": solved, "check": checked, "explain": explained}.get(verb, informed)
+        told = {
+            "solve": solved,
+            "check": checked,
+            "explain": explained,
+            "diff": compared,
+            "bound": bounded,
+        }.get(verb, informed)
         assert told["objective"] == solved["objective"]
         assert told["fingerprint"] == solved["fingerprint"]
 
@@ -263,7 +274,19 @@ def test_infeasible(name: str, here: Path) -> None:
     assert solved["exit_code"] == Exit.INFEASIBLE
     assert solved["infeasible_because"]
     assert solved["value"] is None
-    assert ": no plan exists: " in call("solve", *words, *LIMIT).stdout
+    said = call("solve", *words, *LIMIT).stdout
+    assert ": no plan exists: " in said
+    assert "a smallest conflicting set: " in said
+    told = answer("explain", *words, "--time-limit", "100", "--quiet")
+    assert told["exit_code"] == Exit.INFEASIBLE
+    assert told["infeasible_because"]
+    for conflict in (solved["infeasibility"]["conflict"], told["infeasibility"]["conflict"]):
+        assert conflict["smallest"]
+        assert not conflict["open"]
+        assert conflict["parts"]
+    for least in told["infeasibility"]["relaxations"]:
+        assert least["proved_below"] < least["percent"]
+    assert bool(told["infeasibility"]["relaxations"]) == (name != "resharding")  # has no limits
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -275,6 +298,78 @@ def test_a_limit_that_is_over_at_once(name: str, here: Path) -> None:
     assert solved["exit_code"] == (Exit.DONE if there else Exit.NO_PLAN)
     assert solved["stop"] == ("proved" if solved["proved"] else "time_limit")
     assert (solved["plan_file"] is not None) == there
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_if(name: str, here: Path) -> None:
+    sample = SAMPLES[name]
+    instance, plan = sample.write(here), here / "best.json"
+    call("solve", instance, *LIMIT, "--plan-output", plan)
+    asked = ("--what-if", "usual", "--time-limit", "100", "--quiet")
+    told = answer("explain", instance, plan, *asked)
+    assert told["exit_code"] == Exit.DONE
+    assert told["what_if"]
+    for effect in told["what_if"]:  # more of anything, and a plan to start from: never worse
+        assert effect["proved"]
+        assert effect["value"] <= sample.value
+        assert effect["change"] == effect["value"] - sample.value
+    assert "what if (the plan as it is: " in call("explain", instance, plan, *asked).stdout
+    for words in ("memory", "memory+much", "devices+x", "link:none", "move:nothing=nowhere"):
+        refused = answer("explain", instance, plan, "--what-if", words)
+        assert refused["exit_code"] == Exit.BAD_INPUT, words
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_parts_stay_where_they_may_be(name: str, here: Path) -> None:
+    instance, plan = SAMPLES[name].write(here), here / "best.json"
+    solved = answer("solve", instance, *LIMIT, "--plan-output", plan)
+    kind, problem = read(instance)
+    reasons = kind.reasons()
+    part = reasons.parts(problem)[0]
+    values = []
+    for place in reasons.places(problem, part):
+        told = answer("explain", instance, plan, "--move", f"{part}={place}", "--quiet")
+        (effect,) = told["what_if"]
+        if effect["value"] is not None:
+            assert effect["value"] >= solved["value"]
+            values.append(effect["value"])
+    assert bool(reasons.place_noun) == bool(values)
+    assert not values or min(values) == solved["value"]  # the plan has it in one of them
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_leaving_out_and_lifting_keeps_plans(name: str, here: Path) -> None:
+    """What conflicts rest on: a part less, or a limit less, never has a worse best plan."""
+    sample = SAMPLES[name]
+    kind, problem = read(sample.write(here))
+    reasons = kind.reasons()
+    resources = reasons.resources(problem)
+    lifted = {entry.name: None for entry in resources if entry.lifted}
+    assert reasons.resized(problem, {}).fingerprint == problem.fingerprint
+    variants = [reasons.resized(problem, lifted)] if lifted else []
+    parts = reasons.parts(problem)
+    variants += [reasons.keep(problem, set(parts) - {part}) for part in parts]
+    for variant in variants:
+        outcome = solve(variant, Settings(time_limit_s=100.0))
+        assert outcome.value is not None
+        assert outcome.value <= sample.value
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_plans_of_variants_are_compared(name: str, here: Path) -> None:
+    instance, plan, other = SAMPLES[name].write(here), here / "best.json", here / "other.json"
+    call("solve", instance, *LIMIT, "--plan-output", plan)
+    other.write_text(SAMPLES[name].wrong(plan))
+    drawn = ("--plot", here / "both.svg")
+    told = answer("diff", plan, plan, "--instance", instance, "--instance", instance, *drawn)
+    assert told["exit_code"] == Exit.DONE
+    assert content_of(here / "both.svg") is Content.PICTURE
+    broken = answer("diff", plan, other, "--instance", instance)
+    assert broken["exit_code"] == Exit.NOT_VALID
+    assert (broken["before"]["verdict"], broken["after"]["verdict"]) == ("ok", "violated")
+    assert "not valid" in call("diff", plan, other, "--instance", instance).stdout
+    another = SAMPLES["packing" if name != "packing" else "jobs"].write(here)
+    assert answer("diff", plan, plan, "--instance", another)["exit_code"] == Exit.BAD_INPUT
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -304,7 +399,12 @@ def _bad_files(folder: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("verb", VERBS)
 def test_bad_files(verb: str, bad: str, here: Path) -> None:
     file = _bad_files(here)[bad]
-    rest = {"solve": LIMIT, "check": (file,), "explain": (file,)}.get(verb, ())
+    rest = {
+        "solve": LIMIT,
+        "check": (file,),
+        "explain": (file,),
+        "diff": (file, "--instance", file),
+    }.get(verb, ())
     told = answer(verb, file, *rest)
     assert told["exit_code"] == Exit.BAD_INPUT
     assert told["kind"] is None

@@ -28,6 +28,7 @@ VERBS = (
     "check",
     "compile",
     "convert",
+    "diff",
     "explain",
     "export",
     "generate",

@@ -21,6 +21,8 @@ from ..way import Way
 if TYPE_CHECKING:
     from milp_plan.hybrid import HybridPlan, HybridProblem
 
+    from ..reasons.base import Reasons
+
 SWITCHES = (
     Change("no_data", "No data parallelism."),
     Change("no_tensor", "No tensor parallelism."),
@@ -162,6 +164,12 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         from milp_plan.draw.stages import stages_figure
 
         return stages_figure(_as_planned(problem, plan), plan)
+
+    def reasons(self) -> Reasons[HybridProblem, HybridPlan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.hybrid import HybridReasons
+
+        return HybridReasons()
 
     def obstacle(self, problem: HybridProblem, budget: Budget) -> str | None:
         """Only the whole search says so."""

@@ -22,6 +22,8 @@ from ..way import Way
 if TYPE_CHECKING:
     from milp_plan.core.jobs import JobsPlan, JobsProblem, Option
 
+    from ..reasons.base import Reasons
+
 
 class Jobs(Kind["JobsProblem", "JobsPlan"]):
     """The kind of :class:`milp_plan.core.jobs.JobsProblem`."""
@@ -158,6 +160,12 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
         from milp_plan.draw.jobs import jobs_figure
 
         return jobs_figure(problem, plan)
+
+    def reasons(self) -> Reasons[JobsProblem, JobsPlan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.jobs import JobsReasons
+
+        return JobsReasons()
 
     def obstacle(self, problem: JobsProblem, budget: Budget) -> str | None:
         """A unit may fit nowhere, or a job need more of the host than there is."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from milp_plan.core.packing import PackingPlan, PackingProblem
     from milp_plan.planners.packing import Packer
 
+    from ..reasons.base import Reasons
+
 ORDERS_SHARE = 0.05
 """Part of the time limit for orders that improve: quick gains, seldom the best packing."""
 
@@ -193,6 +195,12 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         from milp_plan.draw.packing import packing_figure
 
         return packing_figure(problem, plan)
+
+    def reasons(self) -> Reasons[PackingProblem, PackingPlan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.packing import PackingReasons
+
+        return PackingReasons()
 
     def obstacle(self, problem: PackingProblem, budget: Budget) -> str | None:
         """Buffers that are alive together may need more than the capacity."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         RematerialisationProblem,
     )
 
+    from ..reasons.base import Reasons
+
 
 class Share(NamedTuple):
     """A budget: bytes, or a part of the peak where every operator runs once."""
@@ -258,6 +260,12 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         from milp_plan.draw.rematerialisation import rematerialisation_figure
 
         return rematerialisation_figure(problem, plan)
+
+    def reasons(self) -> Reasons[RematerialisationProblem, RematerialisationPlan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.rematerialisation import RematerialisationReasons
+
+        return RematerialisationReasons()
 
     def obstacle(self, problem: RematerialisationProblem, budget: Budget) -> str | None:
         """An operator may need more than the budget by itself."""

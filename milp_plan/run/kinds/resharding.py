@@ -20,6 +20,8 @@ from ..way import Way
 if TYPE_CHECKING:
     from milp_plan.core.resharding import ReshardingPlan, ReshardingProblem
 
+    from ..reasons.base import Reasons
+
 ONE_BY_ONE = Change("one_by_one", "Resharding: a delivery per receiver, no broadcasts.")
 
 
@@ -134,6 +136,12 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         from milp_plan.draw.resharding import resharding_figure
 
         return resharding_figure(problem, plan)
+
+    def reasons(self) -> Reasons[ReshardingProblem, ReshardingPlan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.resharding import ReshardingReasons
+
+        return ReshardingReasons()
 
     def obstacle(self, problem: ReshardingProblem, budget: Budget) -> str | None:
         """Slices that nobody has."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from milp_plan.io import Goal
 
     from ..addresses import Memory
+    from ..reasons.base import Reasons
 
 
 CHANGES = (
@@ -271,6 +272,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..addresses import memories
 
         return memories(problem, plan, alignment)
+
+    def reasons(self) -> Reasons[PlanningProblem, Plan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.schedule import ScheduleReasons
+
+        return ScheduleReasons()
 
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
         """Operators that fit nowhere, values that cannot be held."""

@@ -18,6 +18,8 @@ from ..way import Way
 if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
+    from ..reasons.base import Reasons
+
 
 class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     """The kind of :class:`milp_plan.core.sharding.ShardingProblem`."""
@@ -157,6 +159,12 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         from milp_plan.draw.usage import usage_figure
 
         return usage_figure(problem, plan)
+
+    def reasons(self) -> Reasons[ShardingProblem, ShardingPlan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.sharding import ShardingReasons
+
+        return ShardingReasons()
 
     def obstacle(self, problem: ShardingProblem, budget: Budget) -> str | None:
         """Reductions may leave an operator without a strategy; every choice may break a row."""

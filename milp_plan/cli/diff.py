@@ -1,0 +1,190 @@
+"""``diff``: two plans of an instance, or of variants of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from milp_plan.core import InputError, MilpPlanError
+from milp_plan.io import answer_wire as wire
+from milp_plan.io import reason_wire
+
+from .answers import failure, head, say_answer
+from .check import verified
+from .exits import Exit, code_of, most_serious
+from .explain import to_wire
+from .inputs import PATH, Item, items, varied
+from .output import complain, note, say, say_table
+from .outputs import Content, Output, Writing, refuse
+
+if TYPE_CHECKING:
+    from milp_plan.run.comparison import Comparison, Side
+
+MOST = 20
+"""Components that are listed."""
+
+
+@click.command()
+@click.argument("plans", metavar="PLAN PLAN", type=PATH, nargs=2)
+@click.option(
+    "--instance",
+    "files",
+    type=PATH,
+    multiple=True,
+    required=True,
+    help="The instance that both plans are for; twice, where the second plan is for a variant.",
+)
+@varied
+@click.option("--plot", type=PATH, help="Draw both beside each other, .png or .svg.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_context
+def diff(
+    ctx: click.Context,
+    /,
+    *,
+    plans: tuple[Path, Path],
+    files: tuple[Path, ...],
+    changes: dict[str, Any],
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what differs between two plans: value, what moved, what that cost.
+
+    Exits with 7 when one of them breaks a rule.
+    """
+    if len(files) > 2:
+        raise click.UsageError("--instance: once, or twice for two variants")
+    refuse([Output("--plot", plot, Content.PICTURE)], [*plans, *files])
+    first, *rest = items(files, changes)
+    second = rest[0] if rest else first
+    written = Writing()
+    try:
+        found = _compared(first, second, plans)
+    except MilpPlanError as error:
+        broken = second if first.error is None and second.error is not None else first
+        complain(error, broken.path)
+        if as_json:
+            say_answer(failure(wire.Diff, broken, error))
+        ctx.exit(code_of(error))
+    if plot is not None:
+        written.write("plot_file", plot, partial(_draw, found, plans))
+    valid = found.before.verdict.ok and found.after.verdict.ok
+    code = most_serious([Exit.DONE if valid else Exit.NOT_VALID, written.code])
+    if as_json:
+        say_answer(_answer((first, second), plans, found, written, code))
+    else:
+        _show(first, found, plans)
+        if "plot_file" in written.files:
+            say(written.files["plot_file"])
+    for failed in written.failures:
+        note(f"error: {failed}")
+    ctx.exit(code)
+
+
+def _compared(first: Item, second: Item, plans: tuple[Path, Path]) -> Comparison:
+    from milp_plan.run.comparison import Side, compare
+
+    sides = []
+    for item, plan_file in zip((first, second), plans, strict=True):
+        if item.error is not None:
+            raise item.error
+        plan, verdict = verified(item, plan_file)
+        sides.append(Side(item.problem, plan, verdict))
+    try:
+        return compare(*sides)
+    except InputError as error:
+        raise error.in_file(str(second.path)) from None
+
+
+def _draw(found: Comparison, plans: tuple[Path, Path], path: Path) -> None:
+    from milp_plan.draw import write_figure
+    from milp_plan.draw.beside import beside
+    from milp_plan.run import kind_of
+
+    kind = kind_of(found.before.problem)
+    sides = (found.before, found.after)
+    draws = [partial(kind.draw, side.problem, side.plan) for side in sides]
+    write_figure(beside(draws, [plan.name for plan in plans]), path)
+
+
+def _answer(
+    pair: tuple[Item, Item],
+    plans: tuple[Path, Path],
+    found: Comparison,
+    written: Writing,
+    code: Exit,
+) -> wire.Diff:
+    from milp_plan.run import kind_of
+
+    measure = kind_of(found.before.problem).measure(found.before.problem)
+    sides = [
+        _side(item, plan_file, side)
+        for item, plan_file, side in zip(pair, plans, (found.before, found.after), strict=True)
+    ]
+    return wire.Diff(
+        **head(pair[0]) | {"exit_code": int(code)},
+        errors=written.failures,
+        before=sides[0],
+        after=sides[1],
+        change=found.change,
+        change_in_unit=measure.decimal(found.change),
+        moves=[to_wire(move, reason_wire.Move) for move in found.moves],
+        plot_file=written.files.get("plot_file"),
+    )
+
+
+def _side(item: Item, plan_file: Path, side: Side) -> reason_wire.Side:
+    assert item.kind is not None
+    return reason_wire.Side(
+        plan_file=str(plan_file),
+        file=str(item.path),
+        fingerprint=item.problem.fingerprint,
+        verdict="ok" if side.verdict.ok else "violated",
+        value=side.verdict.value,
+        value_in_unit=item.kind.measure(item.problem).decimal(side.verdict.value),
+        bound=side.bound,
+        components=dict(side.verdict.components),
+    )
+
+
+def _show(item: Item, found: Comparison, plans: tuple[Path, Path]) -> None:
+    from milp_plan.run.reasons.words import move_lines
+
+    assert item.kind is not None
+    measure = item.kind.measure(item.problem)
+    values = [measure.text(side.verdict.value) for side in (found.before, found.after)]
+    if found.change is None:
+        told = "a plan has no value"
+    elif found.change == 0:
+        told = "equal"
+    else:
+        word = "better" if found.change < 0 else "worse"
+        told = f"{word} by {measure.text(abs(found.change))}"
+    say(f"{item.problem.name}: {measure.objective} {values[0]} -> {values[1]}: {told}")
+    for side, plan in zip((found.before, found.after), plans, strict=True):
+        if not side.verdict.ok:
+            broken = side.verdict.violations
+            say(f"  {plan}: not valid, {len(broken)} violations, the first: {broken[0].message}")
+    for line in move_lines(item.problem, found.moves, item.kind.reasons().noun):
+        say(line)
+    if found.before.verdict.ok and found.after.verdict.ok and not found.moves:
+        say("nothing is treated differently")
+    rows = [
+        [name, _number(one), _number(two), _number(_change(one, two))]
+        for name, (one, two) in found.components.items()
+    ]
+    if rows:
+        say_table(["part (exact)", "first", "second", "change"], rows[:MOST], numeric=[1, 2, 3])
+        if len(rows) > MOST:
+            say(f"and {len(rows) - MOST} more")
+
+
+def _change(one: int | None, two: int | None) -> int | None:
+    return None if one is None or two is None else two - one
+
+
+def _number(amount: int | None) -> str:
+    return "—" if amount is None else f"{amount:,}"

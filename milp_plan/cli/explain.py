@@ -1,0 +1,222 @@
+"""``explain``: why a plan's value is what it is, what would change it, or why there is no plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from milp_plan.core import Verdict
+from milp_plan.io import answer_wire as wire
+from milp_plan.io import reason_wire
+
+from . import interrupts
+from .answers import answer_each, code_of_outcome, head, headline, verdict_members
+from .check import verified
+from .inputs import PATH, Item, varied
+from .output import say
+from .progress import display
+
+if TYPE_CHECKING:
+    from milp_plan.run import Outcome
+    from milp_plan.run.conflict import Infeasibility
+    from milp_plan.run.reasons.base import Why
+    from milp_plan.run.trial import Effect
+
+REASONS_S = 10.0
+"""Seconds that ``solve`` and ``explain`` look for a conflicting set and for what is enough."""
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.argument("plan_file", metavar="[PLAN]", type=PATH, required=False)
+@varied
+@click.option(
+    "--what-if",
+    "asked",
+    multiple=True,
+    metavar="QUESTION",
+    help="Plan again with one thing changed, from this plan: memory+1GiB, memory-512MiB, "
+    "devices+1, link (one more beside the busiest), link:NAME, move:PART=PLACE; or usual, for the "
+    "first of these. Repeatable.",
+)
+@click.option(
+    "--move",
+    "moves",
+    multiple=True,
+    metavar="PART=PLACE",
+    help="What it costs to have an operator on a device (with a strategy, by a sender): the same "
+    "as --what-if move:PART=PLACE. Repeatable.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Seconds for each question, and for a plan where none is named.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.pass_context
+def explain(
+    ctx: click.Context,
+    /,
+    *,
+    file: Path,
+    plan_file: Path | None,
+    changes: dict[str, Any],
+    asked: tuple[str, ...],
+    moves: tuple[str, ...],
+    time_limit: float,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Say what a valid plan's value hangs on, or what breaks and by how much.
+
+    Without PLAN, FILE is planned first; where no plan exists, it is said which operators and
+    limits are at odds and what would be enough.
+
+    Exits with 7 when a rule is broken, with 4 when it is proved that no plan exists.
+    """
+    request = _Request((*asked, *(f"move:{text}" for text in moves)), time_limit, quiet)
+
+    def work(item: Item, aloud: bool) -> wire.Explain:
+        if plan_file is not None:
+            plan, verdict = verified(item, plan_file)
+            return _explained(item, plan, verdict, request, aloud=aloud, plan_file=str(plan_file))
+        return _planned(item, request, aloud=aloud)
+
+    ctx.exit(answer_each((file,), changes, wire.Explain, work, as_json=as_json))
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked about a plan, and how long each answer may take."""
+
+    texts: tuple[str, ...]
+    time_limit: float
+    quiet: bool
+
+
+def _planned(item: Item, request: _Request, *, aloud: bool) -> wire.Explain:
+    """Plan a problem, and explain its plan, or why it has none."""
+    from milp_plan.run import Settings, solve
+
+    with display(item.problem, quiet=request.quiet) as show:
+        settings = Settings(time_limit_s=request.time_limit)
+        outcome = solve(item.problem, settings, show, began=item.began)
+    if aloud:
+        say(headline(outcome))
+    if outcome.plan is not None and outcome.verdict is not None:
+        bound = outcome.bound
+        return _explained(item, outcome.plan, outcome.verdict, request, aloud=aloud, bound=bound)
+    told, stopped = infeasibility(outcome, request.time_limit)
+    if aloud:
+        say_infeasibility(outcome.problem, told)
+    return wire.Explain(
+        **head(item),
+        exit_code=int(interrupts.code() if stopped else code_of_outcome(outcome)),
+        infeasible_because=outcome.infeasible_because,
+        infeasibility=infeasibility_wire(told),
+    )
+
+
+def _explained(
+    item: Item, plan: Any, verdict: Verdict, request: _Request, *, aloud: bool, **members: Any
+) -> wire.Explain:
+    """Explain a plan, and answer the questions about it."""
+    from milp_plan.run.reasons.words import effect_lines, why_lines
+
+    kind, problem = item.kind, item.problem
+    assert kind is not None
+    text = kind.explain(problem, plan, verdict)
+    told = head(item) | verdict_members(item, verdict) | members
+    told |= {"explanation": text, "details": kind.details(problem, plan, verdict)}
+    if aloud:
+        say(text)
+    if not verdict.ok:
+        return wire.Explain(**told)
+    why = kind.reasons().why(problem, plan, verdict)
+    if aloud:
+        for line in why_lines(problem, why, chain="critical chain" not in text):
+            say(line)
+    effects, stopped = _asked(item, plan, verdict, why, request)
+    if aloud:
+        for line in effect_lines(problem, effects, verdict.value):
+            say(line)
+    if stopped:
+        told["exit_code"] = int(interrupts.code())
+    what_if = [_effect_wire(effect) for effect in effects]
+    return wire.Explain(**told, why=to_wire(why, reason_wire.Why), what_if=what_if)
+
+
+def _asked(
+    item: Item, plan: Any, verdict: Verdict, why: Why, request: _Request
+) -> tuple[list[Effect], bool]:
+    """Answers to the questions; whether an interruption left some out."""
+    from milp_plan.backends import Stop
+    from milp_plan.run import Settings
+    from milp_plan.run.trial import ask, questions
+
+    found = []
+    for question in questions(item.problem, request.texts, why) if request.texts else ():
+        with display(question.problem, quiet=request.quiet) as show:
+            settings = Settings(time_limit_s=request.time_limit)
+            effect = ask(question, plan, verdict.value, settings, show)
+        found.append(effect)
+        if effect.found.stop is Stop.INTERRUPTED:
+            return found, True
+    return found, False
+
+
+def _effect_wire(effect: Effect) -> reason_wire.Effect:
+    found = effect.found
+    return reason_wire.Effect(
+        question=effect.question.text,
+        value=found.value,
+        bound=found.bound,
+        change=effect.change,
+        proved=found.proved,
+        stop=str(found.stop),
+        infeasible_because=found.infeasible_because,
+        seconds=round(found.seconds, 3),
+    )
+
+
+def to_wire(item: Any, kind: type[Any]) -> Any:
+    """Return data of a run as its wire type: the same members."""
+    return msgspec.convert(item, kind, from_attributes=True, strict=True)
+
+
+def infeasibility(
+    outcome: Outcome[Any, Any], time_limit_s: float
+) -> tuple[Infeasibility | None, bool]:
+    """Look for what is at odds in a problem without a plan, and say whether Ctrl-C ended that."""
+    from milp_plan.run.conflict import why_infeasible
+
+    left = min(REASONS_S, time_limit_s)
+    if outcome.infeasible_because is None or outcome.plan is not None or left <= 0:
+        return None, False
+    try:
+        return why_infeasible(outcome.problem, outcome.infeasible_because, left), False
+    except KeyboardInterrupt:  # the proof itself stands
+        return None, True
+
+
+def infeasibility_wire(told: Infeasibility | None) -> reason_wire.Infeasibility | None:
+    """Return it as its wire type."""
+    found: reason_wire.Infeasibility | None
+    found = None if told is None else to_wire(told, reason_wire.Infeasibility)
+    return found
+
+
+def say_infeasibility(problem: Any, told: Infeasibility | None) -> None:
+    """Say for people what is at odds."""
+    if told is not None:
+        from milp_plan.run.reasons.words import infeasibility_lines
+
+        for line in infeasibility_lines(problem, told):
+            say(f"  {line}")

@@ -1,0 +1,91 @@
+"""Two plans of one problem, or of variants of it: what differs, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from milp_plan.core import Finding, InputError, Verdict
+
+from .kinds import kind_of
+from .reasons.base import Move
+
+
+@dataclass(frozen=True)
+class Side:
+    """A plan with its problem and what the checker says of it.
+
+    Parameters
+    ----------
+    problem, plan, verdict
+        Of any kind; the verdict is about this plan and this problem.
+    bound
+        What no plan of the problem can beat, if that is known.
+    """
+
+    problem: Any
+    plan: Any
+    verdict: Verdict
+    bound: int | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two plans.
+
+    Parameters
+    ----------
+    before, after
+        The plans.
+    change
+        Value of the second less that of the first; ``None`` where one has no value.
+    moves
+        What is treated differently, in groups; empty where nothing is.
+    components
+        Parts of the recomputation that differ: what they were, and what they are.
+    """
+
+    before: Side
+    after: Side
+    change: int | None
+    moves: tuple[Move, ...]
+    components: dict[str, tuple[int | None, int | None]]
+
+
+def compare(before: Side, after: Side) -> Comparison:
+    """Say what differs between two plans; of one that breaks a law only values and components.
+
+    Raises
+    ------
+    InputError
+        They are not plans of one kind of problem, with the same parts and the same objective.
+    """
+    kind, other = kind_of(before.problem), kind_of(after.problem)
+    if kind is not other:
+        raise InputError([_unlike(f"a {other.name} problem", f"a {kind.name} problem")])
+    measures = kind.measure(before.problem), kind.measure(after.problem)
+    if measures[0] != measures[1]:
+        found = f"the objective {measures[1].objective}, in {measures[1].unit}"
+        raise InputError([_unlike(found, f"{measures[0].objective}, in {measures[0].unit}")])
+    reasons = kind.reasons()
+    if set(reasons.parts(before.problem)) != set(reasons.parts(after.problem)):
+        raise InputError([_unlike(f"other {reasons.noun}", f"the same {reasons.noun}")])
+    one, two = before.verdict, after.verdict
+    change = None if one.value is None or two.value is None else two.value - one.value
+    names = dict.fromkeys((*one.components, *two.components))
+    pairs = {name: (one.components.get(name), two.components.get(name)) for name in names}
+    moves: tuple[Move, ...] = ()
+    if one.ok and two.ok:
+        moves = reasons.moves(before.problem, before.plan, after.problem, after.plan)
+    return Comparison(
+        before,
+        after,
+        change,
+        moves,
+        {name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
+    )
+
+
+def _unlike(found: str, expected: str) -> Finding:
+    remedy = "name plans of one problem, or of variants of it"
+    return Finding("instances", found, expected, remedy)

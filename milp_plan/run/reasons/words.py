@@ -1,0 +1,209 @@
+"""Reasons in words, with units: lines of text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from milp_plan.core import Counts, Units
+
+from ..conflict import Conflict, Infeasibility, Relaxation
+from ..kind import Measure
+from ..kinds import kind_of
+from ..trial import Effect
+from .base import Block, Link, Move, Usage, Why
+
+MOST = 12
+"""Names, links and rows that are spelt out."""
+
+_CAUSES = {
+    "value": "needs what {} gives",
+    "device": "what it runs on is busy with {}",
+    "channel": "its channel is busy with {}",
+    "memory": "waits for memory",
+    "release": "is not there earlier",
+    "unknown": "waits, and nothing that is known here makes it",
+    "start": "starts at once",
+}
+
+
+def units_of(problem: Any) -> Units:
+    """Units of a problem; nanoseconds and bytes where it has none."""
+    units = getattr(problem, "units", None)
+    return units if isinstance(units, Units) else Units()
+
+
+def some(names: Sequence[str]) -> str:
+    """List names, the first ones of many."""
+    more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
+    return ", ".join(names[:MOST]) + more
+
+
+def why_lines(problem: Any, why: Why, *, chain: bool = True) -> Iterator[str]:
+    """Say what a value hangs on.
+
+    Parameters
+    ----------
+    problem, why
+        What is told.
+    chain
+        Whether to list the critical chain.
+    """
+    units = units_of(problem)
+    if why.usage:
+        busiest = why.usage[0]
+        yield f"busiest: {_usage(units, busiest)}"
+        rest = why.usage[1:MOST]
+        if rest:
+            yield f"  then: {'; '.join(_usage(units, entry) for entry in rest[:4])}"
+    if chain and why.chain:
+        yield from _chain(units, why.chain)
+    yield from _blocks(units, why.blocks)
+    if why.limits:
+        yield "limits"
+        for entry in why.limits[:MOST]:
+            yield f"  {_usage(units, entry)}"
+        if len(why.limits) > MOST:
+            yield f"  and {len(why.limits) - MOST:,} that are less full"
+    yield _binding(why)
+    if why.remedies:
+        measure = kind_of(problem).measure(problem)
+        yield "what would make it better, and by how much at most"
+        for remedy in why.remedies:
+            most = "" if remedy.at_most is None else f"{measure.text(remedy.at_most)}: "
+            yield f"  {most}{remedy.text}"
+
+
+def _binding(why: Why) -> str:
+    if why.binding:
+        return f"binding: {some(why.binding)}"
+    if why.limits:
+        return "binding: no limit is used up; --what-if says whether one keeps better plans away"
+    return "binding: no limit is set"
+
+
+def _usage(units: Units, entry: Usage) -> str:
+    amount = entry.counts.text(entry.amount, units)
+    if entry.whole is None:
+        return f"{entry.name} {amount}"
+    whole = entry.counts.text(entry.whole, units)
+    share = "" if entry.share is None else f" ({100 * entry.share:.0f} %)"
+    return f"{entry.name} {amount} of {whole}{share}"
+
+
+def _chain(units: Units, links: Sequence[Link]) -> Iterator[str]:
+    count = len(links)
+    cut = f", the last {MOST}" if count > MOST else ""
+    yield f"critical chain: {count} task{'' if count == 1 else 's'}{cut}"
+    for link in links[-MOST:]:
+        times = " to ".join(Counts.TIME.text(ticks, units) for ticks in (link.start, link.stop))
+        place = f" on {'+'.join(link.resources)}" if link.resources else ""
+        waited = f" after {Counts.TIME.text(link.waited, units)}" if link.waited else ""
+        cause = _CAUSES[link.cause].format(link.behind)
+        yield f"  {times}: {link.name}{place}: {cause}{waited}"
+
+
+def _blocks(units: Units, blocks: Sequence[Block]) -> Iterator[str]:
+    for sort in dict.fromkeys(block.sort for block in blocks):
+        rows = [block for block in blocks if block.sort == sort]
+        rows.sort(key=lambda block: -(block.on_chain or 0))
+        rows.sort(key=lambda block: -(block.on_chain or block.amount))
+        yield f"by {sort}"
+        for block in rows[:MOST]:
+            amount = block.counts.text(block.amount, units)
+            chain = ""
+            if block.on_chain:
+                chain = f", {block.counts.text(block.on_chain, units)} of it on the critical chain"
+            parts = f"{block.parts:,} part{'' if block.parts == 1 else 's'}"
+            yield f"  {block.name}: {parts}, {amount}{chain}: {some(block.places)}"
+        if len(rows) > MOST:
+            yield f"  and {len(rows) - MOST:,} more"
+
+
+def effect_lines(problem: Any, effects: Iterable[Effect], before: int | None) -> Iterator[str]:
+    """Say what planning with other limits gave."""
+    measure = kind_of(problem).measure(problem)
+    effects = tuple(effects)
+    if effects:
+        yield f"what if (the plan as it is: {measure.text(before)})"
+    for effect in effects:
+        yield f"  {effect.question.text}: {_effect(measure, effect)}"
+
+
+def _effect(measure: Measure, effect: Effect) -> str:
+    found, change = effect.found, effect.change
+    if found.infeasible_because is not None:
+        return f"no plan exists: {found.infeasible_because}"
+    if found.value is None:
+        return f"no plan found in {found.seconds:.1f} s"
+    sure = ", proved optimal" if found.proved else f", bound {measure.text(found.bound)}"
+    value = f"{measure.text(found.value)}{sure}"
+    if change is None:
+        return value
+    if change < 0:
+        return f"{value}: better by {measure.text(-change)}"
+    if change > 0 and not effect.question.kept:
+        return f"{value}: worse by {measure.text(change)}"
+    if found.proved:
+        return f"{value}: no better"
+    return f"{value}: no plan better found in {found.seconds:.1f} s"
+
+
+def infeasibility_lines(problem: Any, told: Infeasibility) -> Iterator[str]:
+    """Say which parts and limits are at odds, and what is enough."""
+    units = units_of(problem)
+    if told.conflict is not None:
+        yield from _conflict(units, told.conflict)
+    measure = kind_of(problem).measure(problem)
+    for least in sorted(told.relaxations, key=lambda entry: entry.percent):
+        yield from _relaxation(units, measure, least)
+    if told.helpless:
+        yield f"more of this alone gave no plan: {', '.join(told.helpless)}"
+
+
+def _conflict(units: Units, conflict: Conflict) -> Iterator[str]:
+    word = "a smallest conflicting set" if conflict.smallest else "a conflicting set"
+    limits = [
+        f"{entry.name} {entry.counts.text(entry.amount or 0, units)}" for entry in conflict.limits
+    ]
+    if conflict.parts:
+        yield f"{word}: {conflict.noun} {some(conflict.parts)}"
+    if limits:
+        head = "  with" if conflict.parts else f"{word}:"
+        yield f"{head} {some(limits)}"
+    yield f"  proof: {conflict.because}"
+    if conflict.smallest:
+        yield "  without any one of these a checked plan of the rest exists"
+    else:
+        yield f"  not known whether these can be left out: {some(conflict.open)}"
+
+
+def _relaxation(units: Units, measure: Measure, least: Relaxation) -> Iterator[str]:
+    alike = {(entry.amount, entry.enough, entry.counts) for entry in least.raised}
+    if len(alike) == 1:
+        ((amount, enough, counts),) = alike
+        each = " each" if len(least.raised) > 1 else ""
+        text = f"{counts.text(enough, units)}{each} instead of {counts.text(amount, units)}"
+    else:
+        text = f"{least.percent / 100:g} times as much on each"
+    yield f"enough: {least.what} {text}; a checked plan of {measure.text(least.value)} exists then"
+    if least.least:
+        yield f"  with {least.percent - 1} % of what there is it is proved that none does"
+    else:
+        below = f"with {least.proved_below} % of what there is it is proved that none does"
+        yield f"  {below}; between that and {least.percent} % no plan was found in the time"
+
+
+def move_lines(problem: Any, moves: Sequence[Move], noun: str) -> Iterator[str]:
+    """Say what two plans treat differently."""
+    units = units_of(problem)
+    for move in moves:
+        costs = [
+            f"{name} {'+' if ticks >= 0 else '-'}{move.counts.text(abs(ticks), units)}"
+            for name, ticks in move.cost.items()
+            if ticks
+        ]
+        told = f" ({', '.join(costs)})" if costs else ""
+        count = len(move.parts)
+        yield f"{move.what}: {move.before} -> {move.after}: {count:,} {noun}{told}"
+        yield f"  {some(move.parts)}"
