@@ -14,7 +14,7 @@ from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
 
 from . import interrupts
-from .answers import answer_each, code_of_outcome, head, headline, verdict_members
+from .answers import answer_each, code_of_outcome, head, verdict_members
 from .check import verified
 from .inputs import PATH, Item, varied
 from .output import say
@@ -104,6 +104,7 @@ class _Request:
 def _planned(item: Item, request: _Request, *, aloud: bool) -> wire.Explain:
     """Plan a problem, and explain its plan, or why it has none."""
     from milp_plan.run import Settings, solve
+    from milp_plan.run.telling import headline
 
     with display(item.problem, quiet=request.quiet) as show:
         settings = Settings(time_limit_s=request.time_limit)
