@@ -31,11 +31,11 @@ plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its t
 	@mkdir -p $(dir $(TIMELINE))
 	$(BIN)/milp-plan solve $(INSTANCE) --time-limit $(TIME_LIMIT) --plot $(TIMELINE)
 
-# Two processes of tests would each compile the loops they meet: all are compiled before.
+# Two processes of tests would each compile the loops they meet: all are compiled before. One pass:
+# collecting takes each process 20 s.
 test: $(READY) ## Run all tests but the slow ones
 	$(BIN)/milp-plan compile >/dev/null
-	$(PYTEST) -m 'untraced and not slow'
-	$(PYTEST) -m 'not untraced and not slow'
+	$(PYTEST)
 
 # Coverage doubles the time of most tests and would triple that of random problems and loops.
 coverage: $(READY) ## Run the tests that are traced with branch coverage of at least 90 %

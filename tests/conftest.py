@@ -1,9 +1,10 @@
-"""Which tests run first, and never with coverage: most of what takes long."""
+"""Which tests never run with coverage: most of what takes long."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _within(path: Path, places: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(place) for place in places)
+@cache
+def _is_untraced(path: Path) -> bool:
+    return path not in TRACED and any(path.is_relative_to(place) for place in UNTRACED)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark the tests of these folders before any are chosen by their marks."""
     for item in items:
-        if _within(item.path, UNTRACED) and not _within(item.path, TRACED):
+        if _is_untraced(item.path):
             item.add_marker(pytest.mark.untraced)

@@ -23,6 +23,7 @@ from milp_plan.core.process import watch
 from milp_plan.core.rematerialisation import RematerialisationPlan
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.lp import CompiledModel
+from milp_plan.lp.loading import load_pyomo
 
 from . import registry
 from .failure import raised
@@ -172,6 +173,7 @@ def main() -> None:
     os.dup2(2, 1)  # nothing but answers may reach the pipe
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # and nobody else reads the questions
     watch(int(sys.argv[1]))
+    load_pyomo()
     for module in AHEAD:
         import_module(module)
 

@@ -217,6 +217,10 @@ def _import(path: Path) -> Any:
             elif known.__file__ == str(start):
                 return known
         _forget(name)
+        if b"pyomo" in start.read_bytes():
+            from milp_plan.lp.loading import load_pyomo
+
+            load_pyomo()
         inside = [str(path)] if path.is_dir() else None
         spec = importlib.util.spec_from_file_location(
             name, start, submodule_search_locations=inside
