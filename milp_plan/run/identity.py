@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -17,6 +18,9 @@ PACKAGES = ("highspy", "numba", "numpy", "pyomo", "scipy")
 
 UNCOUNTED = ("cli", "report")
 """Rooms no answer depends on: nothing that plans imports them."""
+
+CACHES = "__pycache__"
+"""Folders of compiled code, Python's and that of loops."""
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -53,8 +57,8 @@ def frozen(folder: Path) -> Path:
     """Copy the sources into a folder of their own, once; return what to put on the import path.
 
     Runs that import the copy all compute by the sources their keys speak of, whatever happens to
-    the originals meanwhile; and what a result was computed by can be looked up later. Compiled
-    code beside the sources is copied as well.
+    the originals meanwhile; and what a result was computed by can be looked up later. Code that
+    is compiled is no part of that: :func:`warm` lends it to the copy, :func:`cool` takes it away.
 
     Raises
     ------
@@ -85,11 +89,28 @@ def frozen(folder: Path) -> Path:
 def _copy(place: Path, copy: Path) -> None:
     """Copy a folder; the first file that cannot be written is the error, not a list of all."""
     try:
-        shutil.copytree(place, copy)
+        shutil.copytree(place, copy, ignore=shutil.ignore_patterns(CACHES))
     except shutil.Error as error:
         shutil.rmtree(copy.parent, ignore_errors=True)
         _, target, reason = error.args[0][0]
         raise OSError(f"{target} cannot be written: {reason}") from None
+
+
+def warm(target: Path) -> None:
+    """Link the compiled loops beside our sources into a frozen copy of them, where none are yet."""
+    for place in source_folders():
+        copy = target / place.relative_to(PACKAGE.parent)
+        for path in place.rglob(f"{CACHES}/*.nb[ic]"):
+            link = copy / path.relative_to(place)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):  # who has no compiled loops compiles them
+                link.hardlink_to(path)
+
+
+def cool(target: Path) -> None:
+    """Remove all compiled code from a frozen copy: a store keeps sources and results."""
+    for path in list(target.rglob(CACHES)):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @cache

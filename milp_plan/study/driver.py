@@ -12,6 +12,7 @@ from threading import Lock as Mutex
 from typing import Any, Protocol
 
 from milp_plan.core.budget import now
+from milp_plan.run.identity import cool, warm
 
 from .job import Child, Result, job_of
 from .store import FINISHED, Lock, Record, Store
@@ -67,6 +68,8 @@ class Local:
         self._mutex = Mutex()
         self._asked = False
         self._closed = False
+        if path is not None:
+            warm(path)
 
     def submit(self, job: dict[str, Any]) -> Future[Result]:
         """Begin a run."""
@@ -105,6 +108,8 @@ class Local:
             for child in self._children:
                 child.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._path is not None:
+            cool(self._path)
 
 
 @dataclass

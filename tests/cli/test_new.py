@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from milp_plan.api import Guide
+from milp_plan.backends import Limits
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
 from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
@@ -19,6 +21,7 @@ from milp_plan.io import read
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models import registry
 from tests.report.plans import chain, plan_of_two_devices, two_devices
+from tests.support.rematerialisation import ask_scipy
 
 from .cases import INSTANCES, REPOSITORY, call
 
@@ -47,20 +50,32 @@ def load(path: Path) -> Any:
 
 
 def solved(path: Path, problem: PlanningProblem) -> tuple[Plan, float]:
-    """Plan and model of a problem, solved by going through all devices."""
+    """Plan and model of a problem, solved by scipy."""
     formulation = load(path)
     options = formulation.Options()
     assert formulation.unsupported(problem, options) is None
     source = formulation.build(problem, options, Guide())
     model = compile_pyomo(source)
-    devices = [device for _, device in model.columns]
-    vectors = [{"on": {d: float(d == chosen) for d in devices}} for chosen in devices]
-    costs = [float(model.cost @ model.vector(values)) for values in vectors]
-    best = min(range(len(costs)), key=costs.__getitem__)
-    plan = formulation.decode(problem, options, Guide(), vectors[best])
-    assert formulation.encode(problem, options, source, plan) == vectors[best]
-    unit = formulation.scale(problem, options, Guide()).unit
-    return plan, costs[best] * unit
+    report = ask_scipy(model, Limits())
+    assert report.solution is not None
+    values = model.name_values(report.solution)
+    plan = formulation.decode(problem, options, Guide(), values)
+    encoded = formulation.encode(problem, options, source, plan)
+    assert model.violation(model.vector(encoded))[0] < 1e-6
+    value = float(model.cost @ model.vector(encoded))
+    assert value == pytest.approx(report.objective)
+    return plan, value * formulation.scale(problem, options, Guide()).unit
+
+
+def test_it_plans_the_instance_of_the_readme(stub: Path) -> None:
+    name = re.search(r"milp-plan solve (instances/\S+)", (REPOSITORY / "README.md").read_text())
+    assert name is not None
+    problem = read(REPOSITORY / name[1])
+    plan, value = solved(stub, problem)
+    verdict = verify(problem, plan)
+    assert verdict.ok
+    assert verdict.value == value
+    assert len({run.devices for run in plan.runs}) == 2
 
 
 @pytest.mark.parametrize(
@@ -81,7 +96,7 @@ def test_it_says_what_it_is_not_for(stub: Path) -> None:
     formulation = load(stub)
     problem = two_devices()
     tight = formulation.Options()
-    assert "hold everything" in formulation.unsupported(two_devices(memory_bytes=2**20), tight)
+    assert "hold everything" in formulation.unsupported(two_devices(memory_bytes=2**10), tight)
     assert formulation.unsupported(problem, formulation.Options(memory=False)) is None
     other = replace(problem, objective=Objective.PEAK_MEMORY)
     assert "peak_memory" in formulation.unsupported(other, tight)
@@ -89,12 +104,18 @@ def test_it_says_what_it_is_not_for(stub: Path) -> None:
     assert "static" in formulation.unsupported(static, tight)
 
 
-def test_it_has_no_start_for_plans_on_two_devices(stub: Path) -> None:
+def test_it_has_no_start_for_plans_that_wait_or_take_more_memory(stub: Path) -> None:
     formulation = load(stub)
     problem = two_devices()
     options = formulation.Options()
     model = formulation.build(problem, options, Guide())
-    assert formulation.encode(problem, options, model, plan_of_two_devices()) is None
+    plan = plan_of_two_devices()
+    assert formulation.encode(problem, options, model, plan) is not None
+    late = replace(plan.runs[-1], stop_ns=plan.runs[-1].stop_ns + 1)
+    late = replace(plan, runs=(*plan.runs[:-1], late))
+    assert formulation.encode(problem, options, model, late) is None
+    little = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names, 1))
+    assert formulation.encode(replace(problem, cluster=little), options, model, plan) is None
 
 
 def test_its_test_inherits_the_contract(stub: Path) -> None:

@@ -207,7 +207,7 @@ def test_commands_and_reports_do_not_count(tmp_path, monkeypatch):
 
 
 def test_sources_that_do_not_fit_on_the_disk_are_one_short_error(tmp_path, monkeypatch):
-    def full(_place, copy):
+    def full(_place, copy, **_settings):
         raise shutil.Error([("a", f"{copy}/{n}.py", "No space left on device") for n in range(400)])
 
     monkeypatch.setattr(shutil, "copytree", full)
@@ -227,8 +227,21 @@ def test_frozen_sources_are_those_that_were_read(tmp_path, monkeypatch):
     monkeypatch.setattr(identity, "PACKAGE", package)
     digest = identity._digest((package, formulations))
     monkeypatch.setattr(identity, "sources", lambda: digest)
+    compiled = package / "__pycache__"
+    compiled.mkdir()
+    (compiled / "a.loop.1.nbc").write_text("machine code")
+    (compiled / "a.cpython.pyc").write_text("bytes")
     copy = identity.frozen(tmp_path / "frozen")
     assert (copy / "formulations" / "a.py").read_text() == "1"
+    assert not list(copy.rglob("__pycache__"))
+    identity.warm(copy)
+    identity.warm(copy)
+    assert [path.name for path in copy.rglob("__pycache__/*")] == ["a.loop.1.nbc"]
+    identity.cool(copy)
+    assert sorted(path.name for path in copy.rglob("*")) == [
+        "a.py", "a.py", "formulations", "milp_plan",
+    ]  # fmt: skip
+    assert (compiled / "a.loop.1.nbc").read_text() == "machine code"
     assert identity.frozen(tmp_path / "frozen") == copy
     (package / "a.py").write_text("2")
     with pytest.raises(MilpPlanError, match="changed meanwhile"):
