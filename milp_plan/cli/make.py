@@ -100,15 +100,16 @@ def generate(
 
     `milp-plan list architectures` and `milp-plan list clusters` say what there is.
     """
-    from milp_plan import zoo
+    from milp_plan.face import verbs
 
     refuse([Output("--output", output, Content.INSTANCE)])
     if shape is not None:
         unused = {"--mesh": meshes, "--split": splits, "--micro-batches": micro_batches > 1}
         if given := [name for name, there in unused.items() if there]:
             raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
-        grid = zoo.shard(
-            *(architecture, cluster, shape),
+        grid = verbs.generate(
+            *(architecture, cluster),
+            sharding=shape,
             mode=mode,
             batch=batch,
             granularity=granularity,
@@ -122,7 +123,7 @@ def generate(
         return
     if zero_levels and not meshes:
         raise click.UsageError("--zero goes with --mesh or --sharding")
-    made = zoo.generate(
+    made = verbs.generate(
         architecture,
         cluster,
         mode=mode,

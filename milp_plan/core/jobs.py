@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from .errors import Finding, InputError
+from .exactness import exactness_findings
 from .quantity import Units
 from .shown import Shown, ShownPlan
 
@@ -183,7 +184,8 @@ class JobsProblem(Shown):
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        findings = list(self._findings())
+        findings = list(_inexact(self))
+        findings = findings or list(self._findings())
         if findings:
             raise InputError(findings)
 
@@ -264,6 +266,20 @@ class JobsProblem(Shown):
             found = f"times of {longest} together, weights of {heaviest}"
             expected, remedy = f"a product of at most {MOST}", "scale times or weights down"
             yield Finding("jobs", found, expected, remedy)
+
+
+def _inexact(problem: JobsProblem) -> Iterator[Finding]:
+    yield from exactness_findings("problem", problem)
+    for pool in problem.pools:
+        yield from exactness_findings(f"pool {pool.name!r}", pool)
+    for job in problem.jobs:
+        where = f"job {job.name!r}"
+        yield from exactness_findings(where, job)
+        for entry in job.weights:
+            yield from exactness_findings(f"{where}, weights {entry.name!r}", entry)
+        for place, unit in enumerate(job.units):
+            for number, option in enumerate(unit.options):
+                yield from exactness_findings(f"{where}, unit {place}, option {number}", option)
 
 
 def _below(where: str, what: str, number: int, least: int) -> Iterator[Finding]:

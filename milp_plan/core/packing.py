@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from .errors import Finding, InputError
+from .exactness import exactness_findings
 from .shown import Shown, ShownPlan
 
 
@@ -91,7 +92,11 @@ class PackingProblem(Shown):
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        findings = list(self._findings())
+        findings = [
+            *exactness_findings("problem", self),
+            *(f for b in self.buffers for f in exactness_findings(f"buffer {b.name!r}", b)),
+        ]
+        findings = findings or list(self._findings())
         if findings:
             raise InputError(findings)
 

@@ -17,6 +17,7 @@ from itertools import accumulate
 from math import ceil, floor
 
 from .errors import Finding, InputError
+from .exactness import exactness_findings
 from .quantity import Units
 from .shown import Shown, ShownPlan
 
@@ -135,7 +136,12 @@ class RematerialisationProblem(Shown):
     host: Host | None = None
 
     def __post_init__(self) -> None:
-        findings = list(self._findings())
+        findings = [
+            *exactness_findings("problem", self),
+            *([] if self.host is None else exactness_findings("host", self.host)),
+            *(f for c in self.computations for f in exactness_findings(f"operator {c.name!r}", c)),
+        ]
+        findings = findings or list(self._findings())
         if findings:
             raise InputError(findings)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from .errors import Finding, InputError
+from .exactness import exactness_findings
 from .quantity import TICKS_PER_SECOND, Units, ceil_div
 from .shown import Shown, ShownPlan
 
@@ -87,7 +88,11 @@ class ReshardingProblem(Shown):
     units = Units()
 
     def __post_init__(self) -> None:
-        findings = list(self._findings())
+        findings = [
+            *(f for c in self.cards for f in exactness_findings(f"card {c.name!r}", c)),
+            *(f for s in self.slices for f in exactness_findings(f"slice {s.name!r}", s)),
+        ]
+        findings = findings or list(self._findings())
         if findings:
             raise InputError(findings)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import Finding, InputError
+from .exactness import exactness_findings
 from .shown import Shown, ShownPlan
 
 Integers = NDArray[np.int64]
@@ -126,7 +127,7 @@ class ShardingProblem(Shown):
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        findings = list(_findings(self))
+        findings = list(_inexact(self)) or list(_findings(self))
         if findings:
             raise InputError(findings)
 
@@ -226,6 +227,27 @@ def sharding_problem(
 
 def _offsets(sizes: Sequence[int]) -> Integers:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+
+
+def _inexact(problem: ShardingProblem) -> Iterator[Finding]:
+    yield from exactness_findings("problem", problem)
+    strategies, transitions = problem.strategies, problem.transitions
+    for what, array, wanted in (
+        ("strategies.offsets", strategies.offsets, "i"),
+        ("strategies.cost", strategies.cost, "i"),
+        ("strategies.usage", strategies.usage, "i"),
+        ("strategies.allowed", strategies.allowed, "b"),
+        ("transitions.ends", transitions.ends, "i"),
+        ("transitions.offsets", transitions.offsets, "i"),
+        ("transitions.cost", transitions.cost, "i"),
+        ("transitions.allowed", transitions.allowed, "b"),
+        ("intervals", problem.intervals, "i"),
+    ):
+        found = getattr(array, "dtype", None)
+        if found is None or found.kind != wanted:
+            expected = "an array of int64" if wanted == "i" else "an array of bool"
+            told = type(array).__name__ if found is None else f"an array of {found}"
+            yield Finding(what, told, expected, "make it one with numpy.asarray(..., dtype=...)")
 
 
 def _findings(problem: ShardingProblem) -> Iterator[Finding]:

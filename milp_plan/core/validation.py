@@ -8,6 +8,7 @@ from itertools import chain
 
 from .cluster import Cluster
 from .errors import Finding
+from .exactness import exactness_findings
 from .graph import FULL, ComputationGraph, Operator, Value
 
 
@@ -16,6 +17,9 @@ def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
 
     References are checked first: checks that follow references only run when all of them hold.
     """
+    findings = list(_inexact(graph, cluster))
+    if findings:
+        return findings
     findings = list(
         chain(
             _duplicates("operators", (operator.name for operator in graph.operators)),
@@ -39,6 +43,22 @@ def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
     findings += _gang_of_layouts(graph)
     findings += _group_findings(graph, cluster)
     return findings
+
+
+def _inexact(graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
+    for kind in cluster.device_classes:
+        yield from exactness_findings(f"device class {kind.name!r}", kind)
+    for device in cluster.devices:
+        yield from exactness_findings(f"device {device.name!r}", device)
+    for channel in cluster.channels:
+        yield from exactness_findings(f"channel {channel.source}->{channel.target}", channel)
+    for operator in graph.operators:
+        where = f"operator {operator.name!r}"
+        yield from exactness_findings(where, operator)
+        for option in operator.options:
+            yield from exactness_findings(f"{where} option {option.name!r}", option)
+    for value in graph.values:
+        yield from exactness_findings(f"value {value.name!r}", value)
 
 
 def _duplicates(where: str, names: Iterable[str]) -> Iterator[Finding]:

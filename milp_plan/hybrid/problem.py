@@ -16,6 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from math import lcm
 
 from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.exactness import exactness_findings
 from milp_plan.core.shown import Shown
 
 
@@ -137,9 +138,22 @@ class HybridProblem(Shown):
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        findings = list(self._inexact())
+        if findings:
+            raise InputError(findings)
         findings = [*self.limits.findings(), *self._layer_findings(), *self._flow_findings()]
         if findings:
             raise InputError(findings)
+
+    def _inexact(self) -> Iterator[Finding]:
+        yield from exactness_findings("limits", self.limits)
+        for flow in self.flows:
+            yield from exactness_findings(f"flow {flow.source!r} -> {flow.target!r}", flow)
+        for layer in self.layers:
+            for degree, known in layer.configurations.items():
+                for entry in known:
+                    where = f"layer {layer.name!r}, degree {degree}, configuration {entry.name!r}"
+                    yield from exactness_findings(where, entry)
 
     def with_limits(self, limits: Limits) -> HybridProblem:
         """Return the problem under other limits."""

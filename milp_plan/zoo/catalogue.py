@@ -180,6 +180,11 @@ def generate(
             name=title,
         )
     else:
+        if levels := tuple(zero_levels):
+            finding = Finding(
+                "zero_levels", str(levels), "none without meshes", "give meshes as well"
+            )
+            raise InputError([finding])
         build = partial(training_step, optimizer=optimizer) if mode == "training" else inference
         problem = build(
             network,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+import milp_plan
 from milp_plan.cli.output import note
 from milp_plan.cli.progress import display
 from milp_plan.face import progress
@@ -72,3 +74,63 @@ def test_the_terminal_decides(terminal: str, kind: type, monkeypatch: pytest.Mon
     monkeypatch.setenv("FORCE_COLOR", terminal)
     monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
     assert isinstance(display(two_devices(), quiet=False), kind)
+
+
+class Cell:
+    """What a notebook shows under a cell, as IPython's display hands it out."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def display(self, bundle: dict[str, str], *, raw: bool, display_id: bool) -> Cell:
+        assert raw
+        assert display_id
+        self.update(bundle, raw=True)
+        return self
+
+    def update(self, bundle: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(bundle["text/plain"])
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    """A notebook's kernel."""
+    cell = Cell()
+    shell = SimpleNamespace(kernel=object())
+    ipython, inner = ModuleType("IPython"), ModuleType("IPython.display")
+    ipython.get_ipython = lambda: shell  # type: ignore[attr-defined]
+    inner.display = cell.display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", inner)
+    return cell
+
+
+def test_a_notebook_has_one_line_that_goes_away(cell: Cell) -> None:
+    with progress.chosen(two_devices(), "auto", note) as show:
+        assert isinstance(show, progress.Notebook)
+        show(step(1.0))
+        show(step(1.1, bound=9_000))
+    assert cell.shown[0] == "two-devices: starting"
+    assert "incumbent 14 µs" in cell.shown[1]
+    assert cell.shown[-1] == ""
+    assert len(cell.shown) == 3  # two reports within a moment are one
+
+
+def test_solve_shows_progress_where_somebody_looks_on(
+    cell: Cell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    milp_plan.solve(two_devices(), time_limit=20)
+    assert len(cell.shown) >= 3
+    milp_plan.solve(two_devices(), time_limit=20, display=False)
+    assert cell.shown[-1] == ""
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_script_is_quiet_unless_it_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    milp_plan.solve(two_devices(), time_limit=20)
+    assert capsys.readouterr() == ("", "")
+    milp_plan.solve(two_devices(), time_limit=20, display=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("two-devices: ")
