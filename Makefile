@@ -6,6 +6,9 @@ INSTANCE ?= instances/transformer-4xA100.json.gz
 TIME_LIMIT ?= 60
 TIMELINE ?= results/timeline.png
 TORCH ?= 2.13.0
+BOKEH ?= 3.9.2
+PLAYWRIGHT ?= 1.65.0
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,13 +17,15 @@ TORCH_VENV := .venv-torch
 TORCH_READY := $(TORCH_VENV)/.ready
 DOCS_VENV := .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
+REPORT_VENV := .venv-report
+REPORT_READY := $(REPORT_VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/python install --quiet --no-deps --no-compile
 
 # Modules are compiled when they are first imported, and kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install plan test coverage test-torch docs lint format bench clean
+.PHONY: help install plan test coverage test-torch test-report docs lint format bench clean
 
 help: ## List what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +52,11 @@ test-torch: $(TORCH_READY) ## Install torch (CPU, 1 GB) into .venv-torch and run
 docs: $(DOCS_READY) ## Build the documentation site into build/docs; warnings are errors
 	$(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q -j auto -c docs -d build/doctrees . build/docs
 
+test-report: $(REPORT_READY) ## Install Bokeh and Playwright into .venv-report and try reports in Chromium
+	@test -n "$(CHROMIUM)" || \
+	  { echo "make test-report needs Chromium: apt-get install chromium (Debian), then again" >&2; exit 1; }
+	$(REPORT_VENV)/bin/python -m pytest tests/page
+
 lint: $(READY) ## Check style, format, types and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -61,7 +71,7 @@ bench: $(READY) ## Solve every shipped instance again and write results/overview
 	$(BIN)/python benchmarks/overview.py
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) $(TORCH_VENV) $(DOCS_VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
+	rm -rf $(VENV) $(TORCH_VENV) $(DOCS_VENV) $(REPORT_VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
 
 # pip installs from outside (--python), so the machine needs neither ensurepip nor python3-venv.
 $(READY): requirements.lock pyproject.toml
@@ -88,4 +98,9 @@ $(TORCH_READY): $(READY)
 $(DOCS_READY): $(READY) docs/requirements.txt
 	$(call beside,$(DOCS_VENV))
 	$(subst $(BIN),$(DOCS_VENV)/bin,$(PIP)) --requirement docs/requirements.txt
+	@touch $@
+
+$(REPORT_READY): $(READY)
+	$(call beside,$(REPORT_VENV))
+	$(subst $(BIN),$(REPORT_VENV)/bin,$(filter-out --no-deps,$(PIP))) 'bokeh==$(BOKEH)' 'playwright==$(PLAYWRIGHT)'
 	@touch $@

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -33,6 +34,7 @@ class Content(StrEnum):
     EXPORT = "an exported plan"
     ADDRESSES = "addresses of a plan"
     TABLE = "a table"
+    REPORT = "a report"
     OTHER = "something else"
 
 
@@ -72,6 +74,8 @@ def _reason(
         return f"there is no folder {path.parent}"
     if output.content is Content.PICTURE and path.suffix.lower() not in PICTURES:
         return f"{path}: expected a name that ends in .png or .svg"
+    if output.content is Content.REPORT and path.suffix.lower() != ".html":
+        return f"{path}: expected a name that ends in .html"
     if any(_same(path, entry) for entry in inputs):
         return f"{path} is an input of this command; name another file"
     for other in taken:
@@ -147,6 +151,10 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
     Content.TABLE: lambda document: (
         "median_gap" in document.top_level or document.data.startswith((b"| instance", b"PAR1"))
     ),
+    Content.REPORT: lambda document: (
+        document.data.startswith(b"<!DOCTYPE html>")
+        and b'<meta name="milp-plan" content="report">' in document.data[:1000]
+    ),
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
 }
 """How the contents of a file are told apart."""
@@ -186,12 +194,26 @@ class Writing:
         self.code = most_serious([self.code, code])
 
 
-def write_run(outcome: Outcome[Any, Any], records: Path, plan_file: Path | None) -> Writing:
-    """Write the record of a run and its plan, the plan to another file as well, if asked."""
+def write_run(
+    outcome: Outcome[Any, Any],
+    records: Path,
+    plan_file: Path | None,
+    instance: Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Writing:
+    """Write the record of a run and its plan, the plan to another file as well, if asked.
+
+    The record says where its instance is, seen from its folder, and what was changed as it was
+    read, for whoever reads it again.
+    """
     from milp_plan.io import write_document
     from milp_plan.run import record_files
+    from milp_plan.run.change import as_asked
 
     written = Writing()
+    if instance is not None:
+        there = instance if instance.is_absolute() else Path(os.path.relpath(instance, records))
+        outcome.record.update(instance_file=str(there), changes=as_asked(changes or {}))
     for member, (path, data) in record_files(outcome, records).items():
         written.write(member, path, partial(write_document, data=data))
     if outcome.plan is not None and plan_file is not None:

@@ -52,7 +52,7 @@ class Files:
         from milp_plan.io import write
 
         outcome = point.outcome
-        written = write_run(outcome, self.records, self.plan)
+        written = write_run(outcome, self.records, self.plan, self.instance)
         if self.instance is not None:
             written.write("instance_file", self.instance, partial(write, outcome.problem))
         if outcome.plan is not None and self.plot is not None and single:

@@ -43,6 +43,7 @@ class Request:
     record_folder: Path
     as_json: bool
     quiet: bool
+    changes: dict[str, Any]
 
 
 @click.command()
@@ -133,7 +134,7 @@ def solve(
         seconds = LOADING_SHARE * asked["time_limit"]
         asked["options"] = chosen_switches(asked["formulation"], switches, without_s=seconds)
     settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
-    request = Request(settings, start, plan_output, plot, record_folder, as_json, quiet)
+    request = Request(settings, start, plan_output, plot, record_folder, as_json, quiet, changes)
     codes: list[Exit] = []
     for number, item in enumerate(items(files, changes), 1):
         code, interrupted = _handle(item, request)
@@ -194,7 +195,7 @@ def _tell(
     path: Path, outcome: Outcome[Any, Any], told: Infeasibility | None, request: Request
 ) -> Exit:
     """Write the files of a run, and say what it found; what could not be written comes last."""
-    written = write_run(outcome, request.record_folder, request.plan_output)
+    written = write_run(outcome, request.record_folder, request.plan_output, path, request.changes)
     if outcome.plan is not None and request.plot_file is not None:
         from .draw import draw
 

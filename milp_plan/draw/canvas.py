@@ -33,6 +33,9 @@ COLOURS = {
 }
 """Colour of the usual kinds: the palette of Okabe and Ito, which colour-blind readers can tell."""
 
+TRANSFERS = frozenset({"transfer", "offload", "reload"})
+"""Kinds of tasks that hold channels, not devices."""
+
 _SPARE = ("#000000", "#999999", "#882255", "#44AA99", "#DDCC77", "#332288", "#AA4499")
 
 _STYLE: dict[Any, Any] = {
@@ -107,6 +110,29 @@ def colours(kinds: Iterable[str]) -> dict[str, str]:
     usual = [kind for kind in COLOURS if kind in found]
     first = {kind: COLOURS[kind] for kind in usual} | spare
     return {kind: first[kind.removesuffix(AGAIN)] for kind in _in_order(kinds, first)}
+
+
+def looks(found: Iterable[tuple[str, int]], chunks: int) -> dict[tuple[str, int], str]:
+    """Give each kind and chunk a colour: that of the kind, paler from chunk to chunk."""
+    known = set(found)
+    fill = colours(kind for kind, _ in known)
+    return {
+        (kind, chunk): paler(colour, chunk / (chunks + 1))
+        for kind, colour in fill.items()
+        for chunk in range(chunks)
+        if (kind, chunk) in known
+    }
+
+
+def chunk_name(kind: str, chunk: int, chunks: int) -> str:
+    """Name a kind, with the chunk it belongs to where devices have several."""
+    return f"{kind}, chunk {chunk + 1}" if chunks > 1 and kind not in TRANSFERS else kind
+
+
+def paler(colour: str, share: float) -> str:
+    """Mix a colour with white: 0 leaves it, 1 is white."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
 
 
 def _in_order(kinds: Iterable[str], first: Iterable[str]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from milp_plan.check import Link
 from milp_plan.core import Cluster, CommunicationModel, Plan, PlanningProblem
 from milp_plan.core.schedule import Task, schedule
 
@@ -14,19 +16,28 @@ MOST_TASKS = 400
 MOST_CHANNELS = 24
 """Plans that use more channels than this are drawn with one lane per sending device."""
 
+MOST_CHUNKS = 4
+"""Devices with more blocks of one micro-batch than this hold layers, not chunks of a pipeline."""
+
 _GAP_SHARE = 500
 """Neighbours merge when the gap between them is at most this fraction of the makespan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One task in a lane, or several merged ones. Ticks; ``tasks`` says how many."""
+    """One task in a lane, or several merged ones. Ticks; ``tasks`` says how many.
+
+    ``chunk`` counts the stages of a pipeline on one device, from 0; ``critical`` says whether the
+    makespan hangs on it.
+    """
 
     label: str
     kind: str
     start_ns: int
     stop_ns: int
     tasks: int = 1
+    chunk: int = field(default=0, compare=False)
+    critical: bool = field(default=False, compare=False)
 
     @property
     def length_ns(self) -> int:
@@ -40,6 +51,15 @@ class Lane:
 
     name: str
     bars: tuple[Bar, ...]
+
+    @property
+    def busy_ns(self) -> int:
+        """Ticks in which at least one bar runs."""
+        busy = until = 0
+        for bar in sorted(self.bars, key=lambda bar: bar.start_ns):
+            busy += max(0, bar.stop_ns - max(bar.start_ns, until))
+            until = max(until, bar.stop_ns)
+        return busy
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,10 @@ class Lanes:
         Number of operators and transfers.
     overlapping
         Whether transfers in one lane may overlap, because they do not contend.
+    idle
+        Names of devices that run nothing.
+    chunks
+        The most stages of a pipeline on one device.
     notes
         What was merged or left out to keep the figure readable, one sentence each.
     """
@@ -67,11 +91,18 @@ class Lanes:
     tasks: int
     overlapping: bool = False
     notes: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    chunks: int = 1
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of all bars, sorted."""
         return tuple(sorted({bar.kind for lane in self.all for bar in lane.bars}))
+
+    @property
+    def looks(self) -> tuple[tuple[str, int], ...]:
+        """Kinds and chunks that some bar has, sorted."""
+        return tuple(sorted({(bar.kind, bar.chunk) for lane in self.all for bar in lane.bars}))
 
     @property
     def all(self) -> tuple[Lane, ...]:
@@ -84,6 +115,7 @@ def lanes(
     plan: Plan,
     most_tasks: int = MOST_TASKS,
     most_channels: int = MOST_CHANNELS,
+    chain: Iterable[Link] = (),
 ) -> Lanes:
     """Arrange a plan's tasks in lanes.
 
@@ -93,6 +125,8 @@ def lanes(
         The plan needs a schedule.
     most_tasks, most_channels
         Sizes above which tasks and channels are merged.
+    chain
+        Tasks that the makespan hangs on; they never merge with others.
 
     Raises
     ------
@@ -114,8 +148,11 @@ def lanes(
         used = [f"from {device}" for device in problem.cluster.device_names]
     hosts = problem.cluster.hosts
     computing = [name for name in problem.cluster.device_names if name not in hosts]
-    compute = _fill([*computing, *_used_by(operators, hosts)], operators)
-    transfer = tuple(lane for lane in _fill(used, transfers) if lane.bars)
+    critical = {(link.name, link.start_ns, link.stop_ns) for link in chain}
+    chunk_of = _chunks(problem, operators)
+    devices_shown = [*computing, *_used_by(operators, hosts)]
+    compute = _fill(devices_shown, operators, critical, chunk_of)
+    transfer = tuple(lane for lane in _fill(used, transfers, critical, {}) if lane.bars)
     stop = max((task.stop_ns for task in tasks), default=0)
     start = min((task.start_ns for task in tasks), default=0)
     if len(tasks) > most_tasks:
@@ -126,7 +163,38 @@ def lanes(
         notes.insert(
             0, f"{len(tasks):,} tasks are drawn as {bars:,} bars: neighbours of one kind merge."
         )
-    return Lanes(compute, transfer, min(start, 0), stop, len(tasks), overlapping, tuple(notes))
+    return Lanes(
+        compute,
+        transfer,
+        min(start, 0),
+        stop,
+        len(tasks),
+        overlapping,
+        tuple(notes),
+        tuple(lane.name for lane in compute if not lane.bars),
+        1 + max(chunk_of.values(), default=0),
+    )
+
+
+def _chunks(problem: PlanningProblem, operators: Iterable[Task]) -> dict[tuple[str, str], int]:
+    """Number the stages on a device, for (device, operator), where a pipeline has several on it.
+
+    A stage is a block; those of one device count by the time at which they first run.
+    """
+    blocks: dict[str, dict[str, None]] = defaultdict(dict)
+    placed = []
+    for task in operators:
+        operator = problem.graph.operator(task.name)
+        if operator.micro_batch is not None and operator.block is not None:
+            for device in task.resources:
+                blocks[device].setdefault(operator.block)
+                placed.append((device, task.name, operator.block))
+    if max(map(len, blocks.values()), default=0) > MOST_CHUNKS:
+        return {}
+    place = {
+        device: {name: at for at, name in enumerate(found)} for device, found in blocks.items()
+    }
+    return {(device, name): place[device][block] for device, name, block in placed}
 
 
 def _used_by(operators: Iterable[Task], hosts: Iterable[str]) -> list[str]:
@@ -161,11 +229,21 @@ def _by_sender(task: Task) -> Task:
     return replace(task, resources=tuple(senders))
 
 
-def _fill(names: Iterable[str], tasks: Iterable[Task]) -> tuple[Lane, ...]:
+def _fill(
+    names: Iterable[str],
+    tasks: Iterable[Task],
+    critical: Collection[tuple[str, int, int]],
+    chunk_of: Mapping[tuple[str, str], int],
+) -> tuple[Lane, ...]:
     bars: dict[str, list[Bar]] = {name: [] for name in names}
     for task in tasks:
+        times = (task.start_ns, task.stop_ns)
+        hangs = any(
+            (name, *times) in critical for name in (task.name, task.name.rpartition(" to ")[0])
+        )
         for name in task.resources:
-            bars[name].append(Bar(task.name, task.kind, task.start_ns, task.stop_ns))
+            chunk = chunk_of.get((name, task.name), 0)
+            bars[name].append(Bar(task.name, task.kind, *times, chunk=chunk, critical=hangs))
     return tuple(Lane(name, tuple(found)) for name, found in bars.items())
 
 
@@ -173,10 +251,14 @@ def _merged(lane: Lane, gap: int) -> Lane:
     bars: list[Bar] = []
     for bar in lane.bars:
         last = bars[-1] if bars else None
-        if last is not None and last.kind == bar.kind and bar.start_ns - last.stop_ns <= gap:
+        if last is not None and _look(last) == _look(bar) and bar.start_ns - last.stop_ns <= gap:
             count = last.tasks + bar.tasks
             stop = max(last.stop_ns, bar.stop_ns)
-            bars[-1] = Bar(f"{count} tasks", bar.kind, last.start_ns, stop, count)
+            bars[-1] = replace(last, label=f"{count} tasks", stop_ns=stop, tasks=count)
         else:
             bars.append(bar)
     return replace(lane, bars=tuple(bars))
+
+
+def _look(bar: Bar) -> tuple[str, int, bool]:
+    return bar.kind, bar.chunk, bar.critical

@@ -8,6 +8,7 @@ from milp_plan.check import Load, replay, serial_loads, serial_timeline, verify
 from milp_plan.core import Plan, PlanningProblem
 
 from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
+from .panels import Axis, Panel, row_box
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,3 +122,49 @@ def _draw_legend(figure: Figure, calls: bool) -> None:
     if calls:
         handles.append(Patch(color=_HOST, label="outside calls"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+
+
+def loads_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
+    """Return the loads of a plan under the serial law, or its calls in time, and its memory."""
+    assert problem.serial is not None
+    devices = problem.cluster.device_names
+    rows = {device: row for row, device in enumerate(devices)}
+    loads, line = serial_loads(problem, plan), serial_timeline(problem, plan)
+    longest = max((load.total for load in loads.values()), default=1)
+    value = verify(problem, plan).value
+    time = time_scale(problem.units, max(value or 0, longest))
+    boxes = []
+    for (device, call), load in loads.items():
+        start = 0 if call is None else line.calls.get((device, call), (0, 0))[0]
+        for (part, _), ticks in zip(_PARTS, _parts(load), strict=True):
+            if ticks:
+                said = time.text(ticks) if call is None else f"call {call}, {time.text(ticks)}"
+                span = (time(start), time(start + ticks))
+                boxes.append(row_box(rows[device], part, span, part, device, said=said))
+                start += ticks
+    what = "load" if problem.serial.calls is None else "time"
+    drawn = {box.kind for box in boxes}
+    fills = {part: colour for part, colour in _PARTS if part in drawn}
+    loaded = Panel(what.capitalize(), Axis(what, time), rows=devices, boxes=boxes, fills=fills)
+    return loaded, _memory_panel(problem, plan)
+
+
+def _memory_panel(problem: PlanningProblem, plan: Plan) -> Panel:
+    memories = replay(problem, plan).devices.values()
+    highest = max(max(entry.limit_bytes or 0, entry.peak_bytes) for entry in memories)
+    size = size_scale(problem.units, highest)
+    boxes = []
+    for row, entry in enumerate(memories):
+        limit = entry.limit_bytes
+        full = limit is not None and entry.peak_bytes > limit
+        said = size.text(entry.peak_bytes)
+        said += ", no limit" if limit is None else f", limit {size.text(limit)}"
+        kind = "above the limit" if full else "held"
+        span = (0.0, size(entry.peak_bytes))
+        boxes.append(row_box(row, entry.device, span, kind, entry.device, said=said))
+        if limit is not None and limit > entry.peak_bytes:
+            span = (size(entry.peak_bytes), size(limit))
+            boxes.append(row_box(row, entry.device, span, "free", entry.device, said=said))
+    fills = {"held": "#009E73", "above the limit": "#D55E00", "free": "#CCCCCC"}
+    rows = [entry.device for entry in memories]
+    return Panel("Memory", Axis("memory", size), rows=rows, boxes=boxes, fills=fills)

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import MissingFacetError, Operator, Plan, PlanningProblem
-from milp_plan.draw.canvas import axis_label, colours, drawing_style, ink, new_figure, time_scale
+from milp_plan.draw.canvas import (
+    axis_label,
+    colours,
+    drawing_style,
+    ink,
+    new_figure,
+    paler,
+    time_scale,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,7 +108,7 @@ def _draw(axes: Axes, panel: Panel, fill: dict[str, str], stop: int) -> None:
         for device in run.devices:
             box = (scale(run.start_ns), scale(run.stop_ns - run.start_ns))
             colour = fill[operator.kind]
-            colour = _paler(colour) if operator.micro_batch in second else colour
+            colour = paler(colour, 0.5) if operator.micro_batch in second else colour
             place = (rows[device] - 0.44, 0.88)
             axes.broken_barh([box], place, facecolors=colour, edgecolors="white", linewidth=0.4)
             label = _label(operator)
@@ -114,11 +122,6 @@ def _draw(axes: Axes, panel: Panel, fill: dict[str, str], stop: int) -> None:
     axes.set_xlim(0, scale(stop) * 1.01)
     axes.tick_params(axis="y", length=0)
     axes.set_title(panel.title, loc="left")
-
-
-def _paler(colour: str) -> str:
-    """Half way to white."""
-    return "#" + "".join(f"{(int(colour[i : i + 2], 16) + 255) // 2:02x}" for i in (1, 3, 5))
 
 
 def _label(operator: Operator) -> str:

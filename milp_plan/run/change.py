@@ -126,3 +126,16 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def as_asked(changes: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return changes as plain data from which :func:`~.kinds.asked_again` makes them again."""
+    return {
+        name: True if value is True else _text(value)
+        for name, value in changes.items()
+        if value is not None and value is not False
+    }
+
+
+def _text(value: Any) -> str:
+    return "@".join(map(str, value)) if isinstance(value, tuple) else str(value)

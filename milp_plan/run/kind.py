@@ -21,6 +21,7 @@ from milp_plan.core.budget import Budget
 from .change import Change
 
 if TYPE_CHECKING:
+    from milp_plan.draw.panels import Panel
     from milp_plan.io import Document
 
     from .addresses import Memory
@@ -250,6 +251,16 @@ class Kind(ABC, Generic[P, S]):
             There is no picture of this kind.
         """
         raise UnsupportedProblemError(f"plans of the kind {self.name!r} have no picture")
+
+    def panels(self, problem: P, plan: S) -> Sequence[Panel]:
+        """Return what reports draw of a plan, valid or not: panels of boxes and curves.
+
+        Raises
+        ------
+        MissingFacetError, InputError
+            As :meth:`draw`.
+        """
+        return ()
 
     def story(self, problem: P, plan: S, verdict: Verdict) -> list[list[str]]:
         """Table of a plan for people, headings first; empty where there is nothing to add."""

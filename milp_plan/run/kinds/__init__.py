@@ -13,6 +13,7 @@ from milp_plan.core import Finding, InputError
 from milp_plan.io.files import Document, read_document
 from milp_plan.io.registry import unknown_format
 
+from ..change import Change
 from ..kind import Format, Kind
 
 AnyKind = Kind[Any, Any]
@@ -61,6 +62,39 @@ def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[An
         change means nothing. Every finding names the file.
     """
     return read_whole(read_document(path), changes or {})
+
+
+def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
+    """Read the changes that a record tells (:func:`~milp_plan.run.change.as_asked`).
+
+    Raises
+    ------
+    InputError
+        They are no changes; the finding names the file.
+    """
+    known = {change.name: change for kind in reversed(kinds()) for change in kind.changes}
+    asked: dict[str, Any] = {}
+    told = {} if texts is None else texts
+    findings = []
+    for name, text in told.items() if isinstance(told, dict) else [("", told)]:
+        try:
+            asked[name] = _again(known.get(name), text)
+        except ValueError as error:
+            remedy = "solve again: the record was changed"
+            expected = "what a run was asked"
+            findings.append(Finding(f"changes.{name}", str(error), expected, remedy, str(file)))
+    if findings:
+        raise InputError(findings)
+    return asked
+
+
+def _again(change: Change | None, text: Any) -> Any:
+    """Return what is asked of an instance, from what a record tells of it."""
+    if change is not None and change.read is None and text is True:
+        return True
+    if change is not None and change.read is not None and isinstance(text, str):
+        return change.read(text)
+    raise ValueError(f"{text!r}, no change")
 
 
 def read_whole(document: Document, changes: Mapping[str, Any]) -> tuple[AnyKind, Any]:

@@ -33,6 +33,7 @@ from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
 if TYPE_CHECKING:
+    from milp_plan.draw.panels import Panel
     from milp_plan.io import Goal
 
     from ..addresses import Memory
@@ -266,6 +267,16 @@ class Schedule(Kind[PlanningProblem, Plan]):
         if findings:
             raise InputError(findings)
         return (timeline if problem.serial is None else loads_figure)(problem, plan)
+
+    def panels(self, problem: PlanningProblem, plan: Plan) -> Sequence[Panel]:
+        """Timeline, memory and utilisation; or loads where there is no clock."""
+        from milp_plan.draw.loads import loads_panels
+        from milp_plan.draw.schedule_panels import schedule_panels
+
+        findings = list(_unknown_names(problem, plan))
+        if findings:
+            raise InputError(findings)
+        return (schedule_panels if problem.serial is None else loads_panels)(problem, plan)
 
     def memories(self, problem: PlanningProblem, plan: Plan, alignment: int) -> Sequence[Memory]:
         """Every copy, workspace and persistent value on every device."""

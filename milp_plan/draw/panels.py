@@ -1,0 +1,110 @@
+"""Plans as plain panels of boxes and curves, for pages that draw them themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .canvas import Scale, axis_label
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: what it counts, and how its integers become readable numbers."""
+
+    what: str
+    scale: Scale
+
+    @property
+    def label(self) -> str:
+        """What stands at it: the quantity and its unit, if it has one."""
+        return axis_label(self.what, self.scale) if self.scale.unit else self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle of a panel, in the integers of its axes; of rows, 0 is the middle of the first.
+
+    Parameters
+    ----------
+    left, right, low, high
+        Its edges.
+    kind
+        What its colour says.
+    name
+        What it is found by.
+    row
+        The device, channel or memory it is on.
+    said
+        What else there is to say of it.
+    """
+
+    left: float
+    right: float
+    low: float
+    high: float
+    kind: str
+    name: str
+    row: str = ""
+    said: str = ""
+    critical: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values that hold from a point to the next one; ``limit`` curves are dashed."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: str
+    limit: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A picture as data.
+
+    Parameters
+    ----------
+    title
+        Above it.
+    x, y
+        Axes; ``y`` is ``None`` where there are rows.
+    rows
+        Names of rows, from above.
+    boxes, curves
+        What is drawn.
+    fills
+        Colour of every kind of box, in the order of the legend.
+    notes
+        What was merged or left out, one sentence each.
+    searched
+        Whether its boxes are what people look for by name.
+    row_height
+        Of a row, where 1 is usual.
+    """
+
+    title: str
+    x: Axis
+    y: Axis | None = None
+    rows: Sequence[str] = ()
+    boxes: Sequence[Box] = ()
+    curves: Sequence[Curve] = ()
+    fills: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    searched: bool = False
+    row_height: float = 1.0
+
+
+def row_box(
+    row: int,
+    name: str,
+    span: tuple[float, float],
+    kind: str,
+    at: str,
+    *,
+    said: str = "",
+    critical: bool = False,
+) -> Box:
+    """Return a box that fills a row, ``at`` its name, from above to below."""
+    return Box(*span, row - 0.42, row + 0.42, kind, name, at, said, critical)

@@ -1,0 +1,159 @@
+"""The timeline of a plan as panels: devices and channels, memory, utilisation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from milp_plan.check import critical_chain, replay, verify
+from milp_plan.check.replay import DeviceMemory
+from milp_plan.core import Plan, PlanningProblem
+
+from .canvas import Scale, chunk_name, looks, size_scale, time_scale
+from .lanes import Lanes, lanes
+from .panels import Axis, Box, Panel, row_box
+
+_ALL = 10**9
+_MOST_CHANNELS = 96
+_MOST_STEPS = 40_000
+"""Changes of memory on all devices above which short ones are told by their highest."""
+_GRAINS = 2_000
+_HELD, _ABOVE = "held", "above the limit"
+_SHARE = Scale(1, "%")
+
+
+def schedule_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
+    """Return the timeline, the memory and the utilisation of a plan with a schedule, valid or not.
+
+    Every task is a box of its own, however many there are.
+
+    Raises
+    ------
+    MissingFacetError
+        The plan has no schedule.
+    """
+    chain = critical_chain(problem, plan) if verify(problem, plan).ok else ()
+    rows = lanes(problem, plan, _ALL, _MOST_CHANNELS, chain)
+    memory = replay(problem, plan).devices
+    time = time_scale(problem.units, rows.stop_ns)
+    shown = tuple(entry for entry in memory.values() if entry.peak_bytes or entry.steps[1:])
+    found = (_timeline(rows, time), _memory(problem, rows, shown, time), _utilisation(rows))
+    return tuple(panel for panel in found if panel.boxes)
+
+
+def _timeline(rows: Lanes, time: Scale) -> Panel:
+    fills = looks(rows.looks, rows.chunks)
+    shown = [lane for lane in rows.all if lane.bars]
+    boxes = [
+        row_box(
+            row,
+            bar.label,
+            (time(bar.start_ns), time(bar.stop_ns)),
+            chunk_name(bar.kind, bar.chunk, rows.chunks),
+            lane.name,
+            critical=bar.critical,
+        )
+        for row, lane in enumerate(shown)
+        for bar in lane.bars
+    ]
+    return Panel(
+        "Timeline",
+        Axis("time", time),
+        rows=[lane.name for lane in shown],
+        boxes=boxes,
+        fills=_named(fills, rows.chunks),
+        notes=(*rows.notes, *idle_note(rows)),
+        searched=True,
+    )
+
+
+def idle_note(rows: Lanes) -> tuple[str, ...]:
+    """Say which devices run nothing, if any."""
+    if not rows.idle:
+        return ()
+    named = ", ".join(rows.idle[:8]) + (", ..." if len(rows.idle) > 8 else "")
+    number = len(rows.idle)
+    what = "1 device runs nothing and has" if number == 1 else f"{number} devices run nothing, with"
+    return (f"{what} no lane: {named}.",)
+
+
+def _memory(
+    problem: PlanningProblem, rows: Lanes, memory: tuple[DeviceMemory, ...], time: Scale
+) -> Panel:
+    """A row per device, filled to the share of its limit; without limit, of the highest peak."""
+    highest = max((entry.peak_bytes for entry in memory), default=1)
+    size = size_scale(problem.units, highest)
+    steps = sum(len(entry.steps) for entry in memory)
+    grain = (rows.stop_ns - rows.start_ns) // _GRAINS if steps > _MOST_STEPS else 0
+    boxes = []
+    for row, entry in enumerate(memory):
+        top = max(entry.limit_bytes or highest, entry.peak_bytes, 1)
+        limit = "no limit" if entry.limit_bytes is None else f"limit {size.text(entry.limit_bytes)}"
+        for start, stop, held in _spans(entry, rows.stop_ns, grain):
+            full = entry.limit_bytes is not None and held > entry.limit_bytes
+            edges = (time(start), time(stop), row + 0.42 - 0.84 * held / top, row + 0.42)
+            said = f"{size.text(held)}, {limit}"
+            boxes.append(Box(*edges, _ABOVE if full else _HELD, entry.device, entry.device, said))
+    notes = ["The height of a row is the limit of its device, or the highest peak without one."]
+    if grain:
+        notes.append("Memory that changes faster than can be seen is told by its highest.")
+    fills = {_HELD: "#009E73", _ABOVE: "#D55E00"}
+    drawn = {box.kind for box in boxes}
+    return Panel(
+        "Memory",
+        Axis("time", time),
+        rows=[_memory_name(entry, size) for entry in memory],
+        boxes=boxes,
+        fills={kind: colour for kind, colour in fills.items() if kind in drawn},
+        notes=notes,
+        row_height=1.5,
+    )
+
+
+def _memory_name(entry: DeviceMemory, size: Scale) -> str:
+    if not entry.limit_bytes:
+        return f"{entry.device}: {size.text(entry.peak_bytes)}"
+    return f"{entry.device}: {100 * entry.peak_bytes / entry.limit_bytes:.0f} %"
+
+
+def _spans(entry: DeviceMemory, stop: int, grain: int) -> Iterator[tuple[int, int, int]]:
+    """Start, stop and bytes held; spans shorter than the grain join, at their highest."""
+    ends = [at for at, _ in entry.steps[1:]] + [max(stop, entry.steps[-1][0])]
+    start, most = entry.steps[0][0], 0
+    for (_, held), end in zip(entry.steps, ends, strict=True):
+        most = max(most, held)
+        if end - start > grain or end == ends[-1]:
+            if most and end > start:
+                yield start, end, most
+            start, most = end, 0
+
+
+def _utilisation(rows: Lanes) -> Panel:
+    """Share of the makespan that each device and channel is busy, by kind."""
+    whole = max(1, rows.stop_ns - rows.start_ns)
+    fills = looks(rows.looks, rows.chunks)
+    shown = [lane for lane in rows.all if lane.bars]
+    boxes = []
+    for row, lane in enumerate(shown):
+        ticks: dict[tuple[str, int], int] = defaultdict(int)
+        for bar in lane.bars:
+            ticks[bar.kind, bar.chunk] += bar.length_ns
+        left = 0
+        for look in fills:
+            if ticks.get(look):
+                edges = (100 * left / whole, 100 * (left + ticks[look]) / whole)
+                kind = chunk_name(*look, rows.chunks)
+                said = f"{100 * ticks[look] / whole:.1f} %"
+                boxes.append(row_box(row, kind, edges, kind, lane.name, said=said))
+                left += ticks[look]
+    return Panel(
+        "Utilisation",
+        Axis("share of the makespan", _SHARE),
+        rows=[f"{lane.name}: {100 * lane.busy_ns / whole:.0f} %" for lane in shown],
+        boxes=boxes,
+        fills=_named(fills, rows.chunks),
+    )
+
+
+def _named(fills: Mapping[tuple[str, int], str], chunks: int) -> dict[str, str]:
+    return {chunk_name(*look, chunks): colour for look, colour in fills.items()}

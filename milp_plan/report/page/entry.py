@@ -1,0 +1,104 @@
+"""What a report is told of one run: its record, and the plan on its instance, checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.io.record_file import read_record
+from milp_plan.run.kinds import asked_again, kind_of, read
+
+if TYPE_CHECKING:
+    from milp_plan.draw.panels import Panel
+    from milp_plan.run.kind import Kind
+
+RECORD_SUFFIX, PLAN_SUFFIX = ".json", ".plan.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run of a report.
+
+    Parameters
+    ----------
+    name
+        What tells it from others on the page.
+    record
+        As the run wrote it.
+    kind, problem
+        ``None`` for a run without a plan.
+    verdict, explanation, panels
+        Of the plan, if there is one.
+    """
+
+    name: str
+    record: dict[str, Any]
+    kind: Kind[Any, Any] | None = None
+    problem: Any = None
+    verdict: Verdict | None = None
+    explanation: str = ""
+    panels: Sequence[Panel] = ()
+
+
+def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
+    """Read a record, its plan beside it, and the instance; hold the plan against the laws.
+
+    Parameters
+    ----------
+    path
+        The record. Its plan is ``NAME.plan.json`` beside ``NAME.json``.
+    instances
+        Where the instance may be, if not where the record says.
+
+    Raises
+    ------
+    InputError
+        It is no record; or its plan or its instance is missing, or another one than the record's.
+    """
+    record = read_record(path)
+    name = path.name.removesuffix(RECORD_SUFFIX)
+    if record["value"] is None:
+        return Entry(name, record)
+    plan_file = path.with_name(name + PLAN_SUFFIX)
+    if not plan_file.is_file():
+        found, remedy = "no such file", "put the plan beside its record, or solve again"
+        raise InputError(
+            [Finding("plan", found, "the plan of this record", remedy, str(plan_file))]
+        )
+    kind, problem, instance_file = _instance(path, record, tuple(instances))
+    plan = kind.read_plan(plan_file, problem, instance_file)
+    verdict = kind.verify(problem, plan)
+    if verdict.value != record["value"]:
+        found = f"{record['value']}, where the plan has {verdict.value}"
+        remedy = "solve again: record or plan was changed"
+        raise InputError([Finding("value", found, "the value of the plan", remedy, str(path))])
+    try:
+        panels = kind.panels(problem, plan)
+    except InputError as error:
+        raise error.in_file(str(plan_file)) from None
+    return Entry(name, record, kind, problem, verdict, kind.explain(problem, plan, verdict), panels)
+
+
+def _instance(
+    path: Path, record: dict[str, Any], instances: Sequence[Path]
+) -> tuple[Kind[Any, Any], Any, Path]:
+    """Read the instance that the record is about: its fingerprint says so."""
+    asked = asked_again(record.get("changes"), path)
+    own = record.get("instance_file")
+    candidates = [*instances, *([path.parent / own] if isinstance(own, str) else [])]
+    others = []
+    for candidate in candidates:
+        if not candidate.is_file():
+            others.append(f"{candidate} is not there")
+            continue
+        _, problem = read(candidate, asked)
+        if problem.fingerprint == record["fingerprint"]:
+            return kind_of(problem), problem, candidate
+        others.append(f"{candidate} is another one, or changed")
+    found = "; ".join(others) or "a record that does not say where"
+    expected = f"the instance {record['instance']!r} that was solved"
+    remedy = "name its file with --instance"
+    raise InputError([Finding("instance_file", found, expected, remedy, str(path))])

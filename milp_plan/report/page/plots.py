@@ -1,0 +1,207 @@
+"""Panels as plots of Bokeh, which draws on canvas: tens of thousands of boxes stay fluent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from milp_plan.core import BackendUnavailableError
+from milp_plan.draw.panels import Box, Panel
+
+if TYPE_CHECKING:
+    from bokeh.plotting import figure
+
+BOXES, CRITICAL, FOUND = "boxes", "critical", "found"
+"""Names of renderers that the page's glue shows, hides and fills."""
+
+_ROW_PIXELS, _MANY_ROW_PIXELS, _MANY = 26, 16, 24
+_PLOT_PIXELS = 300
+_LEFT_PIXELS = 150
+_NAME_LETTERS = 24
+_STRIP = 0.22
+_EDGES = ("left", "right", "low", "high")
+_WORDS = ("name", "kind", "row", "said")
+_MOST_EDGED = 300
+"""Boxes in a row, on average, up to which an edge tells neighbours of one kind apart."""
+
+
+def need_bokeh() -> None:
+    """Say what to do where the library is missing.
+
+    Raises
+    ------
+    BackendUnavailableError
+        Bokeh is not installed.
+    """
+    try:
+        import bokeh.plotting  # noqa: F401
+        import jinja2  # noqa: F401
+    except ImportError as error:
+        raise BackendUnavailableError(
+            "reports need Bokeh, which is not installed; "
+            "install it with: pip install 'milp_plan[report]'"
+        ) from error
+
+
+class Plots:
+    """Plots of one page: those whose axes count the same move together."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[str, Any] = {}
+        self._spans: dict[str, tuple[float, float]] = {}
+
+    def plan(self, panels: Sequence[Panel]) -> None:
+        """Note how far the axes of all panels reach, before any is drawn."""
+        for panel in panels:
+            low, high = _span(panel)
+            known = self._spans.get(panel.x.label, (low, high))
+            self._spans[panel.x.label] = (min(low, known[0]), max(high, known[1]))
+
+    def plot(self, panel: Panel, name: str) -> figure:
+        """Draw a panel."""
+        from bokeh.models import (
+            BoxZoomTool,
+            PanTool,
+            Range1d,
+            ResetTool,
+            SaveTool,
+            WheelPanTool,
+            WheelZoomTool,
+        )
+        from bokeh.plotting import figure
+
+        label = panel.x.label
+        if label not in self._ranges:
+            low, high = self._spans[label]
+            space = 0.01 * (high - low)
+            edges = {"start": low - space, "end": high + space}
+            self._ranges[label] = Range1d(**edges, bounds=tuple(edges.values()))
+        sideways = "width" if panel.rows else "both"
+        zoom = WheelZoomTool(dimensions=sideways, modifiers={"ctrl": True})
+        plot = figure(
+            name=name,
+            title=None,
+            height=_height(panel),
+            sizing_mode="stretch_width",
+            x_range=self._ranges[label],
+            tools=[
+                PanTool(dimensions=sideways),
+                BoxZoomTool(dimensions=sideways),
+                zoom,
+                WheelPanTool(dimension="width", modifiers={"shift": True}),
+                ResetTool(),
+                SaveTool(filename=name),
+            ],
+            active_scroll=zoom,
+            min_border_left=_LEFT_PIXELS,
+            min_border_right=20,
+            x_axis_label=label,
+        )
+        plot.toolbar.logo = None
+        if panel.rows:  # the page has buttons, and few rows no space for a toolbar
+            plot.toolbar_location = None
+        plot.background_fill_color = None
+        plot.border_fill_color = None
+        plot.outline_line_color = None
+        if panel.rows:
+            _set_rows(plot, panel.rows)
+        elif panel.y is not None:
+            plot.yaxis.axis_label = panel.y.label
+        if panel.boxes:
+            _draw_boxes(plot, panel)
+        _draw_curves(plot, panel)
+        return plot
+
+
+def _span(panel: Panel) -> tuple[float, float]:
+    """From the first to the last figure along ``x``; curves and boxes begin at 0, if not before."""
+    ends = [edge for box in panel.boxes for edge in (box.left, box.right)]
+    ends += [x for curve in panel.curves for x, _ in curve.points]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    return low, high if high > low else low + 1.0
+
+
+def _height(panel: Panel) -> int:
+    if not panel.rows:
+        return _PLOT_PIXELS
+    each = _MANY_ROW_PIXELS if len(panel.rows) > _MANY else _ROW_PIXELS
+    return 60 + round(each * panel.row_height * len(panel.rows))
+
+
+def _set_rows(plot: figure, rows: Sequence[str]) -> None:
+    from bokeh.models import FixedTicker, PlainText, Range1d
+
+    plot.y_range = Range1d(len(rows) - 0.5, -0.5)
+    plot.yaxis.ticker = FixedTicker(ticks=list(range(len(rows))))
+    plot.yaxis.major_label_overrides = {
+        row: PlainText(text=_short(name)) for row, name in enumerate(rows)
+    }
+    plot.yaxis.major_tick_line_color = None
+    plot.ygrid.visible = False
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_LETTERS else name[: _NAME_LETTERS - 1] + "…"
+
+
+def _strip(box: Box) -> Box:
+    """The lower edge of a box: what it says of the box leaves its colour in sight."""
+    return replace(box, low=box.high - _STRIP * (box.high - box.low))
+
+
+def _columns(boxes: Sequence[Box]) -> dict[str, Any]:
+    """Of a source of boxes: edges, words, and the length of each."""
+    edges = {name: np.array([getattr(box, name) for box in boxes], float) for name in _EDGES}
+    words = {name: [getattr(box, name) for box in boxes] for name in _WORDS}
+    return edges | words | {"length": edges["right"] - edges["left"]}
+
+
+def _draw_boxes(plot: figure, panel: Panel) -> None:
+    from bokeh.models import ColumnDataSource, HoverTool
+    from bokeh.transform import factor_cmap
+
+    fill = factor_cmap("kind", list(panel.fills.values()), list(panel.fills))
+    edges = {"left": "left", "right": "right", "bottom": "low", "top": "high"}
+    source = ColumnDataSource(_columns(panel.boxes))
+    drawn = plot.quad(**edges, source=source, fill_color=fill, line_color=None, name=BOXES)
+    if len(panel.boxes) <= _MOST_EDGED * max(1, len(panel.rows)):
+        drawn.glyph.line_color, drawn.glyph.line_width = "white", 0.7
+    drawn.nonselection_glyph = drawn.selection_glyph = None
+    chain = [_strip(box) for box in panel.boxes if box.critical]
+    if chain:
+        strips = ColumnDataSource(_columns(chain))
+        plot.quad(**edges, source=strips, fill_color="black", line_color=None, name=CRITICAL)
+    if panel.searched:
+        none = ColumnDataSource(_columns([]))
+        plot.quad(**edges, source=none, fill_color=None, line_width=3, name=FOUND)
+    plot.add_tools(HoverTool(renderers=[drawn], tooltips=_tooltips(panel)))
+
+
+def _tooltips(panel: Panel) -> list[tuple[str, str]]:
+    unit = f" {panel.x.scale.unit}" if panel.x.scale.unit else ""
+    number = "{0,0.[0000]}"
+    lines = [("name", "@name"), ("kind", "@kind")]
+    lines += [("on", "@row")] if panel.rows else []
+    lines += [("", "@said")] if any(box.said for box in panel.boxes) else []
+    along = (f"@left{number} to @right{number}{unit}", f"@length{number}{unit}")
+    return [*lines, (panel.x.what, along[0]), ("length", along[1])]
+
+
+def _draw_curves(plot: figure, panel: Panel) -> None:
+    from bokeh.models import ColumnDataSource, HoverTool
+
+    lines = []
+    for curve in panel.curves:
+        xs, ys = zip(*curve.points, strict=True) if curve.points else ((), ())
+        source = ColumnDataSource({"x": xs, "y": ys, "name": [curve.name] * len(xs)})
+        style = {"line_color": curve.colour, "line_width": 1 if curve.limit else 2}
+        style["line_dash"] = "dashed" if curve.limit else "solid"
+        plot.step("x", "y", source=source, mode="after", **style)
+        lines.append(plot.scatter("x", "y", source=source, size=4, color=curve.colour))
+    if lines and panel.y is not None:
+        number = "{0,0.[0000]}"
+        said = [("", "@name"), (panel.x.what, f"@x{number}"), (panel.y.what, f"@y{number}")]
+        plot.add_tools(HoverTool(renderers=lines, tooltips=said))

@@ -1,0 +1,128 @@
+"""What a report is told: records, plans and instances that belong together, or an error."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from milp_plan.cli.exits import Exit
+from milp_plan.core import InputError
+from milp_plan.report.page import read_entry
+from milp_plan.run.change import as_asked
+from milp_plan.run.kinds import asked_again
+from tests.cli.cases import call, late_plan
+from tests.report.plans import plan_of_two_devices
+
+from .runs import run_files
+
+
+def test_an_entry_finds_plan_and_instance(tmp_path: Path) -> None:
+    path, _ = run_files(tmp_path)
+    entry = read_entry(path)
+    assert (entry.name, entry.problem.name) == ("run", "two-devices")
+    assert entry.verdict is not None
+    assert (entry.verdict.ok, entry.verdict.value) == (True, 14_000)
+    assert [panel.title for panel in entry.panels] == ["Timeline", "Memory", "Utilisation"]
+
+
+def test_the_instance_may_be_elsewhere(tmp_path: Path) -> None:
+    path, instance = run_files(tmp_path)
+    moved = instance.rename(tmp_path / "moved.json")
+    with pytest.raises(InputError, match="--instance"):
+        read_entry(path)
+    assert read_entry(path, [moved]).verdict is not None
+
+
+def test_a_broken_plan_is_an_entry(tmp_path: Path) -> None:
+    path, _ = run_files(tmp_path, late_plan())
+    entry = read_entry(path)
+    assert entry.verdict is not None
+    assert not entry.verdict.ok
+    assert entry.panels
+
+
+def test_a_run_without_a_plan_needs_no_other_file(tmp_path: Path) -> None:
+    path, instance = run_files(tmp_path, value=None, infeasible_because="too large")
+    instance.unlink()
+    path.with_name("run.plan.json").unlink()
+    entry = read_entry(path)
+    assert (entry.verdict, entry.panels) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda path, told: path.with_name("run.plan.json").unlink(), "run.plan.json"),
+        (lambda path, told: path.write_text(json.dumps(told | {"value": 13_000})), "13000, where"),
+        (lambda path, told: path.write_text(json.dumps(told | {"trace": 3})), "trace"),
+        (lambda path, told: path.write_text(json.dumps(told | {"fingerprint": "0"})), "another"),
+        (lambda path, told: path.write_text(json.dumps(told | {"instance_file": 7})), "say where"),
+        (lambda path, told: path.write_text(json.dumps(told | {"changes": [1]})), "changes"),
+        (
+            lambda path, told: path.write_text(json.dumps(told | {"changes": {"host": "x"}})),
+            "changes.host",
+        ),
+        (lambda path, told: path.write_text("{}"), "a record of a run"),
+        (lambda path, told: path.unlink(), "run.json"),
+    ],
+    ids=["plan", "value", "trace", "fingerprint", "where", "list", "change", "other", "missing"],
+)
+def test_what_does_not_belong_together_is_one_clear_error(damage, said, tmp_path: Path) -> None:
+    path, _ = run_files(tmp_path)
+    damage(path, json.loads(path.read_text()))
+    with pytest.raises(InputError) as caught:
+        read_entry(path)
+    (finding,) = caught.value.findings
+    assert said in str(finding)
+    assert str(tmp_path) in str(finding)
+
+
+def test_the_plan_of_another_instance_is_refused(tmp_path: Path) -> None:
+    path, _ = run_files(tmp_path, replace(plan_of_two_devices(), problem="other", fingerprint="f"))
+    with pytest.raises(InputError, match=r"run\.plan\.json"):
+        read_entry(path)
+
+
+def test_changes_are_read_again_as_they_were_asked(tmp_path: Path) -> None:
+    words = {"memory_scale": "4/5", "host": "1024@7", "recompute": True, "objective": "makespan"}
+    assert as_asked(asked_again(words, "record.json")) == words
+    assert as_asked({"recompute": False, "host": None}) == {}
+
+
+def test_solve_tells_its_record_what_a_report_needs(tmp_path: Path) -> None:
+    _, instance = run_files(tmp_path)
+    solved = ("--memory-scale", "7/5", "--time-limit", 5, "--quiet", "--record-folder")
+    folder = tmp_path / "records"
+    assert call("solve", instance, *solved, folder).exit_code == Exit.DONE
+    (path,) = (p for p in folder.glob("*.json") if not p.name.endswith(".plan.json"))
+    assert json.loads(path.read_text())["changes"] == {"memory_scale": "7/5"}
+    assert read_entry(path).verdict is not None
+
+
+def test_without_the_library_there_is_one_clear_error(tmp_path: Path) -> None:
+    if importlib.util.find_spec("bokeh") is not None:
+        pytest.skip("Bokeh is installed")
+    path, _ = run_files(tmp_path)
+    result = call("report", path, "-o", tmp_path / "page.html")
+    assert result.exit_code == Exit.SOLVER_FAILURE
+    assert "pip install 'milp_plan[report]'" in result.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_outputs_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    path, instance = run_files(tmp_path)
+    other = tmp_path / "other.html"
+    other.write_text("<!DOCTYPE html><p>mine")
+    for output, said in (
+        (path, "expected a name that ends in .html"),
+        (tmp_path / "page.txt", "expected a name that ends in .html"),
+        (other, "holds something else"),
+    ):
+        result = call("report", path, "--instance", instance, "-o", output)
+        assert result.exit_code == Exit.USAGE
+        assert said in result.stderr
+    assert other.read_text() == "<!DOCTYPE html><p>mine"
