@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from milp_plan.core.compiled import compiled
 from milp_plan.core.labelling import BAN, Integers, Labelling
 
+from .certificates import Certificate, certify
+
 Floats = NDArray[np.float64]
 
-_FIRM = 2**61
-"""Sums of integers in the exact bound stay below this."""
 _FIRST_STEP = 0.05
 """Length of a first step of prices, as a share of the way to the target."""
 
@@ -134,6 +134,11 @@ class Dual:
         self._scale = _FIRST_STEP
         self._stale = 0
 
+    def start(self, prices: Floats, share: Floats) -> None:
+        """Go on from these prices and this estimate of the relaxation's optimum."""
+        self.prices[:], self.share[:] = prices, share
+        self._now[:] = prices
+
     def step(self, passes: int, target: float) -> float:
         """Improve messages and prices by some passes; return the best bound.
 
@@ -180,45 +185,11 @@ class Dual:
 
     def certified(self, prices: Floats | None = None) -> int:
         """Return the bound of the present messages, in integers only."""
-        return certified(self, self.prices if prices is None else prices)
+        return self.certificate(prices).bound
 
-
-def certified(dual: Dual, prices: Floats) -> int:
-    """Bound of prices and messages, both rounded to a grid, by integer arithmetic alone.
-
-    Costs are multiplied by a power of two as large as 64 bits allow; whatever the prices and
-    messages are, the result is a lower bound.
-    """
-    b = dual.labelling
-    costs = dual.priced(prices)
-    real = np.where(np.isfinite(dual.table), np.abs(dual.table), 0.0)
-    largest = max(np.abs(dual.forward).max(initial=0.0), np.abs(dual.backward).max(initial=0.0))
-    reach = np.abs(costs).max(initial=1.0) + real.max(initial=0.0)
-    reach += 8 * (largest if np.isfinite(largest) else 0.0)
-    shift = 0
-    while shift < 20 and reach * (1 << (shift + 1)) * 64 < _FIRM:
-        shift += 1
-    scale = 1 << shift
-    whole = np.floor((costs - b.cost) * scale).astype(np.int64)
-    whole -= (np.abs(whole) >> 40) + 1  # floating point sums of prices may be a little too large
-    whole += b.cost * scale
-    messages = dual.messages._replace(
-        forward=_grid(dual.forward, scale), backward=_grid(dual.backward, scale)
-    )
-    total = _integer_bound(tables_of(b), messages, whole, scale)
-    paid = 0
-    for price, room in zip(prices.tolist(), b.capacity.tolist(), strict=True):
-        if price > 0:
-            top, bottom = price.as_integer_ratio()
-            paid += -((-top * room * scale) // bottom)
-    exact = int(total[0]) * 2**32 + int(total[1])
-    return b.constant + -((paid - exact) // scale)
-
-
-def _grid(messages: Floats, scale: int) -> Integers:
-    """Round messages to the grid; any integers are messages, so endless ones may become 0."""
-    rounded = np.rint(np.nan_to_num(messages * scale, nan=0.0, posinf=0.0, neginf=0.0))
-    return np.asarray(np.clip(rounded, -(2.0**58), 2.0**58).astype(np.int64))
+    def certificate(self, prices: Floats | None = None) -> Certificate:
+        """Return the bound of the present messages, and labels that it rules out."""
+        return certify(self, self.prices if prices is None else prices)
 
 
 def _offsets(sizes: Integers) -> Integers:
@@ -364,47 +335,3 @@ def _ascend(
             for r in range(rows):
                 v.now[r] = max(0.0, v.now[r] + length * change[r])
     return best, scale, stale
-
-
-@compiled
-def _integer_bound(t: Tables, m: Messages, costs: Integers, scale: int) -> tuple[int, int]:
-    """Return high and low 32 bits of the sum of minima, in units of 1 / scale.
-
-    Each operator spreads its costs evenly over the edges to larger numbers.
-    """
-    high, low = 0, 0
-    count = len(t.offsets) - 1
-    shares = np.zeros(len(costs), dtype=np.int64)
-    for i in range(count):
-        first, labels = t.offsets[i], t.offsets[i + 1] - t.offsets[i]
-        belief = costs[first : first + labels].copy()
-        up = 0
-        for q in range(t.starts[i], t.starts[i + 1]):
-            e = t.edges[q]
-            if t.ends[e, 0] == i:
-                up += 1
-                for x in range(labels):
-                    belief[x] += m.backward[m.backward_offsets[e] + x]
-            else:
-                for x in range(labels):
-                    belief[x] += m.forward[m.forward_offsets[e] + x]
-        weight = max(1, up, t.starts[i + 1] - t.starts[i] - up)
-        for x in range(labels):
-            shares[first + x] = belief[x] // weight
-            belief[x] -= up * shares[first + x]
-        least = belief.min()
-        high += least >> 32
-        low += least & 0xFFFFFFFF
-    for e in range(len(t.ends)):
-        a, b = t.ends[e]
-        width = t.offsets[b + 1] - t.offsets[b]
-        least = 2**62
-        for x in range(t.offsets[a + 1] - t.offsets[a]):
-            own = shares[t.offsets[a] + x] - m.backward[m.backward_offsets[e] + x]
-            for y in range(width):
-                entry = t.table[t.table_offsets[e] + x * width + y]
-                if entry < BAN:
-                    least = min(least, entry * scale + own - m.forward[m.forward_offsets[e] + y])
-        high += least >> 32
-        low += least & 0xFFFFFFFF
-    return high, low

@@ -28,6 +28,9 @@ from milp_plan.serial import SerialGraph, operator_tables, read_serial
 SEARCH_S = 1.0
 """Seconds of searches that only the clock ends; compiling comes on top."""
 
+TREE_NODES = 5
+"""Nodes of a branch and bound."""
+
 
 # -- small problems ------------------------------------------------------------------------------
 
@@ -139,6 +142,7 @@ def _latency() -> None:
 def _sharding() -> None:
     from milp_plan.coarsen.sharding import reduce_sharding
     from milp_plan.planners.sharding.anytime import search
+    from milp_plan.planners.sharding.branching import Tree
 
     for operators in (30, 8, 4):
         for seed in range(3):
@@ -147,6 +151,9 @@ def _sharding() -> None:
                 continue
             if len(left.labelling):
                 search(left.labelling, SEARCH_S, gap=0.0, workers=1)
+                tree = Tree(left.labelling, lambda: None, lambda _: None, 0)
+                while tree and tree.nodes < TREE_NODES:
+                    tree.step()
             left.lift(np.zeros(len(left.labelling), dtype=np.int64))
 
 

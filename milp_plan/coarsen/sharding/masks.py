@@ -17,8 +17,10 @@ def possible_labels(labelling: Labelling) -> Flags:
     """
     b = labelling
     alive = np.asarray(b.cost < BAN)
-    if len(b.capacity):
-        _fit(b.offsets, b.part_offsets, b.parts, b.use_offsets, b.usage, b.capacity, alive)
+    while len(b.capacity) and _fit(
+        b.offsets, b.part_offsets, b.parts, b.use_offsets, b.usage, b.capacity, alive
+    ):
+        pass
     while _support(b.offsets, b.ends, b.table_offsets, b.table, alive):
         pass
     return alive
@@ -33,17 +35,36 @@ def _fit(
     usage: Integers,
     capacity: Integers,
     alive: Flags,
-) -> None:
+) -> int:
+    """Drop labels that do not fit beside the smallest usages of all others; return how many."""
+    least = np.zeros(len(parts), dtype=np.int64)
+    change = np.zeros(len(capacity) + 1, dtype=np.int64)
     for i in range(len(offsets) - 1):
         width = part_offsets[i + 1] - part_offsets[i]
         for p in range(width):
-            lo, hi = parts[part_offsets[i] + p]
-            left = capacity[lo]
-            for r in range(lo + 1, hi):
-                left = min(left, capacity[r])
+            smallest = -1
             for x in range(offsets[i + 1] - offsets[i]):
-                if usage[use_offsets[i] + x * width + p] > left:
+                used = usage[use_offsets[i] + x * width + p]
+                if alive[offsets[i] + x] and (smallest < 0 or used < smallest):
+                    smallest = used
+            q = part_offsets[i] + p
+            least[q] = max(0, smallest)
+            change[parts[q, 0]] += least[q]
+            change[parts[q, 1]] -= least[q]
+    room = capacity - change[: len(capacity)].cumsum()
+    dropped = 0
+    for i in range(len(offsets) - 1):
+        width = part_offsets[i + 1] - part_offsets[i]
+        for p in range(width):
+            q = part_offsets[i] + p
+            if parts[q, 0] >= parts[q, 1]:
+                continue
+            left = least[q] + room[parts[q, 0] : parts[q, 1]].min()
+            for x in range(offsets[i + 1] - offsets[i]):
+                if alive[offsets[i] + x] and usage[use_offsets[i] + x * width + p] > left:
                     alive[offsets[i] + x] = False
+                    dropped += 1
+    return dropped
 
 
 @compiled

@@ -2,7 +2,9 @@
 
 Every worker goes through three phases over and over again: prices and messages are improved (the
 bound), labels are decoded from them at perturbed prices and polished by tree moves (restarts), and
-the best choice is worked on by tree moves with noise (annealing).
+the best choice is worked on by tree moves with noise (annealing). Where reductions leave little,
+the first worker turns to branch and bound as soon as the bound has settled, and finds the best plan
+of all, or raises the bound until the time is up.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.bounds.messages import Dual
-from milp_plan.bounds.sharding_choices import Choice, best_choice
+from milp_plan.bounds.sharding import BOUND
+from milp_plan.bounds.sharding_choices import EVERY_CHOICE, Choice, best_choice
 from milp_plan.core.budget import now
 from milp_plan.core.gap import within
 from milp_plan.core.labelling import Integers, Labelling
 
+from .branching import NAME as BRANCHES
+from .branching import Tree
 from .decoding import decode
 from .graph import Floats, Graph, graph_of
 from .trees import tree_search
@@ -28,6 +33,12 @@ CALL_S = 0.2
 _ASCENT = 0.35
 _RESTARTS = 0.6
 """Shares of the time after which the first and the second phase end at the latest."""
+_SETTLED = 0.05
+"""Share of the time after which branch and bound begins at the latest."""
+_SMALL, _NARROW = 2_000_000, 500_000
+"""Entries of tables up to which branch and bound looks at the root, and goes on from there."""
+_ROOT_PASSES = 20
+"""Passes of an ascent at the root."""
 _LOUDEST = 0.03
 """Largest noise of annealing, as a share of the cost."""
 _POOL = 8
@@ -35,12 +46,13 @@ _POOL = 8
 
 @dataclass(frozen=True)
 class Sighting:
-    """What is known at a moment: the best cost, the best bound, when, and by what."""
+    """What is known at a moment: the best cost, the best bound and its name, when, and by what."""
 
     value: int | None
     bound: int | None
     elapsed_s: float
     phase: str
+    bound_by: str = BOUND
 
 
 class Board:
@@ -63,6 +75,7 @@ class Board:
         self.value: int | None = None
         self.labels: Integers | None = None
         self.bound: int | None = None
+        self.bound_by = BOUND
         self.phase = "bound"
         self.stopped = threading.Event()
         self.failure: BaseException | None = None
@@ -97,19 +110,20 @@ class Board:
                 self._close()
         return value
 
-    def prove(self, bound: int) -> None:
+    def prove(self, bound: int, by: str = BOUND) -> None:
         """Take a bound if it is better."""
         with self._lock:
             if self.bound is None or bound > self.bound:
-                self.bound = bound
+                self.bound, self.bound_by = bound, by
                 self._close()
 
-    def settle(self, choice: Choice) -> None:
+    def settle(self, choice: Choice, by: str) -> None:
         """Take the best choice of all, or the proof that none is a plan."""
         self.settled = True
         value = None if choice.labels is None else self.offer(choice.labels)
         if value is not None:
-            self.prove(value)
+            self.prove(value, by)
+        self.stopped.set()
 
     @property
     def infeasible(self) -> bool:
@@ -124,7 +138,7 @@ class Board:
     def sighting(self) -> Sighting:
         """Return what is known now."""
         with self._lock:
-            return Sighting(self.value, self.bound, self.elapsed_s, self.phase)
+            return Sighting(self.value, self.bound, self.elapsed_s, self.phase, self.bound_by)
 
     def _close(self) -> None:
         """Stop once the gap is closed; the lock is held."""
@@ -143,10 +157,12 @@ class Worker:
         The problem's arrays.
     number, seed
         Which worker this is, and where its random numbers start.
+    alone
+        Whether there is no other.
     """
 
-    def __init__(self, board: Board, graph: Graph, number: int, seed: int) -> None:
-        self.board, self.graph, self.number = board, graph, number
+    def __init__(self, board: Board, graph: Graph, number: int, seed: int, alone: bool) -> None:
+        self.board, self.graph, self.number, self.alone = board, graph, number, alone
         self.random = np.random.default_rng([seed, number])
         self.dual = Dual(board.labelling)
         self.moves = 64
@@ -163,7 +179,10 @@ class Worker:
 
     def _search(self) -> None:
         board = self.board
-        self._ascend(_ASCENT if self.number == 0 else 0.6 * _ASCENT)
+        small = self.number == 0 and len(board.labelling.table) <= _SMALL
+        self._ascend(_SETTLED if small else _ASCENT if self.number == 0 else 0.6 * _ASCENT)
+        if small:
+            self._branch()
         anchor = self.dual.forward.copy(), self.dual.backward.copy()
         while not board.over and board.elapsed_s < _RESTARTS * board.time_limit_s:
             self._restart(0.3)
@@ -207,6 +226,31 @@ class Worker:
         self._certify()
         if board.value is None:
             self._polish(self._decoded(dual.prices, 1), dual.prices, 6)
+
+    def _branch(self) -> None:
+        """Branch and bound: to the end, or for a part of the time where nobody else searches."""
+        board = self.board
+        share = _RESTARTS if self.alone else 1.0
+
+        def over() -> bool:
+            return board.over or board.elapsed_s >= share * board.time_limit_s
+
+        bound = self.dual.certified()
+        tree = Tree(board.labelling, lambda: board.value, board.offer, bound, over)
+        root = tree.root(_ROOT_PASSES)
+        if root is not None and len(root.labelling.table) > _NARROW:
+            self._prove(tree)
+            return
+        while tree and not over():
+            board.phase = BRANCHES
+            tree.step()
+            self._prove(tree)
+        if not tree and not board.stopped.is_set():
+            board.settle(Choice(board.best()), BRANCHES)
+
+    def _prove(self, tree: Tree) -> None:
+        if tree.bound is not None:
+            self.board.prove(tree.bound, BRANCHES)
 
     def _certify(self) -> None:
         if self.number == 0:
@@ -352,11 +396,11 @@ def search(
     board = Board(labelling, time_limit_s, gap)
     choice = best_choice(labelling)
     if choice is not None:
-        board.settle(choice)
+        board.settle(choice, EVERY_CHOICE)
         return board
     graph = graph_of(labelling)
     threads = [
-        threading.Thread(target=Worker(board, graph, number, seed).run, daemon=True)
+        threading.Thread(target=Worker(board, graph, number, seed, workers == 1).run, daemon=True)
         for number in range(workers)
     ]
     for thread in threads:

@@ -11,8 +11,7 @@ import numpy as np
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound
-from milp_plan.bounds.sharding import BOUND
-from milp_plan.bounds.sharding_choices import EVERY_CHOICE, NO_CHOICE, few_choices
+from milp_plan.bounds.sharding_choices import NO_CHOICE, few_choices
 from milp_plan.coarsen.sharding import Reduction, reduce_sharding
 from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core.budget import Budget
@@ -178,10 +177,10 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
             )
             if (labels := known.best()) is not None:
                 self.board.offer(labels)
-        self.take(EVERY_CHOICE if self.board.settled else PLANNER)
+        self.take(self.board.bound_by if self.board.settled else PLANNER)
         if self.board.infeasible:
             ledger.refute(NO_CHOICE)
-        elif not modelled and not ledger.repeatable:
+        elif not self.board.settled and not modelled and not ledger.repeatable:
             ledger.stop = Stop.TIME_LIMIT  # what is kept back for writing is part of the limit
         if self.board.interrupted:
             raise KeyboardInterrupt
@@ -190,7 +189,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         """Take a bound, and tell of a value whose plan comes later."""
         ledger = self.ledger
         if seen.bound is not None and (ledger.lower is None or seen.bound > ledger.lower):
-            ledger.prove(Bound(BOUND, seen.bound, "of what reductions have left"))
+            ledger.prove(Bound(seen.bound_by, seen.bound, "of what reductions have left"))
         values = [value for value in (seen.value, ledger.value) if value is not None]
         ledger.say(seen.phase, sighted=min(values, default=None))
 
@@ -198,8 +197,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         """Offer the board's best choice as a plan of the whole problem."""
         board = self.board
         if board.bound is not None:
-            name = EVERY_CHOICE if board.settled else BOUND
-            self.ledger.prove(Bound(name, board.bound, "of what reductions have left"))
+            self.ledger.prove(Bound(board.bound_by, board.bound, "of what reductions have left"))
         labels = board.best()
         if labels is not None:
             self.ledger.offer(self.lifted(labels), by, "search")

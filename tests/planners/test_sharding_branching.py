@@ -1,0 +1,144 @@
+"""Branch and bound of sharding problems, and what its certificates say, against every plan."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from milp_plan.bounds.messages import Dual
+from milp_plan.coarsen.sharding.masks import possible_labels
+from milp_plan.coarsen.sharding.reading import labelling_of
+from milp_plan.coarsen.sharding.rebuild import without_labels
+from milp_plan.coarsen.sharding.stage import Reduction
+from milp_plan.core.labelling import Integers, Labelling
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
+from milp_plan.planners.sharding import branching
+from milp_plan.planners.sharding.branching import Tree
+from tests.support.seeds import few
+from tests.support.sharding import least_cost, tense_problem
+
+pytestmark = pytest.mark.untraced
+
+BLOCK = 50
+
+
+def with_bytes(seed: int) -> ShardingProblem:
+    """A tense problem whose usages are like real ones: up to 10^10, not all of them round."""
+    problem = tense_problem(seed)
+    rng = np.random.default_rng(seed)
+    unit = 10 ** int(rng.choice([0, 3, 6, 9]))
+    usage = problem.strategies.usage * unit
+    usage += rng.integers(0, unit, len(usage)) * (usage > 0)
+    strategies = dataclasses.replace(problem.strategies, usage=usage)
+    limit = int(rng.integers(15, 31)) * unit
+    return dataclasses.replace(problem, strategies=strategies, limit=limit)
+
+
+def labelled(problem: ShardingProblem) -> Labelling | None:
+    """What masks and rows leave of a problem, not reduced; ``None`` where nothing is left."""
+    labelling = labelling_of(problem)
+    alive = possible_labels(labelling)
+    smaller, _ = without_labels(labelling, alive)
+    return smaller if (smaller.counts > 0).all() else None
+
+
+def explored(labelling: Labelling, known: int | None, best: int | None) -> tuple[int | None, int]:
+    """Search to the end; return the least cost found, and nodes. Bounds are held to the optimum."""
+    found = known
+
+    def offer(labels: Integers) -> None:
+        nonlocal found
+        value = labelling.value(labels)
+        if value is not None and (labelling.load(labels) <= labelling.capacity).all():
+            found = value if found is None else min(found, value)
+
+    tree = Tree(labelling, lambda: found, offer, -(10**18))
+    while tree:
+        tree.step()
+        assert tree.nodes < 5000
+        assert best is None or tree.bound is None or tree.bound <= best
+    return found, tree.nodes
+
+
+@pytest.fixture(params=["whole", "bare", "deep"])
+def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With reductions; without any; without, and depth first."""
+    if request.param != "whole":
+        monkeypatch.setattr(branching, "reduced", lambda labelling: Reduction(labelling, ()))
+        monkeypatch.setattr(branching, "_eliminated", lambda labelling: None)
+    if request.param == "deep":
+        monkeypatch.setattr(branching, "MOST_BYTES", 0)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("first", few(range(0, 40 * BLOCK, BLOCK), 1))
+def test_the_optimum_is_found_and_no_bound_is_above_it(first: int, manner: str) -> None:
+    nodes = 0
+    for seed in range(first, first + BLOCK):
+        problem = with_bytes(seed)
+        best = least_cost(problem)
+        labelling = labelled(problem)
+        if labelling is None:
+            assert best is None
+            continue
+        found, looked = explored(labelling, None, best)
+        assert found == best, seed
+        nodes += looked
+        if best is not None:  # a plan that costs as much is known, and one that costs one more
+            assert explored(labelling, best, best)[0] == best
+            assert explored(labelling, best + 1, best)[0] == best
+    assert nodes > BLOCK / 2
+
+
+@pytest.mark.parametrize("first", few(range(0, 40 * BLOCK, BLOCK), 1))
+def test_certificates_keep_every_label_of_the_best_plan(first: int) -> None:
+    left_out = 0
+    for seed in range(first, first + BLOCK):
+        problem = with_bytes(seed)
+        labelling, best = labelled(problem), least_cost(problem)
+        if labelling is None or best is None:
+            continue
+        dual = Dual(labelling)
+        rng = np.random.default_rng(seed)
+        reach = abs(best) / max(1, int(labelling.capacity.max(initial=1)))
+        for turn in range(4):
+            if turn < 3:
+                dual.step(5, float(best))
+                prices = None
+            else:
+                dual.forward[:] += rng.normal(0, abs(best) + 1, len(dual.forward))
+                prices = rng.random(len(dual.prices)) * reach * 10.0 ** rng.integers(-3, 4)
+            proof = dual.certificate(prices)
+            assert proof.bound <= best
+            alive = proof.possible(best + 1)
+            left_out += int((~alive).sum())
+            smaller, _ = without_labels(labelling, alive)
+            assert (smaller.counts > 0).all()
+            assert explored(smaller, None, None)[0] == best, (seed, turn)
+            assert not proof.possible(proof.bound).all() or proof.bound < best
+    assert left_out > 0
+
+
+def test_endless_prices_and_messages_prove_little_but_nothing_false() -> None:
+    problem = with_bytes(3)
+    labelling, best = labelled(problem), least_cost(problem)
+    assert labelling is not None
+    assert best is not None
+    dual = Dual(labelling)
+    dual.forward[:] = 1e300
+    assert dual.certificate(np.full(len(dual.prices), 1e300)).bound <= best
+    dual.forward[:] = np.inf
+    assert dual.certificate(np.full(len(dual.prices), 1e18)).bound <= best
+
+
+def test_labels_that_fit_alone_but_not_beside_the_others_go() -> None:
+    problem = sharding_problem(
+        "crowded",
+        [[0, 0], [0, 0], [0, 0]],
+        usages=[[7, 4], [4, 6], [4, 4]],
+        intervals=[(0, 1), (0, 1), (0, 1)],
+        limit=14,
+    )
+    assert possible_labels(labelling_of(problem)).tolist() == [False, True, True, True, True, True]
