@@ -92,7 +92,7 @@ endef
 # torch brings others of its own.
 $(TORCH_READY): $(READY)
 	$(call beside,$(TORCH_VENV))
-	$(subst $(BIN),$(TORCH_VENV)/bin,$(filter-out --no-deps,$(PIP))) 'torch==$(TORCH)'
+	$(subst $(BIN),$(TORCH_VENV)/bin,$(filter-out --no-deps,$(PIP))) 'torch==$(TORCH)' onnx onnxscript
 	@touch $@
 
 $(DOCS_READY): $(READY) docs/requirements.txt

@@ -43,7 +43,7 @@ from .merge import Part, merged
 from .optimizers import OPTIMIZERS, Optimizer
 from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of
 from .recompute import GONE, KEEP, Again, again, blocks_of, require_policies
-from .record import ELEMENT_BYTES, fingerprint, made_by, read_by, tensors_read
+from .record import ELEMENT_BYTES, captured_with, fingerprint, made_by, read_by, tensors_read
 from .work import bytes_read, coverage, flops_of, require_known
 
 GENERATOR_VERSION = "1"
@@ -64,6 +64,7 @@ def instance(
     barrier: bool = False,
     objective: Objective = Objective.MAKESPAN,
     name: str | None = None,
+    measured: DeviceSpec | None = None,
 ) -> PlanningProblem:
     """Build the planning problem of a captured graph.
 
@@ -86,21 +87,29 @@ def instance(
         Whether updates wait for the backward pass, as with ``optimizer.step()`` behind it.
     objective, name
         Of the problem.
+    measured
+        Take the times of the graph's profile in place of the roofline, on every device; kernels
+        were timed alone, so nothing is fused. Rates for what a profile does not time, the
+        updates (:func:`~milp_plan.capture.calibration.calibrate`).
 
     Raises
     ------
     InputError
-        Unknown granularity, optimizer, policy, device class, or an operator without formula.
+        Unknown granularity, optimizer, policy, device class, an operator without formula; times
+        asked for that a profile does not have, or for devices of several classes.
     """
     policies = tuple(dict.fromkeys(recompute))
     require_known(capture)
+    if measured is not None:
+        require_times(capture, cluster)
+        fuse = False
     require_policies(policies, granularity)
     if optimizer not in OPTIMIZERS:
         expected = f"one of {', '.join(OPTIMIZERS)}"
         raise InputError([Finding("optimizer", repr(optimizer), expected, "correct it")])
     units = fused(capture) if fuse else alone(capture)
     parts = merged(capture, units, granularity, joint_backward=bool(policies))
-    draft = Draft(capture, cluster, parts, granularity)
+    draft = Draft(capture, cluster, parts, granularity, measured=measured)
     if policies:
         draft.recompute(policies)
     told = {"granularity": granularity, "kernels": "fused" if fuse else "as in eager PyTorch"}
@@ -108,7 +117,7 @@ def instance(
         draft.updates(OPTIMIZERS[optimizer], barrier)
         told |= {"optimizer": optimizer, "recompute": " ".join(policies)}
     title = name or f"{capture.name}-{capture.mode}"
-    provenance = provenance_of(capture, cluster) | told
+    provenance = provenance_of(capture, cluster, measured) | told
     return PlanningProblem(title, draft.graph(), cluster, objective, provenance=provenance)
 
 
@@ -121,6 +130,8 @@ class Draft:
         What becomes operators, and where they run.
     adds_up
         Whether gradients are added to sums that are kept, so that they do not last themselves.
+    measured
+        As for :func:`instance`.
     """
 
     def __init__(
@@ -131,8 +142,10 @@ class Draft:
         granularity: str,
         *,
         adds_up: bool = False,
+        measured: DeviceSpec | None = None,
     ) -> None:
         self.capture = capture
+        self.measured = measured
         self.specs = [device_spec(entry.name) for entry in cluster.device_classes]
         self.granularity = granularity
         self.parts = parts
@@ -183,6 +196,8 @@ class Draft:
 
     def _durations(self, units: Iterable[tuple[int, ...]]) -> dict[str, int]:
         """Device class -> ticks of fused kernels, one after the other."""
+        if self.measured is not None:
+            return self._times(place for unit in units for place in unit)
         durations = dict.fromkeys((spec.name for spec in self.specs), 0)
         for unit in units:
             flops = sum(flops_of(self.capture.kernels[place]) or 0 for place in unit)
@@ -190,6 +205,13 @@ class Draft:
             for spec in self.specs:
                 durations[spec.name] += roofline_ns(spec, flops, moved)
         return durations
+
+    def _times(self, places: Iterable[int]) -> dict[str, int]:
+        """Device class -> ticks of kernels as they were measured."""
+        assert self.capture.profile is not None
+        times = self.capture.profile.kernels
+        total = sum(times[self.capture.kernels[place].name] for place in places)
+        return dict.fromkeys((spec.name for spec in self.specs), total)
 
     def moved(self, unit: tuple[int, ...]) -> int:
         """Bytes that kernels run as one read from outside and leave for others."""
@@ -317,7 +339,8 @@ class Draft:
             work = [self._update(self.capture.storages[p], optimizer) for p in parameters]
             state += sum(kept for kept, _ in work)
             for spec in self.specs:
-                durations[spec.name] += roofline_ns(spec, 0, sum(moved for _, moved in work))
+                rates = self.measured or spec
+                durations[spec.name] += roofline_ns(rates, 0, sum(moved for _, moved in work))
         if state:
             self.extra.append(Value(f"{name}.state", None, (name,), {FULL: state}))
         return Operator(name, (Option("one", durations),), UPDATE_KIND, block=_block_label(label))
@@ -369,20 +392,51 @@ def _block_label(label: str) -> str | None:
     return block if block.rpartition(".")[2].isdecimal() else None
 
 
-def provenance_of(capture: Capture, cluster: Cluster) -> dict[str, str]:
+def require_times(capture: Capture, cluster: Cluster) -> None:
+    """Refuse to take measured times where there are none, or for devices of several classes.
+
+    Raises
+    ------
+    InputError
+        With every reason.
+    """
+    times = {} if capture.profile is None else capture.profile.kernels
+    missing = [kernel.name for kernel in capture.kernels if kernel.name not in times]
+    findings = []
+    if missing:
+        found = f"no time of {len(missing):,} kernels, such as {missing[0]!r}"
+        remedy = "capture the model with --profile on such a device"
+        findings.append(Finding("profile", found, "one for each kernel", remedy))
+    if len(cluster.device_classes) > 1:
+        names = ", ".join(entry.name for entry in cluster.device_classes)
+        remedy = "name a cluster of devices like the one that was measured, or take the roofline"
+        findings.append(Finding("cluster", f"devices of {names}", "one class", remedy))
+    if findings:
+        raise InputError(findings)
+
+
+def provenance_of(
+    capture: Capture, cluster: Cluster, measured: DeviceSpec | None = None
+) -> dict[str, str]:
     """Say what a problem was made of."""
     found = coverage(capture)
     types = sorted({s.dtype for s in capture.storages if s.kind == "parameter"})
+    if measured is None or capture.profile is None:
+        times = {f"device {spec.name}": _rates(spec) for spec in _specs(cluster)}
+    else:
+        profile = capture.profile
+        timed = f"{profile.device}, {profile.threads} threads, {profile.date}, {profile.torch}"
+        times = {"kernels timed on": timed, "updates": _rates(measured)}
     return {
         "generator": f"milp_plan.capture {GENERATOR_VERSION}",
         "model": capture.name,
-        "captured with": f"PyTorch {capture.torch}",
+        "captured with": captured_with(capture),
         "captured graph": fingerprint(capture),
         "mode": capture.mode,
         "parameters": " ".join(types),
         "forward_flops": str(found.flops["forward"]),
         "backward_flops": str(found.flops["backward"]),
-        **{f"device {spec.name}": _rates(spec) for spec in _specs(cluster)},
+        **times,
     }
 
 

@@ -6,13 +6,16 @@ What is neither here, nor elementwise by PyTorch's own tag, nor has a formula
 
 from __future__ import annotations
 
+from . import onnx_operators as onnx
+
 
 def _aten(names: str) -> frozenset[str]:
     return frozenset(f"aten.{name}" for name in names.split())
 
 
-COPIES = _aten(
-    """
+COPIES = (
+    _aten(
+        """
     _to_copy clone copy view_copy expand_copy permute_copy slice_copy as_strided_copy
     lift_fresh_copy lift_fresh contiguous _reshape_copy reshape cat stack constant_pad_nd repeat
     repeat_interleave roll flip tril triu diag_embed slice_backward select_backward slice_scatter
@@ -24,21 +27,27 @@ COPIES = _aten(
     native_dropout native_dropout_backward _fused_dropout masked_fill alias_copy detach_copy
     floor_divide true_divide polar complex view_as_complex_copy view_as_real_copy _conj_physical
     """
+    )
+    | onnx.COPIES
 )
 """They move elements, one for one."""
 
-FILLS = _aten(
-    """
+FILLS = (
+    _aten(
+        """
     full full_like zeros zeros_like ones ones_like empty empty_like empty_strided new_empty
     new_zeros new_full new_ones new_empty_strided arange linspace logspace eye scalar_tensor fill
     rand rand_like randn randn_like randint randint_like randperm bernoulli normal
     normal_functional uniform exponential tril_indices triu_indices zero
     """
+    )
+    | onnx.FILLS
 )
 """They make elements of nothing."""
 
-REDUCTIONS = _aten(
-    """
+REDUCTIONS = (
+    _aten(
+        """
     sum nansum mean amax amin aminmax max min prod var var_mean std std_mean argmax argmin any all
     count_nonzero norm linalg_vector_norm logsumexp cumsum cumprod logcumsumexp cummax cummin
     native_layer_norm native_layer_norm_backward native_batch_norm native_batch_norm_backward
@@ -52,14 +61,19 @@ REDUCTIONS = _aten(
     binary_cross_entropy binary_cross_entropy_backward mse_loss mse_loss_backward smooth_l1_loss
     smooth_l1_loss_backward huber_loss huber_loss_backward
     """
+    )
+    | onnx.REDUCTIONS
 )
 """They add up, or normalise: a few operations per element, less time than the bytes take."""
 
-GATHERS = _aten("embedding index index_select gather take take_along_dim _unsafe_index")
+GATHERS = (
+    _aten("embedding index index_select gather take take_along_dim _unsafe_index") | onnx.GATHERS
+)
 """They pick rows of their first argument."""
 
-OTHERS = _aten(
-    """
+OTHERS = (
+    _aten(
+        """
     embedding_dense_backward index_put _index_put_impl _unsafe_index_put index_add index_copy
     index_fill scatter scatter_add scatter_reduce masked_scatter masked_scatter_backward topk sort
     searchsorted bucketize bincount histc multinomial _embedding_bag _embedding_bag_forward_only
@@ -77,6 +91,8 @@ OTHERS = _aten(
     upsample_trilinear3d upsample_trilinear3d_backward grid_sampler_2d grid_sampler_2d_backward
     isin kthvalue mode median nanmedian trace diagonal_backward
     """
+    )
+    | onnx.OTHERS
 )
 """Pools, scatters and sorts: they move bytes in no simple order."""
 

@@ -49,6 +49,13 @@ LOSS_GRADIENT = "gradient of the loss"
 """The constant with which the backward pass begins."""
 
 
+def captured_with(capture: Capture) -> str:
+    """What captured a graph, in words."""
+    if capture.onnx is not None:
+        return f"ONNX, operator set {capture.onnx}"
+    return f"PyTorch {capture.torch}"
+
+
 def can_read(document: Document) -> bool:
     """Whether a document says that it is a captured graph."""
     return document.marker == MARKER

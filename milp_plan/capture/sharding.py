@@ -36,7 +36,7 @@ from milp_plan.io.capture_wire import Capture, Kernel, Result, Tensor, View
 from .layouts import in_order, placement_of, resting, whole
 from .nests import GETITEM, Nested, nested
 from .optimizers import OPTIMIZERS, Optimizer
-from .record import ELEMENT_BYTES, fingerprint, tensors_of
+from .record import ELEMENT_BYTES, captured_with, fingerprint, tensors_of
 from .work import flops_of, require_known
 
 UPDATE = "update of "
@@ -145,7 +145,7 @@ def sharding(
     told = {
         "generator": "milp_plan.capture.sharding",
         "model": capture.name,
-        "captured with": f"PyTorch {capture.torch}",
+        "captured with": captured_with(capture),
         "captured graph": fingerprint(capture),
         "mesh": mesh.text,
         "device": mesh.device.name,

@@ -15,6 +15,7 @@ from math import prod
 from milp_plan.core import Finding, InputError
 from milp_plan.io.capture_wire import Capture, Kernel, Tensor
 
+from . import onnx_operators
 from .operators import GATHERS, LISTED, RANDOM
 from .record import replace_flops, tensor_bytes, tensors_made, tensors_read
 
@@ -133,6 +134,7 @@ FORMULAS: Mapping[str, Callable[[Kernel], int]] = {
     "aten._scaled_dot_product_efficient_attention_backward": _attention_backward(1),
     "aten._scaled_dot_product_cudnn_attention_backward": _attention_backward(1),
     "aten._scaled_dot_product_fused_attention_overrideable_backward": _attention_backward(1),
+    **onnx_operators.FORMULAS,
 }
 """Operators that compute, and how much."""
 

@@ -17,6 +17,8 @@ from .outputs import Content, Output, refuse
 
 if TYPE_CHECKING:
     from milp_plan.capture import Coverage
+    from milp_plan.core import Cluster
+    from milp_plan.cost import DeviceSpec
     from milp_plan.io.capture_wire import Capture
 
 
@@ -26,9 +28,16 @@ if TYPE_CHECKING:
 @click.option(
     "--mode",
     type=click.Choice(["training", "inference"]),
-    default="training",
-    show_default=True,
-    help="A training step (the model's first output is the loss), or one forward pass.",
+    help="A training step (the model's first output is the loss), or one forward pass.  [default:"
+    " training; of a captured graph its own; of an ONNX file inference]",
+)
+@click.option("--onnx", is_flag=True, help="MODEL is an ONNX file, whatever its name ends in.")
+@click.option(
+    "--dimension",
+    "dimensions",
+    multiple=True,
+    metavar="NAME=N",
+    help="Size of a dimension that an ONNX file leaves open. Repeatable.",
 )
 @click.option(
     "--granularity",
@@ -84,6 +93,14 @@ if TYPE_CHECKING:
     " in the captured graph (--graph), and say how the roofline describes them.",
 )
 @click.option(
+    "--cost",
+    type=click.Choice(["roofline", "profile"]),
+    default="roofline",
+    show_default=True,
+    help="Where durations come from: rates of the cluster's device class, or the times that"
+    " --profile measured, kernels running one by one.",
+)
+@click.option(
     "--flops",
     "formulas",
     multiple=True,
@@ -106,7 +123,9 @@ def capture(
     *,
     model: str,
     cluster: str,
-    mode: str,
+    mode: str | None,
+    onnx: bool,
+    dimensions: tuple[str, ...],
     granularity: str,
     optimizer: str,
     eager: bool,
@@ -117,6 +136,7 @@ def capture(
     dtype: str | None,
     device: str,
     profile: bool,
+    cost: str,
     formulas: tuple[str, ...],
     memory_scale: Fraction,
     communication: str,
@@ -129,9 +149,9 @@ def capture(
 ) -> None:
     """Build an instance from a PyTorch MODEL and a CLUSTER such as 4xH100.
 
-    MODEL is my_model.py:build, a function without arguments that returns (module, args), or a
-    captured graph that was written by --graph, for which PyTorch is not needed. The model is never
-    run and its weights are never made.
+    MODEL is my_model.py:build, a function without arguments that returns (module, args); or a
+    captured graph that was written by --graph, or an ONNX file (.onnx, forward pass only), for
+    which PyTorch is not needed. The model is never run and its weights are never made.
     """
     from milp_plan import capture as room
     from milp_plan.capture.placements import whole_placements, write_placements
@@ -139,6 +159,7 @@ def capture(
 
     if shape is not None:
         unused = {"--recompute": policies, "--barrier": barrier, "--eager": eager}
+        unused["--cost profile"] = cost == "profile"
         if given := [option for option, there in unused.items() if there]:
             raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
     asked = [
@@ -148,7 +169,11 @@ def capture(
     ]
     refuse(asked)
     machines = build_cluster(cluster, communication=communication, link=link)
-    found = _captured(model, mode, dtype=dtype, device=device, profile=profile)
+    sizes = dict(_sized(text) for text in dimensions)
+    if onnx or model.endswith(room.ONNX_SUFFIX):
+        found = _from_onnx(model, mode, sizes, profile=profile)
+    else:
+        found = _captured(model, mode, sizes, dtype=dtype, device=device, profile=profile)
     found = room.with_formulas(found, dict(_formula(text) for text in formulas))
     _tell(found, room.coverage(found))
     if found.profile is not None:
@@ -165,51 +190,77 @@ def capture(
         made = room.sharding(found, grid, optimizer=optimizer, limit=limit, name=name)
         write_instance(made, output)
         return
+    build: dict[str, Any] = {
+        "granularity": granularity,
+        "optimizer": optimizer,
+        "fuse": not eager,
+        "name": name,
+    }
     if stages:
-        others = {"--recompute": policies, "--barrier": barrier}
+        others = {"--recompute": policies, "--barrier": barrier, "--cost": cost != "roofline"}
         if any(others.values()) or objective != Objective.MAKESPAN.value:
-            raise click.UsageError("--stages goes without --recompute, --barrier and --objective")
-        problem = room.stage_problem(
-            found,
-            machines,
-            granularity=granularity,
-            optimizer=optimizer,
-            fuse=not eager,
-            name=name,
-        )
+            raise click.UsageError(
+                "--stages goes without --recompute, --barrier, --cost and --objective"
+            )
+        problem = room.stage_problem(found, machines, **build)
     else:
+        kept = [policy for policy in policies.split(",") if policy]
         problem = room.instance(
             found,
             machines,
-            granularity=granularity,
-            optimizer=optimizer,
-            fuse=not eager,
-            recompute=[policy for policy in policies.split(",") if policy],
+            recompute=kept,
             barrier=barrier,
             objective=Objective(objective),
-            name=name,
+            measured=_measured(found, machines, cost),
+            **build,
         )
     if memory_scale != 1:
         problem = problem.with_memory_scale(memory_scale.numerator, memory_scale.denominator)
     write_instance(problem, output)
 
 
-def _captured(model: str, mode: str, **options: Any) -> Capture:
+def _from_onnx(model: str, mode: str | None, sizes: dict[str, int], *, profile: bool) -> Capture:
+    """Read an ONNX file; refuse what needs a model that runs."""
+    from milp_plan import capture as room
+
+    if mode == "training" or profile:
+        asked = "--profile" if profile else "--mode training"
+        raise click.UsageError(f"{asked} needs a PyTorch model: an ONNX file is a forward pass")
+    return room.capture_onnx(model, sizes)
+
+
+def _captured(model: str, mode: str | None, sizes: dict[str, int], **options: Any) -> Capture:
     """Read a captured graph, or capture a model."""
     from milp_plan import capture as room
+
+    if sizes:
+        raise click.UsageError("--dimension goes with an ONNX file")
 
     if ".py" in Path(model).name:
         builder = room.load_builder(model)
         return room.capture_model(
-            builder, mode=mode, report=lambda text: note(f"{builder.stem}: {text}"), **options
+            builder,
+            mode=mode or "training",
+            report=lambda text: note(f"{builder.stem}: {text}"),
+            **options,
         )
     if options["profile"]:
         raise click.UsageError("--profile runs a model: name its file instead of a captured graph")
     found = room.read_capture(model)
-    if found.mode != mode:
+    if mode not in (None, found.mode):
         remedy = f"ask for --mode {found.mode}, or capture the model again"
         raise InputError([Finding("mode", repr(found.mode), repr(mode), remedy, model)])
     return found
+
+
+def _measured(graph: Capture, machines: Cluster, cost: str) -> DeviceSpec | None:
+    """Rates of what a profile does not time; ``None`` where the roofline gives all durations."""
+    from milp_plan import capture as room
+
+    if cost == "roofline":
+        return None
+    room.require_times(graph, machines)
+    return room.calibrate(graph).spec
 
 
 def _formula(text: str) -> tuple[str, int]:
@@ -219,9 +270,16 @@ def _formula(text: str) -> tuple[str, int]:
     return operator.replace("::", "."), int(number)
 
 
+def _sized(text: str) -> tuple[str, int]:
+    name, equals, number = text.rpartition("=")
+    if not equals or not name or not number.isdecimal():
+        raise click.BadParameter(f"{text!r}: write NAME=N", param_hint="'--dimension'")
+    return name, int(number)
+
+
 def _tell_profile(graph: Capture) -> None:
     """Say what rates the device reached, and how far the roofline is off with them."""
-    from milp_plan.capture.calibration import calibrate
+    from milp_plan.capture import calibrate
 
     assert graph.profile is not None
     found = calibrate(graph)

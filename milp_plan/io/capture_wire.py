@@ -100,3 +100,4 @@ class Capture(Frozen, frozen=True):
     results: tuple[Result, ...] = ()
     views: tuple[View, ...] = ()
     profile: Profile | None = None
+    onnx: str | None = None

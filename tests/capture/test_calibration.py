@@ -3,11 +3,13 @@
 import msgspec
 import pytest
 
-from milp_plan.capture import capture_from_json, capture_to_json
+from milp_plan.capture import capture_from_json, capture_to_json, instance, write_capture
 from milp_plan.capture.calibration import calibrate, compared, kernel_work
+from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
-from milp_plan.cost import device_spec, roofline_ns
+from milp_plan.cost import cluster, device_spec, roofline_ns
 from milp_plan.io.capture_wire import Profile
+from tests.cli.cases import call
 
 from .graphs import shipped
 
@@ -56,3 +58,41 @@ def test_profiles_are_written_and_read_and_name_kernels_of_the_graph():
         capture_from_json(capture_to_json(with_times(capture, {"nobody": 1})))
     with pytest.raises(ValueError, match="no profile"):
         calibrate(shipped("gpt2-tiny"))
+
+
+def step_work(problem, *, updates):
+    operators = [o for o in problem.graph.operators if (o.kind == "update") == updates]
+    return sum(ticks for o in operators for ticks in o.options[0].duration_ns.values())
+
+
+@pytest.mark.parametrize("granularity", ["kernel", "module", "block"])
+def test_an_instance_takes_the_measured_times(granularity):
+    capture = as_the_roofline_says("gpt2-tiny", device_spec("A100"))
+    places = {kernel.name: 7 + 13 * place for place, kernel in enumerate(capture.kernels)}
+    capture = with_times(capture, places)
+    rates = calibrate(capture).spec
+    made = instance(capture, cluster("2xV100"), granularity=granularity, measured=rates)
+    assert step_work(made, updates=False) == sum(places.values())
+    guessed = instance(capture, cluster("2xV100"), granularity=granularity, fuse=False)
+    assert [o.name for o in made.graph.operators] == [o.name for o in guessed.graph.operators]
+    assert made.graph.values == guessed.graph.values
+    assert "made up" in made.provenance["kernels timed on"]
+
+
+def test_measured_times_that_are_the_roofline_give_its_instance():
+    spec = device_spec("A100")
+    capture = as_the_roofline_says("gpt2-tiny", spec)
+    made = instance(capture, cluster("2xA100"), measured=spec)
+    assert made.graph == instance(capture, cluster("2xA100"), fuse=False).graph
+
+
+def test_times_that_are_not_there(tmp_path):
+    graph = tmp_path / "g.json"
+    write_capture(shipped("gpt2-tiny"), graph)
+    answer = call("capture", graph, "1xA100+1xV100", "--cost", "profile", "-o", tmp_path / "i.json")
+    assert answer.exit_code == Exit.BAD_INPUT
+    assert "capture the model with --profile" in answer.stderr
+    assert "devices of A100, V100" in answer.stderr
+    answer = call("capture", graph, "2xA100", "--cost", "profile", "--sharding", "2")
+    assert answer.exit_code == Exit.USAGE
+    assert "--cost profile" in answer.stderr
