@@ -79,16 +79,24 @@ def on_cluster(function: _Function) -> _Function:
 
 def varied(function: _Function) -> _Function:
     """Give a command the changes that kinds of problems know; it receives them as ``changes``."""
-    known = _changes()
+    return varied_without()(function)
 
-    @wraps(function)
-    def command(*args: Any, **options: Any) -> Any:
-        chosen = {name: options.pop(name) for name in known}
-        return function(*args, changes=chosen, **options)
 
-    for entries in reversed(known.values()):
-        command = _option(entries)(command)
-    return cast(_Function, command)
+def varied_without(*names: str) -> Callable[[_Function], _Function]:
+    """Do the same but for changes of these names: the command has such options of its own."""
+    known = {name: entries for name, entries in _changes().items() if name not in names}
+
+    def decorate(function: _Function) -> _Function:
+        @wraps(function)
+        def command(*args: Any, **options: Any) -> Any:
+            chosen = {name: options.pop(name) for name in known}
+            return function(*args, changes=chosen, **options)
+
+        for entries in reversed(known.values()):
+            command = _option(entries)(command)
+        return cast(_Function, command)
+
+    return decorate
 
 
 def _changes() -> dict[str, list[Change]]:

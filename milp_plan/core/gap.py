@@ -9,7 +9,7 @@ positive values it is the usual (value - bound) / value. What is proved is decid
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, isinf
 
 
 def relative_gap(value: float | None, bound: float | None) -> float | None:
@@ -36,8 +36,11 @@ def relative_gap(value: float | None, bound: float | None) -> float | None:
 def within(value: int | None, bound: int | None, gap: float) -> bool:
     """Whether value and bound prove that no plan is better by more than a relative gap.
 
-    Decided in exact arithmetic, on integers of any size and sign; never without both of them.
+    Decided in exact arithmetic, on integers of any size and sign; never without both of them, but
+    for a gap without end: then any plan will do, and no bound is asked for.
     """
+    if isinf(gap):
+        return value is not None
     if value is None or bound is None:
         return False
     return value - bound <= Fraction(gap) * abs(value)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_INCHES = 40.0
+_MOST_LETTERS = 40
 
 
 def beside(draws: Sequence[Callable[[], Figure]], titles: Sequence[str]) -> Figure:
@@ -38,7 +39,8 @@ def beside(draws: Sequence[Callable[[], Figure]], titles: Sequence[str]) -> Figu
         for part, draw, title in zip(parts, draws, titles, strict=True):
             with drawn_into(part):
                 draw()
-            part.suptitle(title, fontsize=9)
+            short = title if len(title) <= _MOST_LETTERS else f"…{title[-_MOST_LETTERS:]}"
+            part.suptitle(short, fontsize=9, x=0.005, horizontalalignment="left")
         _align([part.axes for part in parts])
     return figure
 

@@ -10,6 +10,9 @@ from milp_plan.core import Finding, InputError, Verdict
 from .kinds import kind_of
 from .reasons.base import Move
 
+LIMITS = ("memory", "host", "time", "capacity", "devices")
+"""Rules that a plan for more than there is breaks, though every part of it makes sense."""
+
 
 @dataclass(frozen=True)
 class Side:
@@ -53,7 +56,7 @@ class Comparison:
 
 
 def compare(before: Side, after: Side) -> Comparison:
-    """Say what differs between two plans; of one that breaks a law only values and components.
+    """Say what differs between two plans; of one that makes no sense only values and components.
 
     Raises
     ------
@@ -75,7 +78,7 @@ def compare(before: Side, after: Side) -> Comparison:
     names = dict.fromkeys((*one.components, *two.components))
     pairs = {name: (one.components.get(name), two.components.get(name)) for name in names}
     moves: tuple[Move, ...] = ()
-    if one.ok and two.ok:
+    if _readable(one) and _readable(two):
         moves = reasons.moves(before.problem, before.plan, after.problem, after.plan)
     return Comparison(
         before,
@@ -84,6 +87,11 @@ def compare(before: Side, after: Side) -> Comparison:
         moves,
         {name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
     )
+
+
+def _readable(verdict: Verdict) -> bool:
+    """Whether a plan is whole: at most it needs more of something than there is."""
+    return verdict.value is not None and all(v.rule in LIMITS for v in verdict.violations)
 
 
 def _unlike(found: str, expected: str) -> Finding:

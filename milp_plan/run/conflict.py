@@ -28,14 +28,16 @@ from .reasons.base import Reasons, Resource, What, scaled
 from .settings import Settings
 from .solving import solve
 
-ANY_PLAN = 1e18
+ANY_PLAN = float("inf")
 """Gap at which a run ends with its first plan."""
 
 SET_SHARE = 0.6
 """Part of the time for the conflicting set; the rest is for relaxations."""
 
+LEAST_TRY_S = 0.2
 TRY_S = 3.0
-"""Seconds for a problem that no proof and no plan is known of, at most."""
+"""Seconds for a problem that no proof and no plan is known of: at least, where there is time left,
+and for one of the steps of a bisection."""
 
 PERCENT = 100
 MOST_PERCENT = 6_400
@@ -210,13 +212,13 @@ class _Filter:
     def fine(self) -> list[str]:
         """Try each member by search as well; return those that nothing is known about."""
         unknown = []
-        for name in list(self.members):
+        members = list(self.members)
+        for number, name in enumerate(members):
             rest = self.without({name})
             if rest is None:  # nothing is left: the empty plan
                 continue
-            left = self.judge.budget.left_s
-            share = max(0.2, left / (1 + len(self.members)))
-            seen = self.judge.look(rest, min(TRY_S, share)) if left > 0 else _Seen()
+            share = self.judge.budget.left_s / (len(members) - number)
+            seen = self.judge.look(rest, max(LEAST_TRY_S, share))
             if seen.proof is not None:
                 self.drop({name}, seen.proof)
             elif seen.value is None:

@@ -38,6 +38,7 @@ VERBS = (
     "plot",
     "show-versions",
     "solve",
+    "sweep",
     "table",
 )
 

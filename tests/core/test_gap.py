@@ -81,3 +81,9 @@ def test_optimal_means_not_one_tick_less():
     assert not proved_optimal(-80, -82)
     assert not proved_optimal(None, 3)
     assert not proved_optimal(3, None)
+
+
+def test_any_plan_is_within_a_gap_without_end():
+    assert within(7, None, float("inf"))
+    assert within(0, -5, float("inf"))
+    assert not within(None, 3, float("inf"))

@@ -1,0 +1,335 @@
+"""``sweep``: an instance under many limits, each planned from its neighbours' plans."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from milp_plan.core import MilpPlanError
+from milp_plan.core.amounts import share_text
+from milp_plan.io import answer_wire as wire
+from milp_plan.io import reason_wire
+
+from . import interrupts
+from .answers import failure, head, say_answer
+from .exits import Exit, code_of, most_serious
+from .inputs import PATH, Item, items, varied_without
+from .limits import limits
+from .output import complain, note, say, say_table
+from .outputs import Content, Output, Writing, refuse
+from .progress import display
+
+if TYPE_CHECKING:
+    from milp_plan.run import Settings
+    from milp_plan.run.settings import ProgressHook
+    from milp_plan.study.variants import Axis, Point, Sweep
+
+MOST = 10_000
+"""Variants of a sweep."""
+
+TABLES = (".csv", ".md")
+
+
+def numbers(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> list[Fraction]:
+    """Read exact positive numbers: ``0.5,1,2``, or first:last:step.
+
+    Raises
+    ------
+    click.BadParameter
+        They are none.
+    """
+    from milp_plan.run.change import positive
+
+    found: list[Fraction] = []
+    try:
+        for part in [] if text is None else text.split(","):
+            ends = [positive(word) for word in part.split(":")]
+            if len(ends) == 1:
+                found += ends
+            elif len(ends) == 3 and ends[0] <= ends[1] and (ends[1] - ends[0]) / ends[2] < MOST:
+                count = int((ends[1] - ends[0]) / ends[2])
+                found += [ends[0] + ends[2] * number for number in range(count + 1)]
+            else:
+                raise ValueError(
+                    f"{part!r} is no range; write first:last:step, such as 0.5:1.2:0.1"
+                )
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return found
+
+
+def counts(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[Fraction]:
+    """Read whole numbers in the same words.
+
+    Raises
+    ------
+    click.BadParameter
+        One is none.
+    """
+    found = numbers(ctx, parameter, text)
+    for number in found:
+        if number.denominator != 1:
+            raise click.BadParameter(f"{number} is no whole number")
+    return found
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.option(
+    "--memory",
+    callback=numbers,
+    metavar="FACTORS",
+    help="Factors on every limit of memory: 0.5,1,2 or first:last:step, such as 0.5:1.2:0.1.",
+)
+@click.option(
+    "--devices",
+    callback=counts,
+    metavar="NUMBERS",
+    help="Numbers of devices: 2,4,8. More than there are: copies of those there are.",
+)
+@click.option(
+    "--bandwidth", callback=numbers, metavar="FACTORS", help="Factors on every bandwidth: 0.5,1,2."
+)
+@limits
+@varied_without("memory", "devices", "bandwidth")
+@click.option("-o", "--output", type=PATH, help="Table to write, .csv (exact) or .md.")
+@click.option("--plot", type=PATH, help="Picture to write, .png or .svg.")
+@click.option(
+    "--store-folder",
+    type=PATH,
+    default=Path("results/sweeps"),
+    show_default=True,
+    help="Where answers are kept: what is there is not planned again.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.pass_context
+def sweep(
+    ctx: click.Context,
+    /,
+    *,
+    file: Path,
+    memory: list[Fraction],
+    devices: list[Fraction],
+    bandwidth: list[Fraction],
+    changes: dict[str, Any],
+    output: Path | None,
+    plot: Path | None,
+    store_folder: Path,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """Plan FILE with other memory, devices and bandwidth: what each of them brings.
+
+    Each variant has the time limit for itself, starts from the plans of its neighbours, and never
+    ends with a worse plan than a neighbour's that is valid for it. Ctrl-C keeps what is there; the
+    same command goes on.
+    """
+    from milp_plan.run import Settings
+    from milp_plan.study.variants import axes_of
+
+    axes = axes_of(memory, devices, bandwidth)
+    if not axes:
+        raise click.UsageError("name what to vary: --memory, --devices or --bandwidth")
+    if output is not None and output.suffix not in TABLES:
+        raise click.BadParameter(f"{output}: expected .csv or .md", param_hint="'--output'")
+    outputs = (Output("--output", output, Content.TABLE), Output("--plot", plot, Content.PICTURE))
+    refuse(outputs, [file])
+    settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
+    (item,) = items((file,), changes)
+    try:
+        if item.error is not None:
+            raise item.error
+        done = _swept(item, axes, settings, store_folder, quiet=quiet)
+    except MilpPlanError as error:
+        complain(error, file)
+        if as_json:
+            say_answer(failure(wire.Sweep, item, error))
+        ctx.exit(code_of(error))
+    written = Writing()
+    if output is not None:
+        written.write("table_file", output, partial(_write_table, done))
+    if plot is not None:
+        written.write("plot_file", plot, partial(_write_plot, done))
+    code = most_serious([_code(done), written.code])
+    if as_json:
+        say_answer(_answer(item, done, written, code))
+    else:
+        _show(done, written)
+    for failed in written.failures:
+        note(f"error: {failed}")
+    ctx.exit(code)
+
+
+def _swept(
+    item: Item, axes: tuple[Axis, ...], settings: Settings, folder: Path, *, quiet: bool
+) -> Sweep:
+    from milp_plan.run.solving import refuse_ignored
+    from milp_plan.study.store import Store
+    from milp_plan.study.variants import Sweep
+
+    assert item.kind is not None
+    refuse_ignored(item.kind, item.problem, settings)
+    done = Sweep(item.problem, axes, settings, Store(folder))
+    if len(done.points) > MOST:
+        raise click.UsageError(f"{len(done.points):,} variants, at most {MOST:,}: name fewer")
+
+    def show(point: Point, number: int) -> AbstractContextManager[ProgressHook]:
+        if not quiet:
+            note(f"variant {number + 1} of {len(done.points)}: {_told(point)}")
+        return display(point.problem, quiet=quiet)
+
+    done.run(show)
+    return done
+
+
+def _code(done: Sweep) -> Exit:
+    """As of so many solved files."""
+    if done.interrupted:
+        return interrupts.code()
+    return most_serious(_code_of(point) for point in done.points)
+
+
+def _code_of(point: Point) -> Exit:
+    if point.value is not None:
+        return Exit.DONE
+    proved = point.found is not None and point.found.infeasible_because is not None
+    return Exit.INFEASIBLE if proved else Exit.NO_PLAN
+
+
+def _told(point: Point) -> str:
+    return ", ".join(f"{name} {_number(step)}" for name, step in point.settings.items())
+
+
+def _number(step: Fraction) -> str:
+    """Write a factor as a decimal where it ends soon, else as a fraction."""
+    return f"{float(step):.6g}" if Fraction(f"{float(step):.6g}") == step else str(step)
+
+
+HEADS = ("value", "bound", "gap", "found", "front")
+
+
+def _rows(done: Sweep) -> tuple[list[str], list[list[str]]]:
+    """The table for people."""
+    from milp_plan.core.gap import relative_gap
+
+    measure, best = done.kind.measure(done.problem), done.front()
+    rows = []
+    for point in done.points:
+        found = point.found
+        bound = None if found is None else found.bound
+        row = [_number(step) for step in point.settings.values()]
+        row += [measure.text(point.value), measure.text(bound)]
+        row += [share_text(relative_gap(point.value, bound)), _found(point)]
+        rows.append([*row, "yes" if point in best else ""])
+    return [*(axis.name for axis in done.axes), *HEADS], rows
+
+
+def _found(point: Point) -> str:
+    found = point.found
+    if found is None:
+        return "not planned"
+    if found.infeasible_because is not None:
+        return "no plan exists"
+    if found.value is None:
+        return f"no plan found ({found.stop})"
+    return "proved optimal" if found.proved else str(found.stop).replace("_", " ")
+
+
+def _show(done: Sweep, written: Writing) -> None:
+    heads, rows = _rows(done)
+    title = f"{done.problem.name}: {done.kind.measure(done.problem).objective}"
+    number = len(done.axes)
+    say_table(heads, rows, title=title, numeric=range(number + 3))
+    again = sum(point.again for point in done.points)
+    if again:
+        say(f"{again} of {len(done.points)} were in the store")
+    if done.interrupted:
+        note("interrupted; what is there is kept, the same command goes on")
+    for name in written.files.values():
+        say(name)
+
+
+def _write_table(done: Sweep, path: Path) -> None:
+    from milp_plan.io import write_document
+    from milp_plan.report.variants import csv_text, markdown
+
+    heads, rows = _rows(done)
+    if path.suffix == ".md":
+        measure = done.kind.measure(done.problem)
+        title = f"{done.problem.name}: {measure.objective}"
+        write_document(path, markdown(title, heads, rows))
+        return
+    points = [_point(point, done) for point in done.points]
+    names = [name for name in reason_wire.Point.__struct_fields__ if name != "settings"]
+    exact = [
+        [
+            *point.settings.values(),
+            *("" if getattr(point, n) is None else str(getattr(point, n)) for n in names),
+        ]
+        for point in points
+    ]
+    write_document(path, csv_text([*(axis.name for axis in done.axes), *names], exact))
+
+
+def _write_plot(done: Sweep, path: Path) -> None:
+    from milp_plan.draw import write_figure
+    from milp_plan.draw.canvas import axis_label
+    from milp_plan.report.variants import Row, scale_of, variants_figure
+
+    measure, best = done.kind.measure(done.problem), done.front()
+    scale = scale_of(measure, max((p.value or 0 for p in done.points), default=0))
+
+    def amount(number: int | None) -> float | None:
+        return None if number is None else scale(number)
+
+    rows = [
+        Row(
+            {name: float(step) for name, step in point.settings.items()},
+            amount(point.value),
+            amount(None if point.found is None else point.found.bound),
+            point.found is not None and point.found.proved,
+            point in best,
+        )
+        for point in done.points
+    ]
+    label = axis_label(measure.objective.replace("_", " "), scale)
+    write_figure(variants_figure(rows, done.problem.name, label), path)
+
+
+def _answer(item: Item, done: Sweep, written: Writing, code: Exit) -> wire.Sweep:
+    return wire.Sweep(
+        **head(item) | {"exit_code": int(code)},
+        errors=written.failures,
+        points=[_point(point, done) for point in done.points],
+        table_file=written.files.get("table_file"),
+        plot_file=written.files.get("plot_file"),
+    )
+
+
+def _point(point: Point, done: Sweep) -> reason_wire.Point:
+    found, measure = point.found, done.kind.measure(point.problem)
+    bound = None if found is None else found.bound
+    plan_file = done.plan_file(point)
+    return reason_wire.Point(
+        settings={name: str(step) for name, step in point.settings.items()},
+        fingerprint=point.problem.fingerprint,
+        value=point.value,
+        value_in_unit=measure.decimal(point.value),
+        bound=bound,
+        bound_in_unit=measure.decimal(bound),
+        proved=found is not None and found.proved,
+        stop=None if found is None else str(found.stop),
+        infeasible_because=None if found is None else found.infeasible_because,
+        front=point in done.front(),
+        started=found is not None and found.started,
+        again=point.again,
+        seconds=None if found is None else round(found.seconds, 3),
+        plan_file=None if plan_file is None else str(plan_file),
+    )

@@ -1,0 +1,103 @@
+"""Sweeps over limits: a table, and a picture of values against what they take."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.draw.canvas import Scale, drawing_style, new_figure, size_scale, time_scale
+
+from .pages import table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from milp_plan.run.kind import Measure
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A variant as tables and pictures show it.
+
+    Parameters
+    ----------
+    settings
+        Option -> its setting, as a number.
+    value, bound
+        In the unit of the axis; ``None`` for what is not known.
+    proved, front
+        Whether no plan is better; whether no other variant is, with at most as much of everything.
+    """
+
+    settings: dict[str, float]
+    value: float | None
+    bound: float | None
+    proved: bool
+    front: bool
+
+
+def scale_of(measure: Measure, largest: int) -> Scale:
+    """Return how values of an objective are written on an axis."""
+    if isinstance(measure.units, str):
+        return Scale(1, measure.units)
+    return (size_scale if measure.what == "size" else time_scale)(measure.units, largest)
+
+
+def variants_figure(rows: Sequence[Row], title: str, value_label: str) -> Figure:
+    """Draw values against the option with most settings, a line for each setting of the others.
+
+    Filled marks: no other variant is better with at most as much of everything. A tick below a mark
+    is its bound; a cross on the axis is a variant without a plan.
+
+    Raises
+    ------
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    names = list(rows[0].settings)
+    across = max(names, key=lambda name: len({row.settings[name] for row in rows}))
+    others = [name for name in names if name != across]
+    figure = new_figure(6.4, 4.0)
+    with drawing_style():
+        axes = figure.subplots()
+        labels = [", ".join(f"{n} {row.settings[n]:g}" for n in others) for row in rows]
+        for place, label in enumerate(dict.fromkeys(labels)):
+            colour = _COLOURS[place % len(_COLOURS)]
+            line = [row for row, of in zip(rows, labels, strict=True) if of == label]
+            known = [(r.settings[across], r.value, r) for r in line if r.value is not None]
+            style: dict[str, Any] = {"color": colour, "linewidth": 0.8}
+            points = [entry[0] for entry in known], [entry[1] for entry in known]
+            axes.plot(*points, "o-", fillstyle="none", label=label, **style)
+            best = [(x, y) for x, y, row in known if row.front]
+            axes.plot([x for x, _ in best], [y for _, y in best], "o", color=colour)
+            for x, y, row in known:
+                if row.bound is not None and not row.proved:
+                    axes.plot([x, x], [row.bound, y], "_-", **style)
+            without = [row.settings[across] for row in line if row.value is None]
+            where = axes.get_xaxis_transform()
+            axes.plot(without, [0.02] * len(without), "x", color=colour, transform=where)
+        axes.set_xlabel(across if across == "devices" else f"{across} (of what the file says)")
+        axes.set_ylabel(value_label)
+        axes.set_title(title, loc="left")
+        if others:
+            axes.legend(frameon=False)
+    return figure
+
+
+def csv_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> bytes:
+    """Return a table as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def markdown(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> bytes:
+    """Return a table as a page."""
+    return f"# {title}\n\n{table(headings, rows)}".encode()

@@ -1,0 +1,308 @@
+"""A problem under many limits: each variant planned once, from the plans of its neighbours.
+
+Variants are the points of a grid of memory, devices and bandwidth. They are planned from little of
+everything to much, each from the plans of its neighbours of less; at the end a plan that is valid
+under another setting too, and better there, is taken over. So no variant is left with a plan that
+is worse than that of a neighbour whose plan it could have. Answers lie in a store: a sweep that is
+asked again, or goes on after an interruption, plans only what is missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from milp_plan.backends import Stop
+from milp_plan.core import UnsupportedProblemError
+from milp_plan.run.key import run_key
+from milp_plan.run.kinds import AnyKind, kind_of
+from milp_plan.run.reasons.base import What, scaled
+from milp_plan.run.settings import ProgressHook, Settings
+from milp_plan.run.trial import Found, plan_variant
+
+from .store import Store
+
+Place = tuple[int, ...]
+"""Of a variant in the grid: a number along each axis."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is varied, from little to much.
+
+    Parameters
+    ----------
+    name
+        Of the option: ``"memory"``, ``"devices"``, ``"bandwidth"``.
+    what
+        The sort of resource.
+    steps
+        Factors on what there is; of devices the number itself.
+    """
+
+    name: str
+    what: What
+    steps: tuple[Fraction, ...]
+
+
+@dataclass
+class Point:
+    """A variant, and what is known of it.
+
+    Parameters
+    ----------
+    place, settings, problem
+        Which.
+    found
+        The answer; ``None`` for a variant that was not planned.
+    again
+        Whether it was in the store already.
+    """
+
+    place: Place
+    settings: dict[str, Fraction]
+    problem: Any
+    key: str
+    found: Found[Any, Any] | None = None
+    again: bool = False
+
+    @property
+    def value(self) -> int | None:
+        """Value of its plan, if it has one."""
+        return None if self.found is None else self.found.value
+
+
+def axes_of(
+    memory: Iterable[Fraction] = (),
+    devices: Iterable[Fraction] = (),
+    bandwidth: Iterable[Fraction] = (),
+) -> tuple[Axis, ...]:
+    """Return the axes that are asked for, each from little to much."""
+    asked: tuple[tuple[str, What, Iterable[Fraction]], ...] = (
+        ("bandwidth", "link", bandwidth),
+        ("devices", "devices", devices),
+        ("memory", "memory", memory),
+    )
+    found = ((name, what, tuple(sorted(set(steps)))) for name, what, steps in asked)
+    return tuple(Axis(*entry) for entry in found if entry[2])
+
+
+def variant(problem: Any, settings: Sequence[tuple[Axis, Fraction]]) -> Any:
+    """Return a problem under other limits.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        The problem knows nothing of a sort of limit.
+    InputError
+        There can be no such problem.
+    """
+    reasons = kind_of(problem).reasons()
+    for axis, step in sorted(settings, key=lambda entry: entry[0].what != "devices"):
+        known = [r for r in reasons.resources(problem) if r.what == axis.what]
+        limited = [r for r in known if r.amount is not None]
+        if not limited:
+            raise UnsupportedProblemError(
+                f"{problem.name}: {axis.name}: without meaning here, there is no limit on it"
+            )
+        if axis.what == "devices":
+            amounts = {entry.name: int(step) for entry in limited}
+        else:
+            amounts = scaled(limited, step)
+        problem = reasons.resized(problem, amounts)
+    return problem
+
+
+Show = Callable[[Point, int], AbstractContextManager[ProgressHook | None]]
+
+
+@dataclass
+class Sweep:
+    """The variants of a problem.
+
+    Parameters
+    ----------
+    problem, axes
+        What is varied, and how.
+    settings
+        How each variant is planned, and for how long.
+    store
+        Where answers are.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        The problem knows nothing of an axis.
+    """
+
+    problem: Any
+    axes: tuple[Axis, ...]
+    settings: Settings
+    store: Store
+    points: list[Point] = field(init=False)
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        self.points = list(self._grid())
+
+    @property
+    def kind(self) -> AnyKind:
+        """Of the problem."""
+        return kind_of(self.problem)
+
+    def _grid(self) -> Iterator[Point]:
+        names = ("time_limit_s", "node_limit", "rounds", "gap", "seed", "threads")
+        asked = {name: getattr(self.settings, name) for name in names}
+        for steps in itertools.product(*(enumerate(axis.steps) for axis in self.axes)):
+            chosen = [(axis, step) for axis, (_, step) in zip(self.axes, steps, strict=True)]
+            problem = variant(self.problem, chosen)
+            key = run_key(problem.name, problem.fingerprint, {"work": "sweep", **asked})
+            told = {axis.name: step for axis, step in chosen}
+            yield Point(tuple(place for place, _ in steps), told, problem, key)
+
+    def run(self, show: Show | None = None) -> None:
+        """Plan what is not stored; Ctrl-C ends it with what is there.
+
+        Parameters
+        ----------
+        show
+            Asked before each variant that is planned, with its number: a context that gives who is
+            told of progress.
+        """
+        try:
+            for number, point in enumerate(self.points):
+                left = self._load(point)
+                if point.found is None:
+                    with nullcontext() if show is None else show(point, number) as hook:
+                        self._plan(point, left, hook)
+                if self.interrupted:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self._share()
+
+    def neighbours(self, point: Point) -> list[Point]:
+        """Variants that differ by one step along one axis."""
+        return [
+            other
+            for other in self.points
+            if sum(abs(a - b) for a, b in zip(point.place, other.place, strict=True)) == 1
+        ]
+
+    def front(self) -> list[Point]:
+        """Points with a plan that no other beats with at most as much of everything."""
+        known = [point for point in self.points if point.value is not None]
+        return [p for p in known if not any(_beats(other, p) for other in known)]
+
+    def plan_file(self, point: Point) -> Path | None:
+        """Where the plan of a point is."""
+        planned = point.found is not None and point.found.plan is not None
+        return self.store.plan_path(point.key) if planned else None
+
+    def _plan(self, point: Point, left: Any, hook: ProgressHook | None) -> None:
+        near = [entry.found.plan for entry in self.neighbours(point) if entry.found is not None]
+        starts = [plan for plan in (left, *near) if plan is not None]
+        lock = self.store.lock(point.key)
+        try:
+            point.found = plan_variant(point.problem, self.settings, starts, hook)
+            self._save(point)
+        finally:
+            if lock is not None:
+                lock.release()
+        if point.found.stop is Stop.INTERRUPTED:
+            self.interrupted = True
+
+    def _share(self) -> None:
+        """Take over plans of neighbours, until no variant has a better one beside it."""
+        waiting = [point for point in self.points if point.found is not None]
+        while waiting:
+            point = waiting.pop()
+            for other in self.neighbours(point):
+                if other.found is not None and self._take(other, point):
+                    waiting.append(other)
+
+    def _take(self, point: Point, source: Point) -> bool:
+        """Give a point the plan of another, where it is valid and better."""
+        found, plan = point.found, None if source.found is None else source.found.plan
+        if found is None or plan is None:
+            return False
+        carried = self.kind.reasons().carried(plan)
+        verdict = self.kind.verify(point.problem, carried)
+        value = verdict.value
+        if not verdict.ok or value is None or (found.value is not None and value >= found.value):
+            return False
+        by = getattr(plan, "planner", "")
+        point.found = dataclasses.replace(
+            found,
+            plan=self.kind.claimed(point.problem, carried, value, by),
+            verdict=verdict,
+            value=value,
+            proved=value == found.bound,
+            infeasible_because=None,
+            started=True,
+        )
+        self._save(point)
+        return True
+
+    def _save(self, point: Point) -> None:
+        found = point.found
+        assert found is not None
+        stopped = found.stop is Stop.INTERRUPTED
+        content = {
+            "status": "interrupted" if stopped else "done",
+            "instance": self.problem.name,
+            "fingerprint": point.problem.fingerprint,
+            "settings": {name: str(step) for name, step in point.settings.items()},
+            "value": found.value,
+            "bound": found.bound,
+            "stop": str(found.stop),
+            "infeasible_because": found.infeasible_because,
+            "seconds": round(found.seconds, 3),
+            "started": found.started,
+        }
+        plan = None if found.plan is None else self.kind.plan_text(found.plan)
+        self.store.save(point.key, content, plan)
+
+    def _load(self, point: Point) -> Any:
+        """Take an answer from the store; of one that was interrupted only return the plan."""
+        record = self.store.load(point.key)
+        if record is None:
+            return None
+        plan, verdict = None, None
+        if record["plan_sha256"] is not None:
+            path = self.store.plan_path(point.key)
+            plan = self.kind.read_plan(path, point.problem, path)
+            verdict = self.kind.verify(point.problem, plan)
+            if not verdict.ok:  # of another version of the checker: not worth keeping
+                return None
+        if record["status"] != "done":
+            return plan
+        value = None if verdict is None else verdict.value
+        point.again = True
+        point.found = Found(
+            point.problem,
+            plan,
+            verdict,
+            value,
+            record["bound"],
+            Stop(record["stop"]),
+            value is not None and value == record["bound"],
+            record["infeasible_because"],
+            record["seconds"],
+            record["started"],
+        )
+        return None
+
+
+def _beats(one: Point, two: Point) -> bool:
+    """Whether one is at least as good with at most as much of everything, and not the same."""
+    assert one.value is not None
+    assert two.value is not None
+    pairs = [(one.value, two.value), *zip(one.place, two.place, strict=True)]
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
