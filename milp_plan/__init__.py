@@ -22,6 +22,7 @@ Verbs take problems of every kind, and models:
 ``solve``          the best plan within a time, with a proven bound: an ``Outcome``
 ``check``          hold any plan against every law: a ``Verdict``
 ``bound``          what no plan can beat: a ``Bound``
+``explain``        why a value is what it is, what if, or why there is no plan
 ``draw``           a picture of a plan
 ``to_frame``       a plan as a table (pandas)
 ``write``          a problem to a file
@@ -30,10 +31,10 @@ Verbs take problems of every kind, and models:
 
 Nouns: ``Model`` builds a placement problem call by call (its calls return a ``Handle``);
 ``PlanningProblem`` with ``ComputationGraph``, ``Operator``, ``Option``, ``Value``, ``Cluster``,
-``Device``, ``DeviceClass``, ``Channel``, ``Objective``, ``SerialLaw`` is what it builds; ``Plan``,
-``Verdict``, ``Bound`` and ``Outcome`` are answers; ``Settings``, ``Progress`` and ``Incumbent`` are
-what a run is asked and what it says on the way. What is wrong with an input is an ``InputError``;
-every error that is raised on purpose is a ``MilpPlanError``.
+``Device``, ``DeviceClass``, ``Channel``, ``Objective``, ``SerialLaw`` is what it builds. ``Plan``,
+``Verdict``, ``Bound``, ``Explanation`` and ``Outcome`` are answers; ``Settings``, ``Progress`` and
+``Incumbent`` are what a run is asked and what it says on the way. What is wrong with an input is an
+``InputError``; every error that is raised on purpose is a ``MilpPlanError``.
 
 Problems, plans and outcomes show themselves with ``print``, with rich and in notebooks; plans and
 outcomes have ``to_frame()`` and ``draw()``; all of them can be pickled. Names are loaded when they
@@ -68,9 +69,11 @@ if TYPE_CHECKING:
         Verdict,
     )
     from .core.bound import Bound
+    from .face.explanation import Explanation
     from .face.handles import Handle
     from .face.model import Model
     from .face.networks import from_networkx, to_networkx
+    from .face.reasons import explain
     from .face.verbs import bound, generate, read, read_plan, solve, to_frame, write
     from .run import Incumbent, Outcome, Progress, Settings
 
@@ -83,8 +86,10 @@ _HOMES = {
     **dict.fromkeys(("Objective", "Operator", "Option", "Plan", "PlanningProblem"), "core"),
     **dict.fromkeys(("InputError", "MilpPlanError", "SerialLaw", "Value", "Verdict"), "core"),
     "Bound": "core.bound",
+    "Explanation": "face.explanation",
     "Handle": "face.handles",
     "Model": "face.model",
+    "explain": "face.reasons",
 }
 
 _VERBS = ("check", "draw")
@@ -97,6 +102,7 @@ __all__ = [
     "ComputationGraph",
     "Device",
     "DeviceClass",
+    "Explanation",
     "Handle",
     "Incumbent",
     "InputError",
@@ -115,6 +121,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "bound",
+    "explain",
     "from_networkx",
     "generate",
     "read",

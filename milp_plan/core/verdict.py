@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from .amounts import size_text, time_text
 from .quantity import Units
+from .shown import Shown
 
 
 class Counts(StrEnum):
@@ -70,7 +71,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """The checker's answer.
 
     Parameters

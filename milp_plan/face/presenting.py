@@ -8,11 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from milp_plan.core import Verdict
 from milp_plan.core.shown import ShownPlan, problem_of
 from milp_plan.run import Outcome, kind_of
 from milp_plan.run.telling import facts, headline, warnings
 
 from . import verbs
+from .explanation import Explanation
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +41,10 @@ def told(item: Any) -> Told:
         return Told(headline(item), ["", ""], facts(item), warnings(item))
     if isinstance(item, ShownPlan):
         return _of_plan(item)
+    if isinstance(item, Verdict):
+        return _of_verdict(item)
+    if isinstance(item, Explanation):
+        return Told(f"{item.problem.name}, explained", [], [], list(item.lines))
     kind = kind_of(item)
     title = f"{item.name}: {kind.name} problem, objective {kind.measure(item).objective}"
     return Told(title, ["", ""], kind.rows(item), [])
@@ -58,6 +64,15 @@ def _of_plan(plan: Any) -> Told:
     below = [f"and {more:,} more; see to_frame()"] if more else []
     headings = list(first[0]) if first else []
     return Told(title, headings, [[_cell(c) for c in row.values()] for row in first], below)
+
+
+def _of_verdict(verdict: Verdict) -> Told:
+    count = len(verdict.violations)
+    word = "valid" if verdict.ok else f"not valid, {count} violation{'' if count == 1 else 's'}"
+    value = "" if verdict.value is None else f", {verdict.objective} {verdict.value:,}"
+    rows = [[entry.rule, str(entry).partition(": ")[2]] for entry in verdict.violations[:MOST_ROWS]]
+    more = [f"and {count - MOST_ROWS:,} more"] if count > MOST_ROWS else []
+    return Told(f"{word}{value}", ["rule", "what breaks it"] if rows else ["", ""], rows, more)
 
 
 def _cell(content: Any) -> str:

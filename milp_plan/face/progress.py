@@ -180,3 +180,8 @@ def chosen(problem: Any, wanted: bool | Literal["auto"], write: Callable[[str], 
 
     console = Console(stderr=True, highlight=False, markup=False)
     return Live(problem, console) if console.is_terminal else Log(problem, write)
+
+
+def to_stderr(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"{text}\n")

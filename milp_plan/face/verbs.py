@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
@@ -18,7 +17,7 @@ from milp_plan.run import solve as solve_any
 from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
 from .model import Model
-from .progress import chosen
+from .progress import chosen, to_stderr
 from .quantities import count, number, seconds
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ def solve(
         dask=dask,
         only=only,
     )
-    with chosen(problem, display, _to_stderr) as show:
+    with chosen(problem, display, to_stderr) as show:
 
         def report(progress: Progress) -> None:
             show(progress)
@@ -211,13 +210,17 @@ def check(problem: Any, plan: Any) -> Verdict:
     return kind_of(problem).verify(problem, plan)
 
 
-def bound(problem: Any, time_limit: Any = 10.0) -> Bound | None:
+def bound(
+    problem: Any, time_limit: Any = 10.0, *, display: bool | Literal["auto"] = "auto"
+) -> Bound | None:
     """Return the best bound that a run proves in some time; ``None`` where there is none.
 
     A problem without any plan has no bound worth the name: ask :func:`solve` for the proof.
     """
     limit = seconds(time_limit, "bound, time_limit")
-    return next(iter(find_bounds(as_problem(problem), limit).bounds), None)
+    problem = as_problem(problem)
+    with chosen(problem, display, to_stderr) as show:
+        return next(iter(find_bounds(problem, limit, show).bounds), None)
 
 
 def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
@@ -303,10 +306,6 @@ def plan_kind(plan: Any) -> Any:
         if kind.answers(plan):
             return kind
     raise TypeError(f"{type(plan).__name__} is no plan of a known kind")
-
-
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
 
 
 def _whole(given: Any, name: str, least: int = 1) -> int | None:

@@ -1,0 +1,96 @@
+"""Why a plan's value is what it is, what would change it, or why there is no plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from milp_plan.run import Outcome, Settings, kind_of
+from milp_plan.run.conflict import why_infeasible
+from milp_plan.run.reasons.words import effect_lines, infeasibility_lines, why_lines
+from milp_plan.run.telling import headline
+from milp_plan.run.trial import ask, questions
+
+from .explanation import Explanation
+from .progress import chosen, to_stderr
+from .quantities import seconds
+from .verbs import as_problem, solve
+
+
+def explain(
+    problem: Any,
+    plan: Any = None,
+    *,
+    what_if: Iterable[str] = (),
+    time_limit: Any = 10.0,
+    display: bool | Literal["auto"] = "auto",
+) -> Explanation:
+    """Say what a plan's value hangs on, what breaks, or why there is no plan.
+
+    Parameters
+    ----------
+    problem
+        What the plan is for; or an outcome, which has both. Without a plan the problem is planned
+        first.
+    plan
+        Of any origin, valid or not.
+    what_if
+        Questions as on the command line, each planned again from this plan: ``"memory+1GiB"``,
+        ``"devices+1"``, ``"link"``, ``"move:b=gpu1"``, or ``"usual"``.
+    time_limit
+        Seconds for each question, for a plan where there is none, and for what is at odds.
+    display
+        Whether to show progress, as for :func:`milp_plan.solve`.
+
+    Raises
+    ------
+    InputError, UnsupportedProblemError
+        A question is none, or means nothing for the problem.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> outcome = mp.solve(mp.read("instances/gang-beats-single.json"), time_limit=20)
+    >>> told = mp.explain(outcome, what_if=["move:m1=d0"])
+    >>> [(link.name, link.stop) for link in told.why.chain]
+    [('m1', 55), ('m2', 110)]
+    >>> told.effects[0].change > 0
+    True
+    """
+    limit = seconds(time_limit, "explain, time_limit")
+    if isinstance(problem, Outcome):
+        outcome: Outcome[Any, Any] | None = problem
+    else:
+        problem = as_problem(problem)
+        outcome = None
+        if plan is None:
+            outcome = solve(problem, time_limit=limit, display=display)
+    if outcome is not None:
+        problem, plan = outcome.problem, outcome.plan if plan is None else plan
+    if plan is None:
+        assert outcome is not None
+        return _without_plan(outcome, limit)
+    verdict = kind_of(problem).verify(problem, plan)
+    lines = kind_of(problem).explain(problem, plan, verdict).splitlines()
+    if not verdict.ok:
+        return Explanation(problem, plan, verdict, None, (), None, tuple(lines))
+    why = kind_of(problem).reasons().why(problem, plan, verdict)
+    lines += why_lines(problem, why, chain=not any("critical chain" in line for line in lines))
+    effects = []
+    texts = [what_if] if isinstance(what_if, str) else list(what_if)
+    for question in questions(problem, texts, why) if texts else ():
+        with chosen(question.problem, display, to_stderr) as show:
+            settings = Settings(time_limit_s=limit)
+            effects.append(ask(question, plan, verdict.value, settings, show))
+    lines += effect_lines(problem, effects, verdict.value)
+    return Explanation(problem, plan, verdict, why, tuple(effects), None, tuple(lines))
+
+
+def _without_plan(outcome: Outcome[Any, Any], limit: float) -> Explanation:
+    """Explain that there is no plan, as far as that is proved."""
+    problem, because = outcome.problem, outcome.infeasible_because
+    told, lines = None, [headline(outcome)]
+    if because is not None:
+        told = why_infeasible(problem, because, limit)
+        lines += infeasibility_lines(problem, told)
+    return Explanation(problem, None, None, None, (), told, tuple(lines))
