@@ -166,7 +166,7 @@ def new_figure(width: float, height: float) -> Figure:
         matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        from .picture import Picture
     except ImportError as error:
         raise BackendUnavailableError(
             "figures need matplotlib, which is not installed; "
@@ -175,7 +175,7 @@ def new_figure(width: float, height: float) -> Figure:
     part: Figure | None = _part.get()
     if part is not None:
         return part
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+    return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def html(item: Any) -> str:
     lines = ["".join(f'<td style="{_CELL}">{escape(c)}</td>' for c in row) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     top = f"<thead><tr>{head}</tr></thead>" if any(headings) else ""
-    foot = "".join(f"<div>{escape(line)}</div>" for line in below)
+    foot = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in below)
     return (
         f'<div><div style="font-weight:bold">{escape(title)}</div>'
         f'<table style="border-collapse:collapse">{top}<tbody>{body}</tbody></table>{foot}</div>'

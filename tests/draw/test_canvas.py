@@ -82,6 +82,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "milp_plan.draw.picture", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(BackendUnavailableError, match=r"pip install 'milp_plan\[plot\]'"):
         new_figure(1, 1)

@@ -117,6 +117,7 @@ def test_plans_and_outcomes_draw_themselves(kind: str, tmp_path: Path) -> None:
     assert outcome.plan.draw().axes
     assert mp.draw(PROBLEMS[kind], outcome.plan).axes
     assert (tmp_path / "outcome.png").stat().st_size > 1000
+    assert outcome.draw()._repr_png_().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
@@ -235,3 +236,43 @@ def test_arguments_are_refused_in_words() -> None:
         milp_plan.InputError, match=r"zero_levels: found \(2,\), expected none with"
     ):
         mp.generate("gpt-tiny", "2xA100", zero_levels=[2])
+
+
+def test_verdicts_say_what_breaks() -> None:
+    outcome, _ = solved("schedule")
+    assert str(mp.check(PROBLEMS["schedule"], outcome.plan)) == "valid, makespan 110"
+    broken = mp.check(PROBLEMS["schedule"], milp_plan.Plan("gang-beats-single", ()))
+    assert str(broken).startswith("not valid, ")
+    assert "m1" in read_html(broken)
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_outcomes_are_explained(kind: str) -> None:
+    outcome, _ = solved(kind)
+    told = mp.explain(outcome, display=False)
+    assert told.plan is outcome.plan
+    assert told.verdict.ok
+    assert told.why is not None
+    assert outcome.problem.name in str(told)
+    assert len(told.lines) >= 1
+    assert all(line.strip() in read_html(told) for line in told.lines if "<" not in line)
+
+
+def test_questions_are_answered_by_planning_again() -> None:
+    problem = PROBLEMS["schedule"]
+    told = mp.explain(problem, what_if="move:m1=d0", time_limit="20s")
+    assert [effect.found.value for effect in told.effects] == [165]
+    with pytest.raises(milp_plan.InputError, match="moonlight"):
+        mp.explain(problem, what_if=["moonlight"])
+
+
+def test_what_is_at_odds_is_said_of_a_problem_without_a_plan() -> None:
+    model = mp.Model("tight", time_unit="ns")
+    model.add_device(memory=10)
+    model.add_operator("a", 1, workspace=20)
+    told = mp.explain(model, time_limit=20)
+    assert told.plan is None
+    assert "'a' needs" in told.infeasibility.because
+    assert told.infeasibility.relaxations
+    assert "no plan exists" in str(told)
+    assert repr(told).startswith("<Explanation of tight: ")

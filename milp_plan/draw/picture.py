@@ -1,0 +1,21 @@
+"""A figure that a notebook shows without pyplot. Imports matplotlib: only where one is made."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from .canvas import drawing_style
+
+
+class Picture(Figure):
+    """A figure whose value under a cell of a notebook is the picture."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        FigureCanvasAgg(self)
+        with drawing_style():
+            self.savefig(buffer, format="png")
+        return buffer.getvalue()
