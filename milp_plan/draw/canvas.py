@@ -36,7 +36,7 @@ COLOURS = {
 TRANSFERS = frozenset({"transfer", "offload", "reload"})
 """Kinds of tasks that hold channels, not devices."""
 
-_SPARE = ("#000000", "#999999", "#882255", "#44AA99", "#DDCC77", "#332288", "#AA4499")
+SPARE = ("#777777", "#B0A8B9", "#882255", "#44AA99", "#DDCC77", "#332288", "#AA4499")
 
 _STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -106,7 +106,7 @@ def colours(kinds: Iterable[str]) -> dict[str, str]:
     kinds = tuple(kinds)
     found = sorted({kind.removesuffix(AGAIN) for kind in kinds})
     others = [kind for kind in found if kind not in COLOURS]
-    spare = {kind: _SPARE[index % len(_SPARE)] for index, kind in enumerate(others)}
+    spare = {kind: SPARE[index % len(SPARE)] for index, kind in enumerate(others)}
     usual = [kind for kind in COLOURS if kind in found]
     first = {kind: COLOURS[kind] for kind in usual} | spare
     return {kind: first[kind.removesuffix(AGAIN)] for kind in _in_order(kinds, first)}

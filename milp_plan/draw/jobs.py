@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milp_plan.check.jobs import completions, lines_of, read_runs, verify_jobs
-from milp_plan.core import Finding, InputError
+from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.amounts import time_text
 from milp_plan.core.jobs import JobsPlan, JobsProblem
 
 from .canvas import axis_label, drawing_style, new_figure, time_scale
+from .panels import Axis, Box, Panel, numbered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,10 +37,7 @@ def jobs_figure(problem: JobsProblem, plan: JobsPlan) -> Figure:
     InputError
         The runs are not those of the problem.
     """
-    verdict = verify_jobs(problem, plan)
-    if verdict.value is None:
-        expected = "each unit of each job once"
-        raise InputError([Finding("plan", "other runs", expected, "plan the instance again")])
+    verdict = _checked(problem, plan)
     readings = read_runs(problem, plan)
     ends = completions(readings)
     scale = time_scale(problem.units, max(1, *ends.values()))
@@ -85,3 +83,44 @@ def jobs_figure(problem: JobsProblem, plan: JobsPlan) -> Figure:
         text = time_text(problem.units, verdict.value)
         axes.set_title(f"{problem.name}: {verdict.objective} {text}", loc="left")
     return figure
+
+
+def jobs_panels(problem: JobsProblem, plan: JobsPlan) -> tuple[Panel, ...]:
+    """Return a row for each device, coloured by job; loads above and stores below its runs.
+
+    Raises
+    ------
+    InputError
+        The runs are not those of the problem.
+    """
+    _checked(problem, plan)
+    readings = read_runs(problem, plan)
+    scale = time_scale(problem.units, max(1, *completions(readings).values()))
+    lanes = [(pool.name, device) for pool in problem.pools for device in range(pool.devices)]
+    rows = [f"{pool} {device}" for pool, device in lanes]
+    places = {lane: row for row, lane in enumerate(lanes)}
+    boxes = []
+    for lane, line in lines_of(readings).items():
+        at = places[lane]
+        for reading in line:
+            told = (reading.job.name, reading.name, rows[at])
+            run = reading.run
+            span = (scale(run.start), scale(reading.stop))
+            boxes.append(Box(*span, at - 0.3, at + 0.3, *told, "runs"))
+            for since, until, low, said in (
+                (run.load, reading.loaded, at - 0.45, "loads"),
+                (run.store, reading.stored, at + 0.3, "stores"),
+            ):
+                if since is not None and until is not None:
+                    boxes.append(Box(scale(since), scale(until), low, low + 0.15, *told, said))
+    fills = numbered(job.name for job in problem.jobs)
+    x = Axis("time", scale)
+    return (Panel("Jobs", x, rows=rows, boxes=boxes, fills=fills, searched=True),)
+
+
+def _checked(problem: JobsProblem, plan: JobsPlan) -> Verdict:
+    verdict = verify_jobs(problem, plan)
+    if verdict.value is None:
+        expected = "each unit of each job once"
+        raise InputError([Finding("plan", "other runs", expected, "plan the instance again")])
+    return verdict

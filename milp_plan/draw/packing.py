@@ -10,6 +10,7 @@ from milp_plan.core import Units
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem
 
 from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
+from .panels import Axis, Box, Curve, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,3 +116,36 @@ def _load(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
         held += changes[time]
         loads.append(held)
     return times, loads
+
+
+def packing_panels(problem: PackingProblem, plan: PackingPlan) -> tuple[Panel, ...]:
+    """Return the rectangles of a packing, and the sum of sizes over time with the capacity."""
+    if not plan.places:
+        return ()
+    verdict = verify_packing(problem, plan)
+    broken = {name for violation in verdict.violations for name in violation.subjects}
+    tops = [place.offset + place.buffer.size for place in plan.places]
+    size = size_scale(Units(), max([problem.capacity or 0, *tops]))
+    boxes = []
+    for place, top in zip(plan.places, tops, strict=True):
+        buffer = place.buffer
+        kind = "breaks a rule" if buffer.name in broken else "buffer"
+        said = f"{size.text(buffer.size)} at {size.text(place.offset)}"
+        edges = (buffer.lower, buffer.upper, size(place.offset), size(top))
+        boxes.append(Box(*edges, kind, buffer.name, said=said))
+    times, loads = _load(place.buffer for place in plan.places)
+    points = [(at, size(held)) for at, held in zip(times, loads, strict=True)]
+    alive = Curve("alive", points, "#0072B2")
+    lines = [("height", max(tops), "#009E73")]
+    if problem.capacity is not None:
+        lines.append(("capacity", problem.capacity, _BROKEN))
+    limits = [
+        Curve(name, [(times[0], size(amount)), (times[-1], size(amount))], colour, limit=True)
+        for name, amount, colour in lines
+    ]
+    x, addresses = Axis("time", Scale(1, "")), Axis("addresses", size)
+    fills = {"buffer": _FILLS[0], "breaks a rule": _BROKEN}
+    return (
+        Panel("Addresses", x, addresses, boxes=boxes, curves=limits, fills=fills, searched=True),
+        Panel("Alive", x, Axis("size", size), curves=[alive, *limits]),
+    )

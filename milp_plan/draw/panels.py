@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .canvas import Scale, axis_label
+from .canvas import COLOURS, SPARE, Scale, axis_label
 
 
 @dataclass(frozen=True)
@@ -108,3 +108,9 @@ def row_box(
 ) -> Box:
     """Return a box that fills a row, ``at`` its name, from above to below."""
     return Box(*span, row - 0.42, row + 0.42, kind, name, at, said, critical)
+
+
+def numbered(names: Iterable[str]) -> dict[str, str]:
+    """Give each name a colour, again from the first after the last."""
+    known = (*COLOURS.values(), *SPARE)
+    return {name: known[place % len(known)] for place, name in enumerate(names)}

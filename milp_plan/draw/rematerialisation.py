@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from milp_plan.check.rematerialisation import usage, verify_rematerialisation
-from milp_plan.core import Finding, InputError
+from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.amounts import time_text
 from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
 
-from .canvas import axis_label, drawing_style, new_figure, size_scale
+from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
+from .panels import Axis, Box, Curve, Panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,18 +36,8 @@ def rematerialisation_figure(
     InputError
         The runs are not those of the problem.
     """
-    verdict = verify_rematerialisation(problem, plan)
-    if verdict.value is None:
-        expected = f"first runs of all {len(problem.computations)} operators, in their order"
-        raise InputError([Finding("plan", "other runs", expected, "plan the instance again")])
-    held = usage(problem, plan)
-    done, firsts, again = 0, [], []
-    for number, name in enumerate(plan.runs):
-        if problem.numbers[name] == done:
-            firsts.append(held[number])
-            done += 1
-        else:
-            again.append((done, problem.numbers[name], held[number]))
+    verdict = _checked(problem, plan)
+    held, firsts, again = _story(problem, plan)
     scale = size_scale(problem.units, max([*held, problem.peak, problem.budget or 0]))
     figure = new_figure(9.0, 5.0)
     with drawing_style():
@@ -71,3 +63,57 @@ def rematerialisation_figure(
         text = time_text(problem.units, verdict.value)
         first.set_title(f"{problem.name}: added time {text}", loc="left")
     return figure
+
+
+def _checked(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Verdict:
+    verdict = verify_rematerialisation(problem, plan)
+    if verdict.value is None:
+        expected = f"first runs of all {len(problem.computations)} operators, in their order"
+        raise InputError([Finding("plan", "other runs", expected, "plan the instance again")])
+    return verdict
+
+
+def _story(
+    problem: RematerialisationProblem, plan: RematerialisationPlan
+) -> tuple[Sequence[int], list[int], list[tuple[int, int, int]]]:
+    """Bytes held in each run, in each first run, and (runs before, operator, bytes) of others."""
+    held = usage(problem, plan)
+    done, firsts, again = 0, [], []
+    for number, name in enumerate(plan.runs):
+        if problem.numbers[name] == done:
+            firsts.append(held[number])
+            done += 1
+        else:
+            again.append((done, problem.numbers[name], held[number]))
+    return held, firsts, again
+
+
+def rematerialisation_panels(
+    problem: RematerialisationProblem, plan: RematerialisationPlan
+) -> tuple[Panel, ...]:
+    """Return the bytes held in each run, with and without the plan, and a box for each run.
+
+    Raises
+    ------
+    InputError
+        The runs are not those of the problem.
+    """
+    _checked(problem, plan)
+    held = usage(problem, plan)
+    scale = size_scale(problem.units, max([*held, problem.peak, problem.budget or 0]))
+    boxes, done = [], 0
+    for number, name in enumerate(plan.runs):
+        first = problem.numbers[name] == done
+        done += first
+        kind = "first run" if first else "runs again"
+        edges = (number, number + 1, 0, scale(held[number]))
+        boxes.append(Box(*edges, kind, name, said=scale.text(held[number])))
+    curves = []
+    if problem.budget is not None:
+        ends = [(0, scale(problem.budget)), (len(plan.runs), scale(problem.budget))]
+        curves.append(Curve("budget", ends, "#CC79A7", limit=True))
+    once = [(0, scale(problem.peak)), (len(plan.runs), scale(problem.peak))]
+    curves.append(Curve("peak of every operator once", once, "#999999", limit=True))
+    fills = {"first run": "#56B4E9", "runs again": "#D55E00"}
+    x, y = Axis("runs", Scale(1, "")), Axis("held", scale)
+    return (Panel("Memory", x, y, boxes=boxes, curves=curves, fills=fills, searched=True),)

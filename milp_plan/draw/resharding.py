@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from milp_plan.check.resharding import ports, verify_resharding
 from milp_plan.core.amounts import time_text
-from milp_plan.core.resharding import ReshardingPlan, ReshardingProblem
+from milp_plan.core.resharding import Delivery, ReshardingPlan, ReshardingProblem
 
 from .canvas import axis_label, drawing_style, new_figure, time_scale
+from .panels import Axis, Panel, row_box
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,11 +31,8 @@ def resharding_figure(problem: ReshardingProblem, plan: ReshardingPlan) -> Figur
         matplotlib is not installed.
     """
     verdict = verify_resharding(problem, plan)
+    known, rows = _rows(problem, plan)
     broken = {name for violation in verdict.violations for name in violation.subjects}
-    known = [entry for entry in plan.deliveries if entry.slice in problem.by_name]
-    names = [f"{card.name} {what}" for what in ("sends", "receives") for card in problem.cards]
-    used = {port for entry in known for port in ports(problem, entry)}
-    rows = {name: at for at, name in enumerate(name for name in names if name in used)}
     scale = time_scale(problem.units, max((entry.stop for entry in known), default=0))
     figure = new_figure(9.0, 1.5 + 0.4 * max(2, len(rows)))
     with drawing_style():
@@ -56,3 +54,32 @@ def resharding_figure(problem: ReshardingProblem, plan: ReshardingPlan) -> Figur
         value = time_text(problem.units, verdict.value)
         axes.set_title(f"{problem.name}: {verdict.objective} {value}", loc="left")
     return figure
+
+
+def _rows(
+    problem: ReshardingProblem, plan: ReshardingPlan
+) -> tuple[list[Delivery], dict[str, int]]:
+    """Deliveries of slices that the problem has, and the row of each port they use."""
+    known = [entry for entry in plan.deliveries if entry.slice in problem.by_name]
+    names = [f"{card.name} {what}" for what in ("sends", "receives") for card in problem.cards]
+    used = {port for entry in known for port in ports(problem, entry)}
+    rows = {name: at for at, name in enumerate(name for name in names if name in used)}
+    return known, rows
+
+
+def resharding_panels(problem: ReshardingProblem, plan: ReshardingPlan) -> tuple[Panel, ...]:
+    """Return what each card sends and receives, a row each."""
+    known, rows = _rows(problem, plan)
+    verdict = verify_resharding(problem, plan)
+    broken = {name for violation in verdict.violations for name in violation.subjects}
+    scale = time_scale(problem.units, max((entry.stop for entry in known), default=0))
+    boxes = []
+    for entry in known:
+        span = (scale(entry.start), scale(entry.stop))
+        kind = "breaks a rule" if entry.slice in broken else "delivery"
+        for port in ports(problem, entry):
+            boxes.append(row_box(rows[port], entry.slice, span, kind, port))
+    fills = {"delivery": _FILLS[0], "breaks a rule": _BROKEN}
+    x = Axis("time", scale)
+    drawn = Panel("Cards", x, rows=list(rows), boxes=boxes, fills=fills, searched=True)
+    return (drawn,) if boxes else ()

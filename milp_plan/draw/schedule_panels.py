@@ -15,9 +15,11 @@ from .panels import Axis, Box, Panel, row_box
 
 _ALL = 10**9
 _MOST_CHANNELS = 96
-_MOST_STEPS = 40_000
+_MOST_STEPS = 20_000
 """Changes of memory on all devices above which short ones are told by their highest."""
-_GRAINS = 2_000
+_GRAINS = 1_000
+_FILL_SHARE = 0.12
+"""Rows are as high as limits where some device holds at least this share of its own."""
 _HELD, _ABOVE = "held", "above the limit"
 _SHARE = Scale(1, "%")
 
@@ -80,21 +82,25 @@ def idle_note(rows: Lanes) -> tuple[str, ...]:
 def _memory(
     problem: PlanningProblem, rows: Lanes, memory: tuple[DeviceMemory, ...], time: Scale
 ) -> Panel:
-    """A row per device, filled to the share of its limit; without limit, of the highest peak."""
+    """A row per device, as high as its limit, or as what is held at most where that is little."""
     highest = max((entry.peak_bytes for entry in memory), default=1)
     size = size_scale(problem.units, highest)
-    steps = sum(len(entry.steps) for entry in memory)
-    grain = (rows.stop_ns - rows.start_ns) // _GRAINS if steps > _MOST_STEPS else 0
+    fullest = max((_share(entry, highest) for entry in memory), default=1.0)
+    near = fullest >= _FILL_SHARE
+    grain = (rows.stop_ns - rows.start_ns) // _GRAINS
+    grain = grain if sum(len(entry.steps) for entry in memory) > _MOST_STEPS else 0
     boxes = []
     for row, entry in enumerate(memory):
-        top = max(entry.limit_bytes or highest, entry.peak_bytes, 1)
         limit = "no limit" if entry.limit_bytes is None else f"limit {size.text(entry.limit_bytes)}"
+        top = max(entry.limit_bytes or highest, entry.peak_bytes, 1) * (1.0 if near else fullest)
         for start, stop, held in _spans(entry, rows.stop_ns, grain):
             full = entry.limit_bytes is not None and held > entry.limit_bytes
             edges = (time(start), time(stop), row + 0.42 - 0.84 * held / top, row + 0.42)
             said = f"{size.text(held)}, {limit}"
             boxes.append(Box(*edges, _ABOVE if full else _HELD, entry.device, entry.device, said))
-    notes = ["The height of a row is the limit of its device, or the highest peak without one."]
+    what = "the limit of its device, or the highest peak without one"
+    part = "" if near else f"{100 * fullest:.2g} % of "
+    notes = [f"The height of a row is {part}{what}."]
     if grain:
         notes.append("Memory that changes faster than can be seen is told by its highest.")
     fills = {_HELD: "#009E73", _ABOVE: "#D55E00"}
@@ -108,6 +114,11 @@ def _memory(
         notes=notes,
         row_height=1.5,
     )
+
+
+def _share(entry: DeviceMemory, highest: int) -> float:
+    """What a device holds at most, of its limit or, without one, of the highest peak."""
+    return entry.peak_bytes / max(entry.limit_bytes or highest, 1)
 
 
 def _memory_name(entry: DeviceMemory, size: Scale) -> str:

@@ -6,10 +6,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from milp_plan.check.sharding import verify_sharding
-from milp_plan.core import Finding, InputError, Units
+from milp_plan.core import Finding, InputError, Units, Verdict
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
-from .canvas import axis_label, drawing_style, new_figure, size_scale
+from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
+from .panels import Axis, Curve, Panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,18 +27,7 @@ def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
         It does not choose a strategy for every operator.
     """
     verdict = verify_sharding(problem, plan)
-    if any(violation.rule == "assignment" for violation in verdict.violations):
-        expected = f"a strategy for each of {len(problem.operators)} operators"
-        raise InputError([Finding("plan", "other choices", expected, "plan the instance again")])
-    changes: dict[int, int] = {}
-    rows = problem.strategies.offsets[:-1] + list(plan.chosen)
-    used = problem.strategies.usage[rows].tolist()
-    for (start, stop), usage in zip(problem.intervals.tolist(), used, strict=True):
-        if start < stop:
-            changes[start] = changes.get(start, 0) + usage
-            changes[stop] = changes.get(stop, 0) - usage
-    instants = sorted(changes)
-    held = list(accumulate(changes[instant] for instant in instants))
+    instants, held = _held(problem, plan, verdict)
     scale = size_scale(Units(), max([*held, problem.limit or 0], default=0))
     figure = new_figure(9.0, 3.0)
     with drawing_style():
@@ -51,3 +41,43 @@ def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
         cost = "" if verdict.value is None else f": total cost {verdict.value:,}"
         axes.set_title(f"{problem.name}{cost}", loc="left")
     return figure
+
+
+def usage_panels(problem: ShardingProblem, plan: ShardingPlan) -> tuple[Panel, ...]:
+    """Return the memory in use at every instant and its limit.
+
+    Raises
+    ------
+    InputError
+        The plan does not choose a strategy for every operator.
+    """
+    instants, held = _held(problem, plan, verify_sharding(problem, plan))
+    if not instants:
+        return ()
+    scale = size_scale(Units(), max([*held, problem.limit or 0]))
+    points = [(at, scale(amount)) for at, amount in zip(instants, held, strict=True)]
+    curves = [Curve("in use", points, "#0072B2")]
+    if problem.limit is not None:
+        ends = [(instants[0], scale(problem.limit)), (instants[-1], scale(problem.limit))]
+        curves.append(Curve("limit", ends, "#D55E00", limit=True))
+    x, y = Axis("instant", Scale(1, "")), Axis("memory", scale)
+    return (Panel("Memory at every instant", x, y, curves=curves),)
+
+
+def _held(
+    problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict
+) -> tuple[list[int], list[int]]:
+    """Instants at which memory changes, and the bytes from then on."""
+    if any(violation.rule == "assignment" for violation in verdict.violations):
+        expected = f"a strategy for each of {len(problem.operators)} operators"
+        raise InputError([Finding("plan", "other choices", expected, "plan the instance again")])
+    changes: dict[int, int] = {}
+    rows = problem.strategies.offsets[:-1] + list(plan.chosen)
+    used = problem.strategies.usage[rows].tolist()
+    for (start, stop), usage in zip(problem.intervals.tolist(), used, strict=True):
+        if start < stop:
+            changes[start] = changes.get(start, 0) + usage
+            changes[stop] = changes.get(stop, 0) - usage
+    instants = sorted(changes)
+    held = list(accumulate(changes[instant] for instant in instants))
+    return instants, held

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from milp_plan.report.page import report_text
+from milp_plan.run import Settings, solve
+from tests.face.kinds import PROBLEMS
 from tests.report.plans import plan_of_two_devices, two_devices
 
 from .runs import entry, grid, renamed
@@ -227,4 +229,20 @@ def test_sixteen_devices_of_two_thousand_operators(
     record_property("redraws_ms", [round(time) for time in sorted(times)])
     assert len(times) == 10
     opened.shot("large")
+    assert opened.wrong == []
+
+
+def test_every_kind_is_drawn(chromium: Any, tmp_path: Path) -> None:
+    entries = []
+    for name, problem in PROBLEMS.items():
+        plan = solve(problem, Settings(time_limit_s=20, gap=0.5)).plan
+        entries.append(entry(problem, plan, name))
+    file = tmp_path / "kinds.html"
+    file.write_text(report_text(entries))
+    opened = Opened(chromium, file)
+    assert opened.page.locator("section h2").count() == len(entries) + 2
+    panels = opened.page.locator(".panel").all()
+    assert len(panels) > 2 * len(entries)
+    assert all(panel.locator("canvas").count() for panel in panels)
+    opened.shot("kinds")
     assert opened.wrong == []

@@ -17,6 +17,8 @@ from ..comparison import LINES
 from .entry import Entry
 from .plots import Plots, need_bokeh
 
+_LINES = tuple(colour for colour in LINES if colour != "#000000")
+"""Colours that are seen on dark paper as well."""
 _MOST_VIOLATIONS = 50
 _SECTIONS = (
     ("Settings", "settings"),
@@ -203,7 +205,7 @@ def _curves(entries: Sequence[Entry]) -> Panel:
     scale = _scale(record, largest)
     curves = []
     for place, entry in enumerate(entries):
-        colour = LINES[place % len(LINES)]
+        colour = _LINES[place % len(_LINES)]
         for member, limit in (("incumbent", False), ("bound", True)):
             points = _steps(entry.record, member, scale)
             if points:

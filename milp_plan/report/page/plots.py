@@ -23,6 +23,7 @@ _LEFT_PIXELS = 150
 _NAME_LETTERS = 24
 _STRIP = 0.22
 _EDGES = ("left", "right", "low", "high")
+_FEW_ROWS = 10
 _WORDS = ("name", "kind", "row", "said")
 _MOST_EDGED = 300
 """Boxes in a row, on average, up to which an edge tells neighbours of one kind apart."""
@@ -167,7 +168,7 @@ def _draw_boxes(plot: figure, panel: Panel) -> None:
     edges = {"left": "left", "right": "right", "bottom": "low", "top": "high"}
     source = ColumnDataSource(_columns(panel.boxes))
     drawn = plot.quad(**edges, source=source, fill_color=fill, line_color=None, name=BOXES)
-    if len(panel.boxes) <= _MOST_EDGED * max(1, len(panel.rows)):
+    if len(panel.boxes) <= _MOST_EDGED * (len(panel.rows) or _FEW_ROWS):
         drawn.glyph.line_color, drawn.glyph.line_width = "white", 0.7
     drawn.nonselection_glyph = drawn.selection_glyph = None
     chain = [_strip(box) for box in panel.boxes if box.critical]

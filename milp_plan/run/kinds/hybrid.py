@@ -19,6 +19,7 @@ from ..kind import Format, Kind, Measure
 from ..way import Way
 
 if TYPE_CHECKING:
+    from milp_plan.draw.panels import Panel
     from milp_plan.hybrid import HybridPlan, HybridProblem
 
     from ..reasons.base import Reasons
@@ -164,6 +165,12 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         from milp_plan.draw.stages import stages_figure
 
         return stages_figure(_as_planned(problem, plan), plan)
+
+    def panels(self, problem: HybridProblem, plan: HybridPlan) -> Sequence[Panel]:
+        """Time and memory of every stage, under the limits that the plan was made for."""
+        from milp_plan.draw.stages import stages_panels
+
+        return stages_panels(_as_planned(problem, plan), plan)
 
     def reasons(self) -> Reasons[HybridProblem, HybridPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -21,6 +21,7 @@ from ..way import Way
 
 if TYPE_CHECKING:
     from milp_plan.core.jobs import JobsPlan, JobsProblem, Option
+    from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
 
@@ -160,6 +161,12 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
         from milp_plan.draw.jobs import jobs_figure
 
         return jobs_figure(problem, plan)
+
+    def panels(self, problem: JobsProblem, plan: JobsPlan) -> Sequence[Panel]:
+        """A row for each device, coloured by job."""
+        from milp_plan.draw.jobs import jobs_panels
+
+        return jobs_panels(problem, plan)
 
     def reasons(self) -> Reasons[JobsProblem, JobsPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -19,6 +19,7 @@ from ..way import Step, Way
 
 if TYPE_CHECKING:
     from milp_plan.core.packing import PackingPlan, PackingProblem
+    from milp_plan.draw.panels import Panel
     from milp_plan.planners.packing import Packer
 
     from ..reasons.base import Reasons
@@ -195,6 +196,12 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         from milp_plan.draw.packing import packing_figure
 
         return packing_figure(problem, plan)
+
+    def panels(self, problem: PackingProblem, plan: PackingPlan) -> Sequence[Panel]:
+        """Rectangles of time and addresses, and the load over time."""
+        from milp_plan.draw.packing import packing_panels
+
+        return packing_panels(problem, plan)
 
     def reasons(self) -> Reasons[PackingProblem, PackingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

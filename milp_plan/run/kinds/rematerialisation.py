@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RematerialisationPlan,
         RematerialisationProblem,
     )
+    from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
 
@@ -260,6 +261,14 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         from milp_plan.draw.rematerialisation import rematerialisation_figure
 
         return rematerialisation_figure(problem, plan)
+
+    def panels(
+        self, problem: RematerialisationProblem, plan: RematerialisationPlan
+    ) -> Sequence[Panel]:
+        """Memory in every run."""
+        from milp_plan.draw.rematerialisation import rematerialisation_panels
+
+        return rematerialisation_panels(problem, plan)
 
     def reasons(self) -> Reasons[RematerialisationProblem, RematerialisationPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

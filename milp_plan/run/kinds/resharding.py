@@ -19,6 +19,7 @@ from ..way import Way
 
 if TYPE_CHECKING:
     from milp_plan.core.resharding import ReshardingPlan, ReshardingProblem
+    from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
 
@@ -136,6 +137,12 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         from milp_plan.draw.resharding import resharding_figure
 
         return resharding_figure(problem, plan)
+
+    def panels(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Sequence[Panel]:
+        """A row for each card that sends, and for each that receives."""
+        from milp_plan.draw.resharding import resharding_panels
+
+        return resharding_panels(problem, plan)
 
     def reasons(self) -> Reasons[ReshardingProblem, ReshardingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -17,6 +17,7 @@ from ..way import Way
 
 if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+    from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
 
@@ -159,6 +160,12 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         from milp_plan.draw.usage import usage_figure
 
         return usage_figure(problem, plan)
+
+    def panels(self, problem: ShardingProblem, plan: ShardingPlan) -> Sequence[Panel]:
+        """Memory in use at every instant."""
+        from milp_plan.draw.usage import usage_panels
+
+        return usage_panels(problem, plan)
 
     def reasons(self) -> Reasons[ShardingProblem, ShardingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""
