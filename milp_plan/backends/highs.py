@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import pickle
 import queue
@@ -23,10 +24,17 @@ from milp_plan.lp import CompiledModel
 from .outcome import Limits, SolverReport, Stop, TracePoint
 from .worker import Job
 
+logger = logging.getLogger(__name__)
+
 MINIMUM_VERSION = (1, 15, 1)
 """highspy 1.14.0 proves a wrong optimum on a two-variable model; the tests hold that canary."""
 
 ProgressHook = Callable[[TracePoint], None]
+
+
+def _logs() -> bool:
+    """Whether anybody wants to hear what HiGHS prints."""
+    return logger.isEnabledFor(logging.DEBUG)
 
 
 def check_version() -> str:
@@ -133,6 +141,9 @@ class _Conversation:
         if kind == "done":
             self.done = content[0]
             return False
+        if kind == "log":
+            logger.debug("%s", content[0].rstrip())
+            return True
         if kind == "started":
             self.handover_s, self.start_accepted = content
             return True
@@ -237,7 +248,7 @@ def solve(
     assert process.stdin is not None
     try:
         try:
-            pickle.dump(Job(model, limits, start, options), process.stdin, protocol=5)
+            pickle.dump(Job(model, limits, start, options, _logs()), process.stdin, protocol=5)
             process.stdin.flush()
         except BrokenPipeError:
             pass  # it died; the conversation will say so
@@ -288,7 +299,9 @@ class Session:
         ended: Stop | None = None
         try:
             with contextlib.suppress(BrokenPipeError):  # it died; the conversation will say so
-                pickle.dump(Job(model, limits, None, options), self._process.stdin, protocol=5)
+                pickle.dump(
+                    Job(model, limits, None, options, _logs()), self._process.stdin, protocol=5
+                )
                 self._process.stdin.flush()
             ended = _follow(talk, limits, now())
         finally:

@@ -1,8 +1,9 @@
 """The process that runs HiGHS: reads one job from standard input, streams what it finds.
 
 Messages are pickled tuples on standard output: ``("started", handover_s, start_accepted)``,
-``("incumbent", seconds, objective, vector)``, ``("progress", seconds, incumbent, bound, nodes)``
-and last ``("done", {...})``. What HiGHS itself prints goes to standard error.
+``("incumbent", seconds, objective, vector)``, ``("progress", seconds, incumbent, bound, nodes)``,
+``("log", text)`` where that was asked for, and last ``("done", {...})``. What HiGHS itself prints
+goes to standard error.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ MOST_WITHOUT_PRESOLVE = 500
 
 @dataclass(frozen=True)
 class Job:
-    """One solve. ``start`` is a complete vector or ``None``."""
+    """One solve. ``start`` is a complete vector or ``None``; ``log``: what HiGHS prints is sent."""
 
     model: CompiledModel
     limits: Limits
     start: NDArray[np.float64] | None = None
     options: dict[str, bool | int | float | str] | None = None
+    log: bool = False
 
 
 def _finite(number: float) -> float | None:
@@ -68,10 +70,13 @@ class _Stream:
     def elapsed(self) -> float:
         return now() - self.began
 
-    def callback(self, kind: Any, _message: str, data: Any, answer: Any, _user: Any) -> None:
+    def callback(self, kind: Any, message: str, data: Any, answer: Any, _user: Any) -> None:
         from highspy import cb
 
         types = cb.HighsCallbackType
+        if kind == types.kCallbackLogging:
+            self.send("log", message)
+            return
         if kind == types.kCallbackMipImprovingSolution:
             if data.objective_function_value < self.best:
                 self.best = data.objective_function_value
@@ -200,6 +205,8 @@ def solve(job: Job, stream: _Stream) -> None:
         types.kCallbackIpmInterrupt,
     ):
         highs.startCallback(kind)
+    if job.log:
+        highs.startCallback(types.kCallbackLogging)
     highs.run()
     info = highs.getInfo()
     integer = bool(job.model.integrality.any())

@@ -23,6 +23,7 @@ from . import (
     info,
     interrupts,
     listing,
+    logs,
     loops,
     make,
     migrate,
@@ -107,4 +108,4 @@ for command in (
     loops.compile_,
     versions.show_versions,
 ):
-    main.add_command(command)
+    main.add_command(logs.logged(command))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from milp_plan.run import Outcome
 
 PICTURES = (".png", ".svg")
+LOG_HEAD = b"# log of milp-plan"
 
 
 class Content(StrEnum):
@@ -35,6 +36,7 @@ class Content(StrEnum):
     ADDRESSES = "addresses of a plan"
     TABLE = "a table"
     REPORT = "a report"
+    LOG = "a log"
     OTHER = "something else"
 
 
@@ -155,6 +157,7 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
         document.data.startswith(b"<!DOCTYPE html>")
         and b'<meta name="milp-plan" content="report">' in document.data[:1000]
     ),
+    Content.LOG: _starts(LOG_HEAD),
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
 }
 """How the contents of a file are told apart."""

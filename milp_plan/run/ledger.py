@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -15,6 +16,8 @@ from milp_plan.core.gap import proved_optimal, relative_gap, within
 from .kind import Kind
 from .model import ModelAnswer, Solver
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
+
+logger = logging.getLogger(__name__)
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -178,6 +181,8 @@ class Ledger(Generic[P, S]):
             gap = relative_gap(value, self.lower)
             point = Progress(phase, value, self.lower, gap, self.budget.elapsed_s, note)
             self.trace.append(point)
+        said = (phase, note, value, self.lower, point.elapsed_s)
+        logger.debug("%s %s: value %s, bound %s, %.3f s", *said)
         if self._report is not None:
             self._report(point)
 
@@ -243,6 +248,7 @@ class Ledger(Generic[P, S]):
         """Note a defect, once."""
         if what not in self.defects:
             self.defects.append(what)
+            logger.info("defect: %s", what)
 
     def believe(
         self,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from .ledger import Ledger
+
+logger = logging.getLogger(__name__)
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -104,4 +107,5 @@ class Way(ABC, Generic[P, S]):
                 return
             wanted = step.always and ledger.plan is None if ledger.budget.over else step.wanted()
             if wanted:
+                logger.info("way %s: %s", self.name, step.name)
                 step.run()
