@@ -48,6 +48,7 @@ from milp_plan.models.labelling import read_labelling
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
 from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
+from milp_plan.models.staged import StagedFormulation, StagedRows
 from milp_plan.models.stages import Amounts, Staged
 
 __all__ = [
@@ -85,6 +86,8 @@ __all__ = [
     "ShardingProblem",
     "SlotRows",
     "Staged",
+    "StagedFormulation",
+    "StagedRows",
     "Tableau",
     "Term",
     "Transfer",

@@ -44,16 +44,15 @@ from typing import Any
 
 from milp_plan.api import (
     Amounts,
-    BuilderFormulation,
     Card,
     CompiledModel,
     Guide,
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
-    Scale,
     Staged,
-    Tableau,
+    StagedFormulation,
+    StagedRows,
     Term,
     Values,
 )
@@ -74,7 +73,7 @@ class Switches:
     )
 
 
-class RematBackbone(BuilderFormulation):
+class RematBackbone(StagedFormulation):
     """Bits of gaps."""
 
     card = Card(
@@ -87,17 +86,11 @@ class RematBackbone(BuilderFormulation):
         ),
         exact=False,
     )
-    handles = RematerialisationProblem
     Options = Switches
+    knows_hosts = True
 
-    def restricts(self, options: Switches) -> bool:
-        """Copies wait for the next reader of the backbone, or for none."""
-        return True
-
-    def unsupported(self, problem: RematerialisationProblem, options: Switches) -> str | None:
-        """Another objective, or too many columns."""
-        if problem.objective not in self.card.objectives:
-            return "it minimises added time, or added energy"
+    def too_large(self, problem: RematerialisationProblem, options: Switches) -> str | None:
+        """Too many columns."""
         known = 0
         for t in range(len(problem.computations)):
             known += 2 * len(problem.inputs[t]) + 3 * len(_allowed(problem, t, options.depth))
@@ -155,19 +148,15 @@ def _gap(problem: RematerialisationProblem, operator: int, t: int) -> int | None
     return readers[place] if place < len(readers) else None
 
 
-class _Builder:
+class _Builder(StagedRows):
     """One model under construction."""
 
     def __init__(self, problem: RematerialisationProblem, options: Switches, guide: Guide) -> None:
-        self.problem, self.guide = problem, guide
-        self.amounts = Amounts(problem)
-        self.scale = Scale(self.amounts.tick, self.amounts.grain)
-        self.count = len(problem.computations)
+        super().__init__(problem, options, guide)
         self.host = problem.host
         self.allowed = [_allowed(problem, t, options.depth) for t in range(self.count)]
-        self.table = Tableau()
 
-    def build(self) -> CompiledModel:
+    def rows(self) -> None:
         for t in range(self.count):
             self.columns(t)
         for t in range(self.count):
@@ -179,9 +168,6 @@ class _Builder:
                 self.memory(t, j)
         self.writing()
         self.time()
-        if self.guide.cutoff is not None:
-            self.table.cost_row("cutoff", self.guide.cutoff / self.amounts.tick + 1e-6)
-        return self.table.compiled()
 
     def columns(self, t: int) -> None:
         if self.host is not None:

@@ -37,16 +37,14 @@ from typing import Any
 
 from milp_plan.api import (
     Amounts,
-    BuilderFormulation,
     Card,
     CompiledModel,
-    Guide,
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
-    Scale,
     Staged,
-    Tableau,
+    StagedFormulation,
+    StagedRows,
     Term,
     Values,
 )
@@ -66,7 +64,7 @@ class Switches:
     )
 
 
-class RematRetention(BuilderFormulation):
+class RematRetention(StagedFormulation):
     """Beginnings and ends of intervals."""
 
     card = Card(
@@ -76,19 +74,10 @@ class RematRetention(BuilderFormulation):
         objectives=(RematerialisationObjective.ADDED_TIME,),
         exact=False,
     )
-    handles = RematerialisationProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """Runs are once per stage and in order."""
-        return True
-
-    def unsupported(self, problem: RematerialisationProblem, options: Switches) -> str | None:
-        """Another objective, or too many entries."""
-        if problem.objective not in self.card.objectives:
-            return "it minimises added time alone"
-        if problem.host is not None:
-            return "it knows no host"
+    def too_large(self, problem: RematerialisationProblem, options: Switches) -> str | None:
+        """Too many entries."""
         last = Amounts(problem).last
         needed = sum(sum(last[i] >= t for i in range(t + 1)) * (t + 1) for t in range(len(last)))
         if needed > options.entries:
@@ -122,18 +111,10 @@ class RematRetention(BuilderFormulation):
         return values if model.violation(model.vector(values))[0] <= 1e-6 else None
 
 
-class _Builder:
+class _Builder(StagedRows):
     """One model under construction."""
 
-    def __init__(self, problem: RematerialisationProblem, options: Switches, guide: Guide) -> None:
-        self.problem, self.options, self.guide = problem, options, guide
-        self.amounts = Amounts(problem)
-        self.scale = Scale(self.amounts.tick, self.amounts.grain)
-        self.count = len(problem.computations)
-        self.last = self.amounts.last
-        self.table = Tableau()
-
-    def build(self) -> CompiledModel:
+    def rows(self) -> None:
         self.columns()
         for stage in range(self.count):
             for i in range(stage + 1):
@@ -143,9 +124,6 @@ class _Builder:
                 self.reading(stage, j)
                 self.memory(stage, j)
         self.few()
-        if self.guide.cutoff is not None:
-            self.table.cost_row("cutoff", self.guide.cutoff / self.amounts.tick + 1e-6)
-        return self.table.compiled()
 
     def columns(self) -> None:
         for t in range(self.count):

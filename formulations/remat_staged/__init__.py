@@ -33,16 +33,14 @@ from typing import Any
 
 from milp_plan.api import (
     Amounts,
-    BuilderFormulation,
     Card,
     CompiledModel,
-    Guide,
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
-    Scale,
     Staged,
-    Tableau,
+    StagedFormulation,
+    StagedRows,
     Term,
     Values,
 )
@@ -59,7 +57,7 @@ class Switches:
     )
 
 
-class RematStaged(BuilderFormulation):
+class RematStaged(StagedFormulation):
     """Runs and copies by stage."""
 
     card = Card(
@@ -69,19 +67,10 @@ class RematStaged(BuilderFormulation):
         objectives=(RematerialisationObjective.ADDED_TIME,),
         exact=False,
     )
-    handles = RematerialisationProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """Runs are once per stage and in order."""
-        return True
-
-    def unsupported(self, problem: RematerialisationProblem, options: Switches) -> str | None:
-        """Another objective, or too many columns."""
-        if problem.objective not in self.card.objectives:
-            return "it minimises added time alone"
-        if problem.host is not None:
-            return "it knows no host"
+    def too_large(self, problem: RematerialisationProblem, options: Switches) -> str | None:
+        """Too many columns."""
         needed = _columns(problem)
         if needed > options.columns:
             return f"needs {needed} columns, the switch columns allows {options.columns}"
@@ -129,27 +118,16 @@ def _filled(amounts: Amounts, values: Values) -> Values | None:
     return values
 
 
-class _Builder:
+class _Builder(StagedRows):
     """One model under construction."""
 
-    def __init__(self, problem: RematerialisationProblem, options: Switches, guide: Guide) -> None:
-        self.problem, self.guide = problem, guide
-        self.amounts = Amounts(problem)
-        self.scale = Scale(self.amounts.tick, self.amounts.grain)
-        self.count = len(problem.computations)
-        self.last = self.amounts.last
-        self.table = Tableau()
-
-    def build(self) -> CompiledModel:
+    def rows(self) -> None:
         self.columns()
         for stage in range(self.count):
             self.reading(stage)
             self.keeping(stage)
             self.freeing(stage)
             self.memory(stage)
-        if self.guide.cutoff is not None:
-            self.table.cost_row("cutoff", self.guide.cutoff / self.amounts.tick + 1e-6)
-        return self.table.compiled()
 
     def columns(self) -> None:
         problem, table = self.problem, self.table

@@ -129,6 +129,17 @@ def test_what_is_too_large_is_refused_in_words(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_it_is_not_for_is_refused_in_words(name):
+    form, problem = formulation(name), drawn(1)
+    paged = powered(problem, 1, energy=False)
+    peak = replace(problem, budget=None, objective=RematerialisationObjective.PEAK_MEMORY)
+    reasons = [form.unsupported(other, form.Options()) for other in (peak, paged)]
+    both = name == "remat_backbone"
+    words = "added time or added energy" if both else "added time"
+    assert reasons == [f"it minimises {words} alone", None if both else "it knows no host"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_without_a_budget_nothing_is_added(name):
     assert solved(name, replace(drawn(3), budget=None)) == 0
 
