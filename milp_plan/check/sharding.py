@@ -33,8 +33,9 @@ def verify_sharding(problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
         pairs += int(t.cost[entry])
         if not t.allowed[entry]:
             names = (problem.operators[first], problem.operators[second])
-            text = f"{names[0]!r} with strategy {plan.chosen[first]} and {names[1]!r} with strategy"
-            text += f" {plan.chosen[second]} are not allowed together"
+            words = [problem.label(k, plan.chosen[k]) for k in (first, second)]
+            text = f"{names[0]!r} with {words[0]} and {names[1]!r} with {words[1]} are not allowed"
+            text += " together"
             broken.append(Violation("transition", names, text))
     peak, instant = _peak(problem, [int(s.usage[row]) for row in rows])
     if problem.limit is not None and peak > problem.limit:
@@ -75,7 +76,7 @@ def _choices(problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Violation
             text = f"operator {name!r} has strategy {choice}, expected one of 0 to {most - 1}"
             yield Violation("assignment", (name,), text)
         elif not s.allowed[int(s.offsets[number]) + choice]:
-            text = f"strategy {choice} of operator {name!r} is not allowed"
+            text = f"{problem.label(number, choice)} of operator {name!r} is not allowed"
             yield Violation("strategy", (name,), text)
 
 

@@ -146,6 +146,13 @@ class ShardingProblem(Shown):
             return f"strategy {strategy}"
         return self.labels[int(self.strategies.offsets[operator]) + strategy]
 
+    def names(self, chosen: Sequence[int]) -> tuple[tuple[str, str], ...]:
+        """Each operator with its strategy, in names for people; empty without such names."""
+        if not self.labels:
+            return ()
+        pairs = zip(self.operators, chosen, strict=True)
+        return tuple((name, self.label(k, pick)) for k, (name, pick) in enumerate(pairs))
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that changes the problem."""
@@ -170,6 +177,8 @@ class ShardingPlan(ShownPlan):
         Strategy number of each operator, counted from 0 within the operator.
     fingerprint, value, planner
         What its maker says about it; the checker recomputes the value.
+    names
+        Each operator with its strategy, in names for people; empty where the problem has none.
     """
 
     problem: str
@@ -177,6 +186,7 @@ class ShardingPlan(ShownPlan):
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    names: tuple[tuple[str, str], ...] = ()
 
 
 def sharding_problem(

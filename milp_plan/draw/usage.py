@@ -13,7 +13,26 @@ from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
 from .panels import Axis, Curve, Panel
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+MOST = 20
+"""Operators whose strategies are named."""
+
+
+def _dearest(axes: Axes, problem: ShardingProblem, plan: ShardingPlan, which: list[int]) -> None:
+    """A bar for each of the dearest operators, with the name of its strategy."""
+    offsets = problem.strategies.offsets
+    costs = [int(problem.strategies.cost[int(offsets[k]) + plan.chosen[k]]) for k in which]
+    axes.barh(range(len(which)), costs, color="#56B4E9")
+    for place, k in enumerate(which):
+        text = f" {problem.label(k, plan.chosen[k])}"
+        axes.text(0, place, text, verticalalignment="center", fontsize=6)
+    axes.set_yticks(range(len(which)), [problem.operators[k] for k in which])
+    axes.invert_yaxis()
+    more = len(problem.operators) - len(which)
+    axes.set_xlabel("cost of the strategy" + (f"; {more:,} operators cost less" if more else ""))
 
 
 def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
@@ -29,9 +48,15 @@ def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
     verdict = verify_sharding(problem, plan)
     instants, held = _held(problem, plan, verdict)
     scale = size_scale(Units(), max([*held, problem.limit or 0], default=0))
-    figure = new_figure(9.0, 3.0)
+    named = bool(problem.labels)
+    dearest = sorted(range(len(rows)), key=lambda k: -int(problem.strategies.cost[rows[k]]))[:MOST]
+    figure = new_figure(9.0, 3.2 + 0.17 * len(dearest) if named else 3.0)
     with drawing_style():
-        axes = figure.subplots()
+        if named:
+            axes, below = figure.subplots(2, 1, height_ratios=[3.0, 0.4 + 0.17 * len(dearest)])
+            _dearest(below, problem, plan, dearest)
+        else:
+            axes = figure.subplots()
         axes.step(instants, [scale(amount) for amount in held], where="post", color="#0072B2")
         if problem.limit is not None:
             axes.axhline(scale(problem.limit), color="black", linewidth=0.8, linestyle="--")

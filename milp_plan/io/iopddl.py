@@ -5,7 +5,9 @@ Source: https://github.com/google/iopddl, Apache-2.0. Described in ``instances/f
 
 from __future__ import annotations
 
+import csv
 import gc
+import io
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -80,6 +82,8 @@ class _Flat(NamedTuple):
 
 class _Solution(msgspec.Struct, frozen=True):
     solution: list[int]
+    planner: str = "file"
+    strategies: list[tuple[str, str]] = []
 
 
 def can_read(document: Document) -> bool:
@@ -138,8 +142,9 @@ def to_json(problem: ShardingProblem) -> bytes:
     }
     if problem.limit is not None:
         contents["usage_limit"] = problem.limit
-    if problem.labels:
+    if problem.operators != tuple(f"op{number}" for number in range(len(problem.operators))):
         contents["operators"] = problem.operators
+    if problem.labels:
         contents["labels"] = _rows(problem.labels, s.offsets)
     if problem.provenance:
         contents["provenance"] = dict(problem.provenance)
@@ -169,8 +174,29 @@ def write_solution(plan: ShardingPlan, path: str | Path) -> None:
 
 
 def solution_text(plan: ShardingPlan) -> bytes:
-    """Text of the contest's solution."""
-    return json.dumps(list(plan.chosen)).encode() + b"\n"
+    """Text of the contest's solution; an object with names as well, where the plan has names."""
+    if not plan.names:
+        return json.dumps(list(plan.chosen)).encode() + b"\n"
+    rows = ",\n ".join(json.dumps(pair, ensure_ascii=False) for pair in plan.names)
+    chosen, planner = json.dumps(list(plan.chosen)), json.dumps(plan.planner, ensure_ascii=False)
+    head = f'{{"solution": {chosen},\n"planner": {planner},\n"strategies": [\n '
+    return f"{head}{rows}]}}\n".encode()
+
+
+STRATEGIES_HEAD = "operator,strategy,name,cost,usage_bytes"
+
+
+def strategies_csv(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
+    """Return the strategy of each operator as CSV: number, name, cost, bytes in use."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(STRATEGIES_HEAD.split(","))
+    table = problem.strategies
+    for number, (name, pick) in enumerate(zip(problem.operators, plan.chosen, strict=True)):
+        row = int(table.offsets[number]) + pick
+        told = (name, pick, problem.label(number, pick), table.cost[row], table.usage[row])
+        writer.writerow(told)
+    return text.getvalue().encode()
 
 
 def read_solution(path: str | Path, problem: ShardingProblem) -> ShardingPlan:
@@ -189,8 +215,36 @@ def read_solution(path: str | Path, problem: ShardingProblem) -> ShardingPlan:
             "file", str(error), "a JSON list with a strategy per operator", "write it again"
         )
         raise InputError([finding]).in_file(document.file) from None
-    listed = chosen.solution if isinstance(chosen, _Solution) else chosen
-    return ShardingPlan(problem.name, tuple(listed), planner="file")
+    if isinstance(chosen, list):
+        return ShardingPlan(problem.name, tuple(chosen), planner="file")
+    findings = list(_name_findings(chosen, problem))
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    names = tuple(chosen.strategies)
+    return ShardingPlan(problem.name, tuple(chosen.solution), planner=chosen.planner, names=names)
+
+
+def _name_findings(chosen: _Solution, problem: ShardingProblem) -> Iterator[Finding]:
+    """List names that are not those of the problem: the plan is for another one."""
+    if not chosen.strategies:
+        return
+    remedy = "name the instance and the plan that belong together"
+    picks, count = chosen.solution, len(problem.operators)
+    if len(picks) == count and all(
+        0 <= pick < most
+        for pick, most in zip(picks, problem.strategies.counts.tolist(), strict=True)
+    ):
+        known = problem.names(picks)
+        if not known:
+            yield Finding("strategies", "names", "none: the problem has no names", remedy)
+        pairs = zip(chosen.strategies, known, strict=False)
+        place = next((k for k, (said, name) in enumerate(pairs) if said != name), None)
+        if place is not None:
+            found, (name, label) = " by ".join(chosen.strategies[place]), known[place]
+            yield Finding(f"strategies[{place}]", repr(found), f"{name} by {label}", remedy)
+    if len(chosen.strategies) != len(picks):
+        found = f"{len(chosen.strategies)} names for {len(picks)} choices"
+        yield Finding("strategies", found, "one for each choice", "correct it")
 
 
 def is_solution(document: Document) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from milp_plan.cli.main import main
-from milp_plan.core.sharding import sharding_problem
-from milp_plan.io.iopddl import write_iopddl
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
+from milp_plan.draw.usage import usage_figure
+from milp_plan.io.iopddl import read_iopddl, read_solution, write_iopddl
 
 
 @pytest.fixture
@@ -129,3 +133,62 @@ def test_bad_files_and_options(file: Path, tmp_path: Path) -> None:
     code, said = run("solve", file, "--rounds", "3", "--record-folder", tmp_path)
     assert code == 3
     assert "rounds: without meaning for a sharding problem" in said
+
+
+@pytest.mark.untraced
+def test_names_go_all_the_way(tmp_path: Path) -> None:
+    """From the generator through the plan, explanation, picture and export, and back."""
+    file, plan, table = (tmp_path / name for name in ("s.json", "plan.json", "plan.csv"))
+    made = ("generate", "gpt-tiny", "4xA100", "--sharding", "2x2", "--batch", "16", "-o", file)
+    assert run(*made)[0] == 0
+    records = ("--record-folder", tmp_path / "records", "--quiet", "--time-limit", "100")
+    code, said = run("solve", file, *records, "--plan-output", plan)
+    assert code == 0
+    problem = read_iopddl(file)
+    told = json.loads(plan.read_text())
+    assert [name for name, _ in told["strategies"]] == list(problem.operators)
+    labels = [problem.label(k, pick) for k, pick in enumerate(told["solution"])]
+    assert [label for _, label in told["strategies"]] == labels
+    assert "head" in problem.operators
+    assert "x:b y:b -> 0:xy" in labels
+    assert "x:b y:b -> 0:xy" in said  # the table of strategies
+    assert run("check", file, plan)[0] == 0
+    code, said = run("explain", file, plan)
+    assert code == 0
+    assert "valid: total_cost" in said
+    assert any(f"{name}: {label}" in said for name, label in told["strategies"])
+    assert "by module" in said
+    assert run("plot", file, plan, "-o", tmp_path / "plan.svg")[0] == 0
+    texts = [text.get_text() for axes in _figure(problem, plan).axes for text in axes.texts]
+    assert any("-> 0:xy" in text for text in texts)
+    assert run("export", file, "--format", "strategies", "--plan", plan, "-o", table)[0] == 0
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [[row["operator"], row["name"]] for row in rows] == told["strategies"]
+    assert sum(int(row["cost"]) for row in rows) > 0
+    assert run("solve", file, *records, "--start", plan)[0] == 0
+    moved = ("--move", f"head={problem.label(problem.operators.index('head'), 0)}")
+    code, said = run("explain", file, plan, *moved, "--quiet", "--json", "--time-limit", "100")
+    assert json.loads(said)["what_if"][0]["change"] >= 0
+    told["strategies"][0][1] = "another"
+    plan.write_text(json.dumps(told))
+    code, said = run("check", file, plan)
+    assert code == 3
+    assert "strategies[0]" in said
+    assert labels[0] in said
+
+
+def _figure(problem: ShardingProblem, plan: Path) -> Any:
+    return usage_figure(problem, read_solution(plan, problem))
+
+
+def test_names_without_labels_stay(tmp_path: Path) -> None:
+    """Operators keep their names in a file where strategies have none."""
+    problem = replace(sharding_problem("two", [[1], [2]]), operators=("first", "second"))
+    path = tmp_path / "two.json"
+    write_iopddl(problem, path)
+    assert read_iopddl(path).operators == ("first", "second")
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"solution": [0, 0], "strategies": [["first", "a"], ["second", "b"]]}')
+    code, said = run("check", path, plan)
+    assert code == 3
+    assert "has no names" in said

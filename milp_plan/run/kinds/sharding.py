@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import Verdict
+from milp_plan.core import Units, Verdict
+from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
+
+
+STORY = 12
+"""Strategies that are told by name when a problem is solved."""
 
 
 class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
@@ -58,13 +63,14 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         return is_solution(document)
 
     def plan_text(self, plan: ShardingPlan) -> bytes:
-        """The contest's list of chosen strategies."""
+        """The contest's list of chosen strategies; with their names, where there are any."""
         from milp_plan.io.iopddl import solution_text
 
         return solution_text(plan)
 
     def exports(self) -> Mapping[str, Export[ShardingProblem, ShardingPlan]]:
-        """Placements of a captured step, which torch runs."""
+        """Strategies by name; placements of a captured step, which torch runs."""
+        from milp_plan.io.iopddl import STRATEGIES_HEAD, strategies_csv
 
         def text(problem: ShardingProblem, plan: ShardingPlan, _file: Path) -> bytes:
             from milp_plan.capture.chosen import chosen_text
@@ -76,7 +82,15 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
             return tp_plan_text(problem, plan)
 
+        def rows(problem: ShardingProblem, plan: ShardingPlan, _file: Path) -> bytes:
+            return strategies_csv(problem, plan)
+
         return {
+            "strategies": Export(
+                "strategy of each operator by name, with cost and bytes (CSV)",
+                lambda document: document.data.startswith(STRATEGIES_HEAD.encode()),
+                rows,
+            ),
             "torch-placements": Export(
                 "placements of every tensor, for milp-plan run",
                 lambda document: document.marker == "milp-plan-torch-placements",
@@ -109,6 +123,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
             fingerprint=problem.fingerprint,
             value=value,
             planner=planner,
+            names=problem.names(plan.chosen),
         )
 
     def measure(self, problem: ShardingProblem) -> Measure:
@@ -155,8 +170,37 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
                 row |= _strategy(problem, place, chosen)
             yield row
 
+    def story(
+        self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict
+    ) -> list[list[str]]:
+        """Strategies by name: how many operators run by each, and what that costs."""
+        if not verdict.ok or not problem.labels:
+            return []
+        found: dict[str, list[int]] = {}
+        for number, pick in enumerate(plan.chosen):
+            row = int(problem.strategies.offsets[number]) + pick
+            cost = int(problem.strategies.cost[row])
+            found.setdefault(problem.label(number, pick), []).append(cost)
+        rows = sorted(found.items(), key=lambda entry: -sum(entry[1]))[:STORY]
+        told = [[label, f"{len(costs):,}", f"{sum(costs):,}"] for label, costs in rows]
+        return [["strategy", "operators", "cost"], *told]
+
+    def explain(self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict) -> str:
+        """Costs of strategies and of edges, and the most bytes in use; or what breaks."""
+        if not verdict.ok:
+            return super().explain(problem, plan, verdict)
+        parts = verdict.components
+        limit = (
+            "no limit" if problem.limit is None else f"limit {size_text(Units(), problem.limit)}"
+        )
+        return (
+            f"valid: {verdict.objective} {verdict.value:,}: strategies {parts['strategies']:,}, "
+            f"changes of layout on edges {parts['transitions']:,}\n"
+            f"at most {size_text(Units(), parts['peak_usage'])} in use at an instant ({limit})"
+        )
+
     def draw(self, problem: ShardingProblem, plan: ShardingPlan) -> Any:
-        """Memory in use at every instant."""
+        """Memory in use at every instant; the dearest operators with the names of strategies."""
         from milp_plan.draw.usage import usage_figure
 
         return usage_figure(problem, plan)

@@ -52,7 +52,8 @@ def why_lines(problem: Any, why: Why, *, chain: bool = True) -> Iterator[str]:
     units = units_of(problem)
     if why.usage:
         busiest = why.usage[0]
-        yield f"busiest: {_usage(units, busiest)}"
+        word = "busiest" if busiest.counts is Counts.TIME else "largest"
+        yield f"{word}: {_usage(units, busiest)}"
         rest = why.usage[1:MOST]
         if rest:
             yield f"  then: {'; '.join(_usage(units, entry) for entry in rest[:4])}"
