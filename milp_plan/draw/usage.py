@@ -49,7 +49,9 @@ def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
     instants, held = _held(problem, plan, verdict)
     scale = size_scale(Units(), max([*held, problem.limit or 0], default=0))
     named = bool(problem.labels)
-    dearest = sorted(range(len(rows)), key=lambda k: -int(problem.strategies.cost[rows[k]]))[:MOST]
+    table = problem.strategies
+    costs = [int(table.cost[int(table.offsets[k]) + pick]) for k, pick in enumerate(plan.chosen)]
+    dearest = sorted(range(len(costs)), key=lambda k: -costs[k])[:MOST]
     figure = new_figure(9.0, 3.2 + 0.17 * len(dearest) if named else 3.0)
     with drawing_style():
         if named:
