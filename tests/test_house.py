@@ -82,3 +82,13 @@ def test_every_study_is_named_with_its_command() -> None:
             folder = path.parent.relative_to(root).as_posix()
             said = (f"milp-plan table {folder}`", f", `{path.parent.name}`", f"{folder} ")
             assert any(words in listed for words in said), folder
+
+
+def test_what_the_drawing_of_the_house_names_is_there():
+    homes = [PACKAGE, PACKAGE.parent]
+    text = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+(?:\.py)?)?)`", text))
+    assert len(named) > 30
+    ends = ("", ".py")
+    missing = [n for n in named if not any((h / f"{n}{e}").exists() for h in homes for e in ends)]
+    assert not missing
