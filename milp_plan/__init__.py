@@ -25,7 +25,7 @@ Verbs take problems of every kind, and models:
 ``explain``        why a value is what it is, what if, or why there is no plan
 ``draw``           a picture of a plan
 ``to_frame``       a plan as a table (pandas)
-``write``          a problem to a file
+``write``          a problem or a plan to a file
 ``from_networkx``  a placement problem from a graph, and ``to_networkx`` back
 =================  ===================================================================
 

@@ -17,10 +17,11 @@ from typing import Any
 import click
 from sphinx.application import Sphinx
 
-import milp_plan.face
+import milp_plan
 from milp_plan import bounds
 from milp_plan.cli import listing
 from milp_plan.cli.main import main
+from milp_plan.face import verbs
 from milp_plan.models.registry import discover
 from milp_plan.run.kinds import formats, kinds
 
@@ -204,19 +205,27 @@ def _cell(item: Any) -> str:
     return f"{item:,}" if isinstance(item, int) and not isinstance(item, bool) else str(item)
 
 
+def inherited(name: str) -> str:
+    """Return what shows methods of the builder that lie in its base class."""
+    return "   :inherited-members:\n" if name == "Model" else ""
+
+
 def python_page() -> str:
     """Page of ``import milp_plan as mp``."""
-    names = (*milp_plan.__all__, "check", "draw")
-    known = {name: getattr(milp_plan.face, name, None) for name in names}
-    verbs = {name: item for name, item in known.items() if inspect.isfunction(item)}
+    known = {name: getattr(milp_plan, name) for name in milp_plan.__all__}
+    known |= {name: getattr(verbs, name) for name in ("check", "draw")}  # rooms of that name
+    homes = {name: item.__module__ for name, item in known.items() if inspect.isfunction(item)}
     nouns = [name for name in milp_plan.__all__ if inspect.isclass(getattr(milp_plan, name))]
     return page(
         "Python",
         "Everything of `import milp_plan as mp`.",
         "## Verbs",
-        *(rst(f".. autofunction:: milp_plan.face.{name}\n") for name in sorted(verbs)),
+        *(rst(f".. autofunction:: {homes[name]}.{name}\n") for name in sorted(homes)),
         "## Nouns",
-        *(rst(f".. autoclass:: milp_plan.{name}\n   :members:\n") for name in sorted(nouns)),
+        *(
+            rst(f".. autoclass:: milp_plan.{name}\n   :members:\n{inherited(name)}")
+            for name in sorted(nouns)
+        ),
     )
 
 

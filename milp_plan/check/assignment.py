@@ -49,7 +49,8 @@ def _times(entry: OperatorRun) -> Iterator[Violation]:
         yield Violation(
             RULE,
             (name,),
-            f"operator {name!r} has no exact times: start {entry.start_ns}, stop {entry.stop_ns}",
+            f"operator {name!r} has no exact times: "
+            f"start {entry.start_ns!r}, stop {entry.stop_ns!r}",
         )
     elif times[0] < 0:
         text = f"operator {name!r} starts before time 0"

@@ -56,7 +56,7 @@ def _times(transfer: Transfer) -> Iterator[Violation]:
             RULE,
             (name,),
             f"a transfer of {name!r} has no exact times: "
-            f"start {transfer.start_ns}, stop {transfer.stop_ns}",
+            f"start {transfer.start_ns!r}, stop {transfer.stop_ns!r}",
         )
     elif times[0] < 0:
         yield Violation(

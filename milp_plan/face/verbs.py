@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from inspect import signature
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.bound import Bound
-from milp_plan.core.shown import remember
+from milp_plan.core.shown import ShownPlan, remember
 from milp_plan.io.defects import nearest
 from milp_plan.run import Outcome, Settings, find_bounds, kind_of
 from milp_plan.run import read as read_any
 from milp_plan.run import solve as solve_any
+from milp_plan.run.change import Change
+from milp_plan.run.kinds import kinds
 from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
 from .model import Model
 from .progress import chosen, to_stderr
-from .quantities import count, number, seconds
+from .quantities import count, flag, number, refuse, seconds, told
 
 if TYPE_CHECKING:
     import pandas
@@ -32,8 +36,9 @@ def read(path: str | Path, **changes: Any) -> Any:
     path
         File of any known format, compressed or not.
     changes
-        What is asked of it beside what it says, as on the command line: ``memory_scale="4/5"``,
-        ``objective="bottleneck"``, ``devices=8``.
+        What is asked of it beside what it says, by the names and in the words of the command line:
+        ``memory_scale="4/5"``, ``objective="bottleneck"``, ``devices=8``, ``recompute=True``,
+        ``host="512GiB@25GB/s"``.
 
     Raises
     ------
@@ -46,7 +51,14 @@ def read(path: str | Path, **changes: Any) -> Any:
     >>> mp.read("instances/gang-beats-single.json").name
     'gang-beats-single'
     """
-    return read_any(path, changes)[1]
+    known = {change.name: change for kind in reversed(kinds()) for change in kind.changes}
+    asked = {}
+    for name, given in changes.items():
+        if name not in known:
+            found, expected = f"the change {name!r}", f"some of {', '.join(sorted(known))}"
+            refuse("read", found, expected, nearest(name, known, "leave it out"))
+        asked[name] = _change(known[name], given)
+    return read_any(path, asked)[1]
 
 
 def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
@@ -263,8 +275,17 @@ def to_frame(problem: Any, plan: Any) -> pandas.DataFrame:
     return pandas.DataFrame.from_records(list(kind.plan_rows(problem, plan)))
 
 
-def write(problem: Any, path: str | Path, format_name: str | None = None) -> None:
-    """Write a problem, in the first format of its kind that can be written unless one is named.
+def write(item: Any, path: str | Path, format_name: str | None = None) -> None:
+    """Write a problem or a plan; a suffix ``.gz`` compresses it.
+
+    Parameters
+    ----------
+    item
+        A problem or a model, or a plan, which has one format.
+    path
+        The file; it appears at once and complete.
+    format_name
+        Of the formats of its kind of problem; the first that can be written unless it is given.
 
     Raises
     ------
@@ -273,7 +294,10 @@ def write(problem: Any, path: str | Path, format_name: str | None = None) -> Non
     """
     from milp_plan.io import write_document
 
-    problem = as_problem(problem)
+    if isinstance(item, ShownPlan):
+        write_document(path, plan_kind(item).plan_text(item))
+        return
+    problem = as_problem(item)
     for entry in kind_of(problem).formats():
         if entry.write is not None and format_name in (None, entry.name):
             write_document(path, entry.write(problem))
@@ -300,12 +324,25 @@ def plan_kind(plan: Any) -> Any:
     TypeError
         It is no plan.
     """
-    from milp_plan.run.kinds import kinds
-
     for kind in kinds():
         if kind.answers(plan):
             return kind
     raise TypeError(f"{type(plan).__name__} is no plan of a known kind")
+
+
+def _change(change: Change, given: Any) -> Any:
+    """Return a change as its kind wants it, from a number or from words of the command line."""
+    where = f"read, {change.name}"
+    if given is None:
+        return None
+    if change.read is None:
+        return flag(given, where)
+    if isinstance(given, bool) or not isinstance(given, str | Decimal | Real):
+        return given
+    try:
+        return change.read(str(given))
+    except ValueError as error:
+        refuse(where, told(given), f"{change.form} ({change.help})", str(error))
 
 
 def _whole(given: Any, name: str, least: int = 1) -> int | None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import milp_plan
 from milp_plan.models.planted_sharding import planted_sharding
 from tests.run.cases import REPOSITORY, trap
 from tests.support.hybrid import chain
+
+from .kinds import PROBLEMS as EVERY
 
 mp: Any = milp_plan
 
@@ -39,6 +44,35 @@ def test_verbs_know_every_kind(kind: str, tmp_path: Path) -> None:
         mp.write(problem, tmp_path / "problem.json")
         again = mp.read(tmp_path / "problem.json")
         assert mp.solve(again, time_limit=20.0).value == outcome.value
+
+
+def test_files_are_asked_in_the_words_of_the_command_line(tmp_path: Path) -> None:
+    path = REPOSITORY / "instances" / "gpt-tiny-training-2xA100.json"
+    exact = mp.read(path, memory_scale="4/5", recompute=True, host="1GiB@25GB/s")
+    assert exact.cluster.hosts == {"host"}
+    limits = {d.memory_bytes for d in exact.cluster.devices}
+    for scale in (0.8, np.float64(0.8), Decimal("0.8"), Fraction(4, 5)):
+        again = mp.read(path, memory_scale=scale, recompute=np.True_, host="1GiB@25GB/s")
+        assert {d.memory_bytes for d in again.cluster.devices} == limits
+    for wrong, words in (
+        ({"memory_scale": "x"}, "read, memory_scale: found 'x'"),
+        ({"recompute": "yes"}, "read, recompute: found 'yes', expected True or False"),
+        ({"objectve": "span"}, "did you mean 'objective'"),
+        ({"devices": 3}, "--devices: found an option of hybrid problems"),
+    ):
+        with pytest.raises(mp.InputError, match=words):
+            mp.read(path, **wrong)
+
+
+def test_plans_are_written_and_read(tmp_path: Path) -> None:
+    for kind, problem in EVERY.items():
+        plan = mp.solve(problem, time_limit=20.0).plan
+        mp.write(plan, tmp_path / f"{kind}.plan")
+        again = mp.read_plan(tmp_path / f"{kind}.plan", problem)
+        assert mp.check(problem, again).value == plan.value
+        assert str(again.to_frame()) == str(plan.to_frame())
+    with pytest.raises(milp_plan.InputError):
+        mp.read_plan(REPOSITORY / "README.md", PROBLEMS["schedule"])
 
 
 def test_a_plan_is_drawn(tmp_path: Path) -> None:
