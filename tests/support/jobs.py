@@ -1,9 +1,12 @@
 """Jobs by enumeration: the optimum of tiny problems, and random tiny problems.
 
-Reads ``docs/laws.md`` on its own. Runs are placed one after the other in the order of their begins
-(load and all), each by any option, on any devices, each as early as it can; weights stay, or go
-back, by choice. Some order of an optimal plan is tried, and moved to the left none is later.
-For devices that hold one set of weights at a time, or weights that cost nothing to move.
+Reads ``docs/laws.md`` on its own. Runs are placed one after the other in the order of their starts,
+each by any option, on any devices, each as early as it can; weights stay, or go back, by choice.
+Some order of an optimal plan is tried, and moved to the left none is later. With a limited host
+jobs are under way from their first load on, so the order is that of begins, load and all; it is
+that of some optimal plan where no load outlasts a run, so that none begins before the run before it
+of its job does. For devices that hold one set of weights at a time, or weights that cost nothing to
+move.
 """
 
 from __future__ import annotations
@@ -68,7 +71,9 @@ class Enumeration:
                     continue  # devices are alike
                 tried.add(key)
                 load = 0 if kept is not None else weights.load
-                begin = max([begun, job.release, ready[j] - load, *(lanes[d] for d in devices)])
+                ahead = load if self.problem.host is None else 0
+                begun_by = [begun - ahead, job.release, ready[j] - load]
+                begin = max([*begun_by, *(lanes[d] for d in devices)])
                 if kept is None:
                     begin = max(begin, home.get((j, weights.name), 0))
                 begin = self._roomy(j, begin, nexts, ends)
@@ -85,7 +90,7 @@ class Enumeration:
                         {**home, (j, weights.name): end},
                         [max(e, end) if k == j else e for k, e in enumerate(ends)],
                         {k: v for k, v in stay.items() if k != j} | ({j: devices} if stays else {}),
-                        begin,
+                        begin + ahead,
                     )
 
     def _roomy(self, j, begin, nexts, ends):

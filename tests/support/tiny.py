@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from milp_plan.core.jobs import JobsObjective
+from milp_plan.core.jobs import Job, JobsObjective, JobsProblem
 from milp_plan.core.packing import Buffer, PackingProblem
 from milp_plan.core.resharding import Card, ReshardingProblem, Slice
 
@@ -78,7 +78,18 @@ def few_slices(seed: int) -> ReshardingProblem:
 
 def _jobs(seed: int) -> Any:
     objective = list(JobsObjective)[seed // 2 % len(JobsObjective)]
-    return (jobs.plain, jobs.chains)[seed % 2](seed, objective)
+    problem = (jobs.plain, jobs.chains)[seed % 2](seed, objective)
+    return problem if problem.host is None else replace(problem, jobs=_loaded_soon(problem))
+
+
+def _loaded_soon(problem: JobsProblem) -> tuple[Job, ...]:
+    """Return the jobs with loads that last no longer than any run of theirs."""
+    changed = []
+    for job in problem.jobs:
+        shortest = min(option.ticks for unit in job.units for option in unit.options)
+        sets = tuple(replace(entry, load=min(entry.load, shortest)) for entry in job.weights)
+        changed.append(replace(job, weights=sets))
+    return tuple(changed)
 
 
 def _sharding(seed: int) -> Any:
