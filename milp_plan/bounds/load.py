@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import lil_matrix
 
 from milp_plan.core import ceil_div
 from milp_plan.core.amounts import time_text
@@ -141,6 +140,7 @@ def _weighted(
 def _best_weights(frame: Frame, places: Places) -> tuple[list[Fraction], list[Fraction]] | None:
     """Weights and prices of the linear relaxation's dual, as fractions."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # loads for a quarter of a second
+    from scipy.sparse import lil_matrix
 
     terrain, own = frame.terrain, frame.holdings.packed
     colours = len(terrain.count)

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from milp_plan.core import ceil_div
 from milp_plan.core.bound import Bound
@@ -132,6 +131,8 @@ class _Relaxation:
     """The linear relaxation of the choice, by rows that it violates."""
 
     def __init__(self, frame: Frame, choices: _Choices, budget: Budget) -> None:
+        from scipy.sparse import csr_array
+
         self.frame, self.choices, self.budget = frame, choices, budget
         self.view = View(frame, False, tick=1)
         self.links = [

@@ -1,37 +1,80 @@
-"""Loops compiled by numba, and kept on disk; imported only where they are needed."""
+"""Loops compiled by numba, and kept on disk; numba is loaded when the first of them is called.
+
+That takes longer than planning a small problem, and many small problems need no loop.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, update_wrapper
+from threading import RLock
 from typing import Any, TypeVar, cast
 
-from numba import config
-from numba.core.registry import CPUDispatcher
-from numba.core.types.misc import unliteral
+from .budget import undisturbed
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 OPTIONS = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
 
+_LOADING = RLock()
 
-class _Loop(CPUDispatcher):  # type: ignore[misc]
-    """A loop that is compiled once for all numbers of a type.
 
-    Without it numba compiles a callee again for each constant it is called with: ``f(a, 0)`` and
-    ``f(a, n)`` would be two, and so would be all that ``f`` calls with its argument.
-    """
+class Loop:
+    """A function that is compiled when it is first called, from Python or from another loop."""
 
-    def get_call_template(self, args: Sequence[Any], kws: dict[str, Any]) -> Any:
-        plain = {name: unliteral(kind) for name, kind in kws.items()}
-        return super().get_call_template([unliteral(kind) for kind in args], plain)
+    def __init__(self, function: Callable[..., object]) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self._made: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it."""
+        return (self._made or self.made)(*arguments)
+
+    @property
+    def made(self) -> Any:
+        """What numba has made of it."""
+        with _LOADING, undisturbed():
+            if self._made is None:
+                self._made = _maker()(self.py_func)
+        return self._made
+
+
+@cache
+def _maker() -> Callable[[Callable[..., object]], Any]:
+    """Load numba; return what makes a loop of a function, or leaves it as it is."""
+    from numba import config
+    from numba.core.registry import CPUDispatcher
+    from numba.core.types import Dispatcher
+    from numba.core.types.misc import unliteral
+    from numba.extending import typeof_impl
+
+    if config.DISABLE_JIT:
+        return lambda function: function
+
+    class Compiled(CPUDispatcher):  # type: ignore[misc]
+        """A loop that is compiled once for all numbers of a type.
+
+        Without it numba compiles a callee again for each constant it is called with: ``f(a, 0)``
+        and ``f(a, n)`` would be two, and so would be all that ``f`` calls with its argument.
+        """
+
+        def get_call_template(self, args: Sequence[Any], kws: dict[str, Any]) -> Any:
+            plain = {name: unliteral(kind) for name, kind in kws.items()}
+            return super().get_call_template([unliteral(kind) for kind in args], plain)
+
+    def make(function: Callable[..., object]) -> Any:
+        loop = Compiled(function, targetoptions=OPTIONS)
+        loop.enable_caching()
+        return loop
+
+    @typeof_impl.register(Loop)  # type: ignore[untyped-decorator]
+    def _called_by_a_loop(value: Loop, _context: object) -> Any:
+        return Dispatcher(value.made)
+
+    return make
 
 
 def compiled(function: _Function) -> _Function:
     """Compile a function of numbers and arrays on its first call; releases the GIL."""
-    if config.DISABLE_JIT:
-        return function
-    loop = _Loop(
-        function, targetoptions={"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
-    )
-    loop.enable_caching()
-    return cast(_Function, loop)
+    return cast(_Function, Loop(function))

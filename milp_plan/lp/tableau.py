@@ -7,7 +7,6 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from .compiled import CompiledModel
 
@@ -68,6 +67,8 @@ class Tableau:
 
     def compiled(self) -> CompiledModel:
         """Return the model."""
+        from scipy.sparse import csr_array
+
         rows, columns, factors = zip(*self._entries, strict=True) if self._entries else ((),) * 3
         shape = (len(self._low), len(self._cost))
         entries = (np.array(factors, float), (np.array(rows, int), np.array(columns, int)))

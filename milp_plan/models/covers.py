@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
 from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.lp import CompiledModel
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Cover = list[tuple[tuple[int, int], ...]]
 """Per operator its labels, as (operator, label), that use no less than what overflows."""
@@ -55,6 +57,8 @@ def with_covers(model: CompiledModel, covers: Sequence[Cover]) -> CompiledModel:
     KeyError
         The model has no columns ``x[operator, label]``.
     """
+    from scipy.sparse import csr_array, vstack
+
     number: dict[Hashable, int] = {
         index: place for place, (family, index) in enumerate(model.columns) if family == "x"
     }

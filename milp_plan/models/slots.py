@@ -44,7 +44,6 @@ from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from milp_plan.lp import CompiledModel
 from milp_plan.pipeline.frames import Frame, colours, whole
@@ -295,6 +294,8 @@ class SlotRows:
 
     def model(self) -> CompiledModel:
         """The linear program that maximises the share; all numbers are integers."""
+        from scipy.sparse import csr_array
+
         parts = self.rows.parts
         rows, columns, factors = (
             np.concatenate([part[i] for part in parts]) if parts else np.zeros(0, np.int64)

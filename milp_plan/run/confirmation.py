@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
 from milp_plan.core.budget import Budget, now
+from milp_plan.models.protocol import Guide
 
 if TYPE_CHECKING:
     from .model import ModelAnswer

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 
-from milp_plan.api import Guide, Neighbourhood
 from milp_plan.backends import Limits
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.models.protocol import Guide, Neighbourhood
 
 from .ledger import Ledger
 from .neighbourhood import CHOOSERS, PlanView

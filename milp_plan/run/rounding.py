@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from milp_plan.api import Guide, RematerialisationPlan, RematerialisationProblem, Staged
 from milp_plan.backends import Limits
+from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
 from milp_plan.models.modelling import compile_source
+from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from milp_plan.models.stages import Staged
 
 from .model import backend
 

@@ -7,7 +7,6 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from milp_plan.lp import CompiledModel
 
@@ -83,6 +82,8 @@ class Rows:
 
     def model(self, objective: int) -> CompiledModel:
         """Pack it: minimise one column."""
+        from scipy.sparse import csr_array
+
         cost = np.zeros(len(self.low))
         cost[objective] = 1.0
         shape = (len(self._lower), len(self.low))

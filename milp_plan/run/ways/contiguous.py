@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from milp_plan.api import Contiguity, Guide, Plan, PlanningProblem
 from milp_plan.bounds import Bound
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_load import work_bound
-from milp_plan.core import SerialLaw
+from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
+from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.baselines import CONTIGUOUS
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial.value import bottleneck, fits, homeless

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from milp_plan.api import CompiledModel, Guide, Scale
 from milp_plan.backends import Limits, SolverReport, TracePoint
 from milp_plan.core import FormulationError, FormulationFailureError
 from milp_plan.core.budget import Budget
@@ -20,6 +19,7 @@ from milp_plan.models.failure import step
 from milp_plan.models.isolated import within
 from milp_plan.models.labelling import read_labelling
 from milp_plan.models.modelling import compile_source
+from milp_plan.models.protocol import CompiledModel, Guide, Scale
 
 from ..model import RELATIVE_TOLERANCE, ModelAnswer, Solver, backend
 

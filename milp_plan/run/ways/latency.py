@@ -13,11 +13,11 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from milp_plan.api import Guide, Plan, PlanningProblem
 from milp_plan.bounds import Bound
 from milp_plan.bounds.serial_latency import proved
-from milp_plan.core import SerialLaw
+from milp_plan.core import Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import Budget, now
+from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
 from milp_plan.serial import HOST, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
 
-from milp_plan.api import Contiguity, Guide, Plan, PlanningProblem
 from milp_plan.bounds.serial_catalogue import serial_bounds
-from milp_plan.core import SerialLaw
+from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import now
+from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.annealing import SerialAnnealing
 
 from ..beside import Beside

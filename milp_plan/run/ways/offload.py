@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from milp_plan.api import Guide, Neighbourhood, Objective, Plan, PlanningProblem
 from milp_plan.bounds import Bound, all_bounds
 from milp_plan.check import verify
+from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.pipeline import Precedence, read_offload, residence_bound
 from milp_plan.planners.experts.offload import expert_plan, list_schedules
 

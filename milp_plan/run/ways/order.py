@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from milp_plan.api import Objective, Plan, PlanningProblem
+from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.planners.ordering import ORDERS, Orderer, OrderGraph, read_order

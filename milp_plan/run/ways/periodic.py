@@ -17,8 +17,9 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
-from milp_plan.api import Guide, Neighbourhood, Plan
+from milp_plan.core import Plan
 from milp_plan.core.budget import Budget
+from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.models.registry import get
 from milp_plan.pipeline import Shop, fits, times, value_of, words_of
 from milp_plan.planners.experts import WORDS, v_search

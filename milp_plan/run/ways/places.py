@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from milp_plan.api import Guide, Plan, PlanningProblem
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.gap import within
+from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.places import PlaceSearch
 from milp_plan.serial import read_places
 

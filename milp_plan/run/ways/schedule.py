@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from milp_plan.api import Guide, Objective, Plan, PlanningProblem
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
+from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.bound import Bound
+from milp_plan.models.protocol import Guide
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound
 from milp_plan.bounds.sharding_choices import NO_CHOICE, few_choices
@@ -16,6 +15,7 @@ from milp_plan.coarsen.sharding import Reduction, reduce_sharding
 from milp_plan.coarsen.sharding.projection import projected
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import shipped
 from milp_plan.planners.sharding.anytime import Board, Sighting, search
 from milp_plan.planners.sharding.elimination import NAME, Caps, plan_by_elimination

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from threading import Event
 
-from milp_plan.api import Guide, Plan, PlanningProblem
 from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
+from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import now
+from milp_plan.models.protocol import Guide
 from milp_plan.pipeline import (
     Shop,
     Words,

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
@@ -358,6 +357,8 @@ def _scaled(model: CompiledModel, step: int) -> tuple[CompiledModel, NDArray[np.
 
     Ticks may be millions; the solver's tolerances are made for numbers near 1.
     """
+    from scipy.sparse import csr_array
+
     work = np.array([family == "work" for family in model.row_families])
     factors = np.where(work, 1.0 / step, 1.0)
     worked = np.array([family == "worked" for family, _ in model.columns])
