@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core import InputError, MilpPlanError
+from milp_plan.core import Finding, InputError, MilpPlanError
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
 
@@ -34,8 +34,8 @@ MOST = 20
     "files",
     type=PATH,
     multiple=True,
-    required=True,
-    help="The instance that both plans are for; twice, where the second plan is for a variant.",
+    help="The instance that both plans are for; twice, where the second plan is for a variant. "
+    "Plans in a folder of records need none: their records say what they are for.",
 )
 @varied
 @click.option("--plot", type=PATH, help="Draw both beside each other, .png or .svg.")
@@ -53,13 +53,15 @@ def diff(
 ) -> None:
     """Say what differs between two plans: value, what moved, what that cost.
 
+    Each is a plan's file; without --instance one that lies beside its record, as
+    `milp-plan solve` writes both.
+
     Exits with 7 when one of them breaks a rule.
     """
     if len(files) > 2:
         raise click.UsageError("--instance: once, or twice for two variants")
     refuse([Output("--plot", plot, Content.PICTURE)], [*plans, *files])
-    first, *rest = items(files, changes)
-    second = rest[0] if rest else first
+    first, second = _items(plans, files, changes)
     written = Writing()
     try:
         found = _compared(first, second, plans)
@@ -82,6 +84,34 @@ def diff(
     for failed in written.failures:
         note(f"error: {failed}")
     ctx.exit(code)
+
+
+def _items(
+    plans: tuple[Path, Path], files: tuple[Path, ...], changes: dict[str, Any]
+) -> tuple[Item, Item]:
+    """What each plan is for: as it was named, or as the record beside the plan says."""
+    if files:
+        first, *rest = items(files, changes)
+        return first, rest[0] if rest else first
+    if given := [name for name, change in changes.items() if change]:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} goes with --instance")
+    return _of_record(plans[0]), _of_record(plans[1])
+
+
+def _of_record(plan: Path) -> Item:
+    from milp_plan.io.record_file import read_record
+    from milp_plan.report.page.entry import PLAN_SUFFIX, RECORD_SUFFIX, read_instance
+
+    record = plan.with_name(plan.name.removesuffix(PLAN_SUFFIX) + RECORD_SUFFIX)
+    if not plan.name.endswith(PLAN_SUFFIX) or not record.is_file():
+        found, expected = "no record beside it", f"NAME{RECORD_SUFFIX} beside NAME{PLAN_SUFFIX}"
+        finding = Finding("plan", found, expected, "say --instance FILE", str(plan))
+        return Item(plan, None, None, InputError([finding]))
+    try:
+        kind, problem, file = read_instance(record, read_record(record))
+    except InputError as error:
+        return Item(plan, None, None, error)
+    return Item(file, kind, problem)
 
 
 def _compared(first: Item, second: Item, plans: tuple[Path, Path]) -> Comparison:

@@ -364,6 +364,9 @@ def test_plans_of_variants_are_compared(name: str, here: Path) -> None:
     told = answer("diff", plan, plan, "--instance", instance, "--instance", instance, *drawn)
     assert told["exit_code"] == Exit.DONE
     assert content_of(here / "both.svg") is Content.PICTURE
+    kept = Path(answer("solve", instance, *LIMIT)["plan_file"])  # beside its record
+    assert answer("diff", kept, kept)["change"] == 0
+    assert answer("diff", kept, plan)["exit_code"] == Exit.BAD_INPUT
     broken = answer("diff", plan, other, "--instance", instance)
     assert broken["exit_code"] == Exit.NOT_VALID
     assert (broken["before"]["verdict"], broken["after"]["verdict"]) == ("ok", "violated")

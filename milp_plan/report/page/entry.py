@@ -68,7 +68,7 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
         raise InputError(
             [Finding("plan", found, "the plan of this record", remedy, str(plan_file))]
         )
-    kind, problem, instance_file = _instance(path, record, tuple(instances))
+    kind, problem, instance_file = read_instance(path, record, tuple(instances))
     plan = kind.read_plan(plan_file, problem, instance_file)
     verdict = kind.verify(problem, plan)
     if verdict.value != record["value"]:
@@ -82,10 +82,23 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
     return Entry(name, record, kind, problem, verdict, kind.explain(problem, plan, verdict), panels)
 
 
-def _instance(
-    path: Path, record: dict[str, Any], instances: Sequence[Path]
+def read_instance(
+    path: Path, record: dict[str, Any], instances: Sequence[Path] = ()
 ) -> tuple[Kind[Any, Any], Any, Path]:
-    """Read the instance that the record is about: its fingerprint says so."""
+    """Read the instance that the record is about: its fingerprint says so.
+
+    Parameters
+    ----------
+    path, record
+        The record and its file.
+    instances
+        Where the instance may be, if not where the record says.
+
+    Raises
+    ------
+    InputError
+        It is not there, or has changed.
+    """
     asked = asked_again(record.get("changes"), path)
     own = record.get("instance_file")
     candidates = [*instances, *([path.parent / own] if isinstance(own, str) else [])]
