@@ -12,6 +12,7 @@ import fcntl
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -104,9 +105,9 @@ def solve(file: Path, case: dict[str, Any], folder: Path) -> tuple[Row, Row]:
     plan = folder / "ours.json"
     options = ["--time-limit", case["limit"], "--threads", case["threads"], "--seed", case["seed"]]
     options += ["--record-folder", folder / "runs", "--plan-output", plan, "--json", "--quiet"]
-    clock = Budget()
+    clock, before = Budget(), processor_s()
     done = _run([*MILP_PLAN, "solve", file, *options])
-    wall_s = clock.elapsed_s
+    wall_s, used_s = clock.elapsed_s, processor_s() - before
     told = json.loads(done.stdout.splitlines()[0])
     record = json.loads((ROOT / told["record_file"]).read_text())
     trace: list[tuple[float, int]] = []
@@ -127,6 +128,7 @@ def solve(file: Path, case: dict[str, Any], folder: Path) -> tuple[Row, Row]:
         "check": checked(file, plan) if told["value"] is not None else "no plan",
         "by": record["planner"],
         "wall_s": round(wall_s, 2),
+        "processor_s": round(used_s, 2),
         "trace": trace,
         "stop": record["stop"],
     }
@@ -135,12 +137,12 @@ def solve(file: Path, case: dict[str, Any], folder: Path) -> tuple[Row, Row]:
 
 def peer(file: Path, case: dict[str, Any], folder: Path) -> Row:
     """Run the peer; return what it found."""
-    plan, script = folder / "peer.json", Path(cpsat.__file__)
+    plan, script, python = folder / "peer.json", Path(cpsat.__file__), peer_python()
     options = ["--limit", case["limit"], "--workers", case["threads"], "--seed", case["seed"]]
-    clock = Budget()
+    clock, before = Budget(), processor_s()
     own = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-    done = _run([peer_python(), script, file, *options, "--out", plan], own)
-    wall_s = clock.elapsed_s
+    done = _run([python, script, file, *options, "--out", plan], own)
+    wall_s, used_s = clock.elapsed_s, processor_s() - before
     if done.returncode:
         raise RuntimeError(f"the peer failed on {file.name}: {done.stderr[-2000:]}")
     told = json.loads(done.stdout.splitlines()[-1])
@@ -150,6 +152,7 @@ def peer(file: Path, case: dict[str, Any], folder: Path) -> Row:
         "check": checked(file, plan) if told["value"] is not None else "no plan",
         "by": told.get("by", told["unsupported"]),
         "wall_s": round(wall_s, 2),
+        "processor_s": round(used_s, 2),
         "trace": told["trace"],
         "solved": told.get("solved", 0),
     }
@@ -159,6 +162,12 @@ def checked(file: Path, plan: Path) -> str:
     """What ``milp-plan check`` says of a plan."""
     done = _run([*MILP_PLAN, "check", file, plan, "--json"])
     return str(json.loads(done.stdout)["verdict"])
+
+
+def processor_s() -> float:
+    """Seconds of the processor that processes begun here have used, once they have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _run(

@@ -146,6 +146,7 @@ def test_page(peers, tmp_path):
     page = (tmp_path / "table.md").read_text()
     assert "milp_plan is better on 2, equal on 1, worse on 1; the median over the 4" in page
     assert "| 9.1460 ms |" in page
+    assert "| 17, 17 |" in page
     assert (tmp_path / "traces-shipped.png").is_file()
     assert (tmp_path / "traces-training-graphs.png").is_file()
 
@@ -153,7 +154,7 @@ def test_page(peers, tmp_path):
 def row(case, place):
     """What a case could give: better, equal, worse in turn."""
     ours, theirs = ((3, 4), (4, 4), (5, 4), (3, 4))[place % 4]
-    tool = {"check": "ok", "by": "x", "wall_s": 9.0}
+    tool = {"check": "ok", "by": "x", "wall_s": 9.0, "processor_s": 17.4}
     broken = {"check": "violated"} if place == 0 else {}
     return {
         **case,

@@ -31,6 +31,10 @@ ROUND_S_EACH, ROUND_MOVES_EACH = 0.016, 60
 """Seconds and moves of a round for each operator: what longer ones find is nearly nothing, what
 another one finds is more."""
 
+COOLEST = 0.25
+"""Where there is no time for one such round, the first heat is lower in proportion, but not less
+than this part of the hottest: what little can be tried is better tried near the start."""
+
 FAR = 0.01
 """A search goes on from its own best state while that is not this much worse than the best."""
 
@@ -110,12 +114,14 @@ class Crew:
         self.searches[0].begin(self.starts[0])
         self.searches[0].load()
         begins = [self.starts[n % len(self.starts)] for n in range(len(self.searches))]
-        count = self._rounds(budget, moves)
+        wanted = self._coolings(budget, moves)
+        count = max(FEWEST, int(min(MOST, wanted)))
+        hottest = min(1.0, max(COOLEST, wanted))
         for number in range(count):
             clock = _Clock(budget, (number / count, (number + 1) / count), moves, self._stop)
             left = count - 1 - number
             heat = LAST_HEATS[-1 - left] if left < len(LAST_HEATS) else 1.0
-            self._round(begins, clock, (heat, number % 2 == 1), on_better)
+            self._round(begins, clock, (heat * hottest, number % 2 == 1), on_better)
             if self._stop.is_set():
                 return
             best = min((search.best for search in self.searches), key=lambda s: s.value)
@@ -126,13 +132,11 @@ class Crew:
                 for search in self.searches
             ]
 
-    def _rounds(self, budget: Budget, moves: int | None) -> int:
-        """How many coolings: many short ones rather than a few long ones."""
+    def _coolings(self, budget: Budget, moves: int | None) -> float:
+        """How many coolings there is time for: many short ones rather than a few long ones."""
         if moves is None:
-            wanted = budget.limit_s / (ROUND_S_EACH * self.decoder.size)
-        else:
-            wanted = moves / (ROUND_MOVES_EACH * self.decoder.size)
-        return max(FEWEST, int(min(MOST, wanted)))
+            return budget.limit_s / (ROUND_S_EACH * self.decoder.size)
+        return moves / (ROUND_MOVES_EACH * self.decoder.size)
 
     def _round(
         self,

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from functools import cache
+from queue import SimpleQueue
 
+import numpy as np
 import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
 from milp_plan.planners import Crew
+from milp_plan.planners.search import State
 from milp_plan.planners.search import crew as crew_module
 from tests.check.cases import cluster, op, option, plan, problem, run, value
 from tests.support.brute import brute_force
@@ -160,3 +163,41 @@ def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         crew.run(Budget(60.0), MOVES, interrupt)
     assert len(heard) >= 1
+
+
+def test_telling_takes_a_small_part_of_the_time_and_the_last_plan_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    clock, heard = [0.0], []
+
+    def slowly(_crew: Crew, state: State, on_better: object) -> None:
+        clock[0] += 1.0
+        heard.append(state.value)
+
+    a_problem, _ = cases()[0]
+    crew, found = Crew(a_problem), SimpleQueue()
+    monkeypatch.setattr(crew_module, "now", lambda: clock[0])
+    monkeypatch.setattr(Crew, "_tell", slowly)
+    nothing = np.zeros(1, dtype=np.int64)
+    for reached in range(100, 40, -1):
+        found.put(State(nothing, nothing, nothing, reached))
+        crew._hear(found, print)
+        clock[0] += 0.5
+    assert heard == [100, 80, 60], "once a second of telling is ten seconds old"
+    crew._hear(found, print, last=True)
+    assert heard[-1] == 41
+
+
+@pytest.mark.parametrize(("coolings", "part"), [(0.1, 0.25), (0.5, 0.5), (4.0, 1.0)])
+def test_what_has_few_moves_begins_cooler(
+    coolings: float, part: float, monkeypatch: pytest.MonkeyPatch
+):
+    a_problem, start = cases()[0]
+    crew, heats = Crew(a_problem), []
+    crew.add(start)
+    monkeypatch.setattr(
+        Crew, "_round", lambda _crew, _begins, _clock, how, _tell: heats.append(how)
+    )
+    size = crew.decoder.size
+    crew.run(Budget(60.0), int(coolings * crew_module.ROUND_MOVES_EACH * size))
+    assert max(heats)[0] == pytest.approx(part, rel=0.02)
