@@ -147,4 +147,4 @@ def _covers(after: Ints) -> NDArray[np.bool_]:
     found[:, count] = True
     for state in range(count - 1, -1, -1):
         found[state, :count] = np.all(found[after[state][None, :], after], axis=1)
-    return found[:count, :count]
+    return np.ascontiguousarray(found[:count, :count])  # as others: loops compile once

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from milp_plan import io
@@ -19,6 +20,11 @@ UPDATE = "python -c \"from milp_plan.io import write_schemas; write_schemas('ins
 def test_committed_schema_is_current(name):
     committed = json.loads((FOLDER / name).read_text(encoding="utf-8"))
     assert committed == json.loads(io.schemas()[name]), f"update it: {UPDATE}"
+
+
+@pytest.mark.parametrize("name", sorted(io.schemas()))
+def test_schema_is_a_schema(name):
+    jsonschema.Draft202012Validator.check_schema(json.loads(io.schemas()[name]))
 
 
 def test_schemas_are_written(tmp_path):
