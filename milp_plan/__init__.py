@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from .face.model import Model
     from .face.networks import from_networkx, to_networkx
     from .face.reasons import explain
-    from .face.verbs import bound, generate, read, read_plan, solve, to_frame, write
+    from .face.verbs import bound, check, draw, generate, read, read_plan, solve, to_frame, write
     from .run import Incumbent, Outcome, Progress, Settings
 
 _HOMES = {
@@ -121,6 +121,8 @@ __all__ = [
     "Verdict",
     "__version__",
     "bound",
+    "check",
+    "draw",
     "explain",
     "from_networkx",
     "generate",
