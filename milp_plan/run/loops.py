@@ -179,12 +179,14 @@ def _packing() -> None:
 
 def _jobs() -> None:
     from milp_plan.core.jobs import Job, JobsProblem, Option, Pool, Unit
-    from milp_plan.planners.jobs import STARTS, Tables
+    from milp_plan.planners.jobs import STARTS, Gangs, Tables
 
     options = (Option("loops", "gpu", 1, 3), Option("loops", "gpu", 2, 2))
     jobs = tuple(Job(f"j{i}", (Unit(options),)) for i in range(3))
-    tables = Tables(JobsProblem("loops", (Pool("gpu", 2),), jobs))
+    problem = JobsProblem("loops", (Pool("gpu", 2),), jobs)
+    tables = Tables(problem)
     tables.plan(tables.anneal(STARTS["soonest end"](tables, 0), 2, 0), "loops")
+    Gangs(problem).within(9, Budget(SEARCH_S))
 
 
 def _rematerialisation() -> None:

@@ -1,6 +1,7 @@
 """Planners of jobs: lists of single units, chains of shards, and what arrives over time."""
 
 from .chains import LRTF, RANKS, Chains, in_turn
+from .gangs import GANGS, Gangs
 from .introspection import Simulation
 from .lists import ANNEALING, STARTS, Listing, Tables, allotments, placed
 from .online import FIFO, LONGEST, POLICIES, SRPT, arrivals
@@ -8,6 +9,7 @@ from .online import FIFO, LONGEST, POLICIES, SRPT, arrivals
 __all__ = [
     "ANNEALING",
     "FIFO",
+    "GANGS",
     "LONGEST",
     "LRTF",
     "POLICIES",
@@ -15,6 +17,7 @@ __all__ = [
     "SRPT",
     "STARTS",
     "Chains",
+    "Gangs",
     "Listing",
     "Simulation",
     "Tables",

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from itertools import count
 from threading import Event
 
 from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
 from milp_plan.core.jobs import JobsPlan, JobsProblem
 from milp_plan.planners.jobs import (
     ANNEALING,
+    GANGS,
     POLICIES,
     RANKS,
     STARTS,
     Chains,
+    Gangs,
     Tables,
     allotments,
     arrivals,
+    gangs,
     in_turn,
 )
 from milp_plan.planners.jobs.enumeration import EVERY_ORDER, best_order, suits
@@ -33,6 +38,12 @@ FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 
 ORDERS_SHARE = 0.3
 """Part of the time limit for looking at every order of a small problem."""
+
+GANGS_SHARE = 0.3
+"""Part of the time limit for looking at every order and option within makespans."""
+
+GANGS_WORK, GANGS_PASSES = 50_000_000, 2
+"""Devices and options looked at by each of the first such searches; passes of a repeatable run."""
 
 ROUNDS = 20_000
 """Changes of one cooling per job, at most a million; the first search of a repeatable run."""
@@ -57,6 +68,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
             Step("bounds", ledger.find_bounds),
             Step("every order", self.enumerate, lambda: suits(ledger.problem)),
             Step("starts", self.start),
+            Step("gangs", self.settle, lambda: gangs.suits(ledger.problem)),
             Step("search", self.search_first),
             Step("models", self.model),
             Step("search to the end", self.search_on, lambda: not ledger.repeatable),
@@ -105,6 +117,33 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
         """Search for a while."""
         part = self.ledger.budget.part("search", FIRST_SHARE)
         self.search(lambda: part.over, 2)
+
+    def settle(self) -> None:
+        """Halve the makespans between bound and value; what stays open is tried longer later."""
+        ledger = self.ledger
+        with ledger.budget.phase("gangs"):
+            part, search = ledger.budget.part("gangs", GANGS_SHARE), Gangs(ledger.problem)
+            sizes = ledger.problem.devices + sum(len(unit) for (unit,) in ledger.problem.fits)
+            for number in count():
+                if ledger.done or part.over or (ledger.repeatable and number == GANGS_PASSES):
+                    return
+                self.halve(search, part, GANGS_WORK * 8**number // sizes)
+
+    def halve(self, search: Gangs, part: Budget, nodes: int) -> None:
+        """Settle makespans between bound and value, each by so many nodes at most."""
+        ledger, value, low = self.ledger, self.ledger.value, self.ledger.lower
+        while value is not None and low is not None and low < value and not ledger.done:
+            limit = (low + value - 1) // 2
+            answer = search.within(limit, part, nodes)
+            if answer.plan is not None:
+                ledger.offer(answer.plan, GANGS, "gangs")
+                value = limit
+            else:
+                low = limit + 1
+            if answer.none:
+                ledger.prove(Bound(GANGS, low, f"no plan of {limit} ticks or less"))
+            if part.over:
+                return
 
     def search_on(self) -> None:
         """Go on as long as there is time."""
