@@ -14,6 +14,7 @@ from .bench import stored
 from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
 from .inputs import PATH, Item, item, varied
+from .model_memory import GIB, MemorySize, allowed, at_most, refuse_large
 from .output import note, say
 from .outputs import Content, Output, refuse
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 MODELS = ("lp", "mps")
 """Formats of models."""
+
+TOLD = GIB // 4
+"""Bytes of a model from which on it is said that one is built, which takes a while."""
 
 
 def draw(kind: Kind[Any, Any], problem: Any, plan: Any, path: Path) -> None:
@@ -132,6 +136,11 @@ def _exports() -> dict[str, Export[Any, Any]]:
     help="Name, or a .py file. 'auto': as solve does, or the first that is for the problem.",
 )
 @click.option("--option", "switches", multiple=True, metavar="KEY=VALUE", help="Switch of it.")
+@click.option(
+    "--model-memory",
+    type=MemorySize(),
+    help="Memory that building a model may take: 8GiB, 40GB.  [default: 70 % of what is free]",
+)
 @varied
 def export(
     *,
@@ -142,6 +151,7 @@ def export(
     target: int | None,
     formulation: str,
     switches: tuple[str, ...],
+    model_memory: int | None,
     changes: dict[str, Any],
 ) -> None:
     """Write the model of an instance (lp, mps), or a plan for other programs."""
@@ -163,7 +173,12 @@ def export(
     solver = _solver(read._replace(problem=problem), formulation, options)
     if switches and formulation == "auto":
         solver = solver.with_options(chosen_switches(solver.found.name, switches))
-    _write_model(problem, solver, cutoff, format_name, output)
+    most = allowed(model_memory)
+    wanted = refuse_large(problem, solver.found.name, most)
+    if wanted is not None and wanted > TOLD:
+        note(f"{problem.name}: building a model of about {wanted / GIB:.1f} GiB")
+    with at_most(problem.name, most):
+        _write_model(problem, solver, cutoff, format_name, output)
     say(str(output))
 
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import process_time
 
 from click.testing import CliRunner
 
@@ -20,6 +21,9 @@ from .test_kinds import LIMIT, SAMPLES
 
 REFUSALS = {Exit.DONE, Exit.USAGE, Exit.BAD_INPUT, Exit.INFEASIBLE, Exit.NO_PLAN, Exit.NOT_VALID}
 """What a command that plans nothing may end with; a damage need not make a file wrong."""
+
+HANG_S = 5.0
+"""Processor seconds of a command that hangs."""
 
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _NUMBERS = (b"1e400", b"-1", b"NaN", b"Infinity", b"9" * 40, b"9" * 5000, b'"1"', b"null", b"0.5")
@@ -56,7 +60,13 @@ def victims(folder: Path) -> Iterator[Victim]:
             ],
         )
         assert solved.exit_code == Exit.DONE, solved.output
-        yield Victim(kind, file, (("info", "{}"), ("check", "{}", plan), ("explain", "{}", plan)))
+        readers = (
+            ("info", "{}"),
+            ("bound", "{}", "--time-limit", "1"),
+            ("convert", "{}", folder / "new"),
+        )
+        judges = (("check", "{}", plan), ("explain", "{}", plan))
+        yield Victim(kind, file, (*readers, *judges))
         yield Victim(f"{kind}-plan", plan, (("check", file, "{}"), ("explain", file, "{}")))
         record = next(p for p in sorted((home / "runs").glob("*.json")) if ".plan" not in p.name)
         yield Victim(f"{kind}-record", record, (("table", "--record-folder", "{folder}"),))
@@ -153,8 +163,11 @@ def attack(victim: Victim, seed: int, folder: Path) -> Iterator[str]:
         str(word).replace("{folder}", str(home)).replace("{}", str(path))
         for word in rng.choice(victim.commands)
     ]
+    began = process_time()
     result = CliRunner().invoke(main, words)
-    error = result.exception
+    took, error = process_time() - began, result.exception
+    if took > HANG_S:
+        yield f"{words}: {took:.1f} processor seconds"
     if error is not None and not isinstance(error, SystemExit):
         yield f"{words}: {type(error).__name__}: {error}"
     elif result.exit_code not in REFUSALS:

@@ -1,0 +1,115 @@
+"""How much memory a model would take, said before it is built."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from milp_plan.core import PlanningProblem, UnsupportedProblemError
+
+GIB = 2**30
+
+PART = 0.7
+"""Part of the memory that is free which a model may take unless somebody says otherwise."""
+
+BYTES_PER_PAIR = 6_600
+"""Per pair of tasks, ordered: rows and columns of their order on each resource, and of what is held
+at the start of one by the other. Measured on ``unet-training-4xA100`` (a model of 330 MiB)."""
+
+LARGE = "operator_schedule"
+"""The formulation whose models grow with the square of the tasks."""
+
+REMEDY = "make the problem smaller (--target 25), or allow more (--model-memory)"
+
+
+def free_bytes() -> int | None:
+    """Memory that is free; ``None`` where the system does not say."""
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def estimate(problem: Any, formulation: str) -> int | None:
+    """Bytes that building a model takes, about; ``None`` where it is not known to grow so fast."""
+    if formulation != LARGE or not isinstance(problem, PlanningProblem):
+        return None
+    several = len(problem.cluster.devices) > 1
+    sent = sum(value.producer is not None for value in problem.graph.values) if several else 0
+    return BYTES_PER_PAIR * (len(problem.graph.operators) + sent) ** 2
+
+
+def refuse_large(problem: Any, formulation: str, limit: int | None) -> int | None:
+    """Refuse a model that would take more than a limit; return the estimate.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Says how much, and what to do.
+    """
+    wanted = estimate(problem, formulation)
+    if wanted is not None and limit is not None and wanted > limit:
+        found = f"the model takes about {wanted / GIB:.1f} GiB to build, {limit / GIB:.1f} GiB"
+        raise UnsupportedProblemError(f"{problem.name}: {found} are allowed; {REMEDY}")
+    return wanted
+
+
+@contextmanager
+def at_most(name: str, limit: int | None) -> Iterator[None]:
+    """End what is done inside once it takes more memory than this; where the system can.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        It took more.
+    """
+    try:
+        import resource
+
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+        used = int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError):
+        limit = None
+    if limit is None:
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    most = used + limit if before[1] == resource.RLIM_INFINITY else min(before[1], used + limit)
+    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    try:
+        yield
+    except MemoryError:
+        text = f"the model takes more than the {limit / GIB:.1f} GiB allowed; {REMEDY}"
+        raise UnsupportedProblemError(f"{name}: {text}") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+class MemorySize(click.ParamType):
+    """Bytes, as people write them."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """Read it."""
+        from milp_plan.run.change import size
+
+        try:
+            return int(size(str(value)))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def allowed(given: int | None) -> int | None:
+    """Bytes that a model may take: what was asked for, or most of what is free."""
+    free = free_bytes()
+    return given if given is not None or free is None else int(PART * free)
