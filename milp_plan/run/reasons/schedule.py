@@ -165,10 +165,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
         devices = tuple(
             replace(d, device_class=own) if d.name == place else d for d in cluster.devices
         )
-        left = {device.device_class for device in devices}
-        if serial is not None:
-            serial = replace(serial, payers=tuple(p for p in serial.payers if p in left))
-        classes = (*(c for c in cluster.device_classes if c.name in left), alone)
+        classes = (*cluster.device_classes, alone)  # also one that has no device left
         return problem.variant(
             graph=replace(problem.graph, operators=tuple(operators)),
             cluster=replace(cluster, device_classes=classes, devices=devices),
