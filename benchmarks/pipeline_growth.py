@@ -15,7 +15,7 @@ from typing import Any
 
 from milp_plan.check import verify
 from milp_plan.core import Plan
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
 from milp_plan.pipeline import (
     Shop,
     fits,
@@ -112,14 +112,15 @@ def complaints(rows: list[Row]) -> list[str]:
 
 
 def figures(rows: list[Row]) -> dict[str, Any]:
-    """Seconds against micro-batches, a line per placement and number of devices."""
+    """Seconds against micro-batches, a line per placement and devices that has several points."""
     lines: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         lines.setdefault((row["placement"], row["devices"]), []).append(row)
     with drawing_style():
         figure = new_figure(5.0, 3.2)
         axes = figure.subplots()
-        for number, ((placement, devices), own) in enumerate(lines.items()):
+        grown = {name: own for name, own in lines.items() if len(own) > 1}
+        for number, ((placement, devices), own) in enumerate(grown.items()):
             counts = [row["micro_batches"] for row in own]
             colour = f"C{number}"
             label = f"{placement}, {devices} devices"
@@ -127,7 +128,10 @@ def figures(rows: list[Row]) -> dict[str, Any]:
             first = [float("nan") if r["first_s"] is None else r["first_s"] for r in own]
             axes.plot(counts, first, "o:", color=colour, label=f"{label}, first plan")
         axes.set_xlabel("micro-batches")
-        axes.set_ylabel("seconds")
+        axes.set_xscale("log", base=2)
+        plain_ticks(axes.xaxis)
+        axes.set_ylabel("planning time (wall-clock seconds)")
         axes.set_ylim(bottom=0)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        if grown:
+            figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return {"growth.png": figure}

@@ -33,6 +33,9 @@ COLOURS = {
 }
 """Colour of the usual kinds: the palette of Okabe and Ito, which colour-blind readers can tell."""
 
+MEMORY, FULL = "#8A8A8A", "#D55E00"
+"""Colours of memory and of its limits: of no kind of task that is met beside them."""
+
 TRANSFERS = frozenset({"transfer", "offload", "reload"})
 """Kinds of tasks that hold channels, not devices."""
 

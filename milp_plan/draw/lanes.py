@@ -149,7 +149,7 @@ def lanes(
     hosts = problem.cluster.hosts
     computing = [name for name in problem.cluster.device_names if name not in hosts]
     critical = {(link.name, link.start_ns, link.stop_ns) for link in chain}
-    chunk_of = _chunks(problem, operators)
+    chunk_of = chunks(problem, operators)
     devices_shown = [*computing, *_used_by(operators, hosts)]
     compute = _fill(devices_shown, operators, critical, chunk_of)
     transfer = tuple(lane for lane in _fill(used, transfers, critical, {}) if lane.bars)
@@ -160,9 +160,11 @@ def lanes(
         compute = tuple(_merged(lane, gap) for lane in compute)
         transfer = tuple(_merged(lane, gap) for lane in transfer)
         bars = sum(len(lane.bars) for lane in (*compute, *transfer))
-        notes.insert(
-            0, f"{len(tasks):,} tasks are drawn as {bars:,} bars: neighbours of one kind merge."
-        )
+        if bars < sum(len(task.resources) for task in tasks):
+            merged = (
+                f"{len(tasks):,} tasks are drawn as {bars:,} bars: neighbours of one kind merge."
+            )
+            notes.insert(0, merged)
     return Lanes(
         compute,
         transfer,
@@ -176,7 +178,7 @@ def lanes(
     )
 
 
-def _chunks(problem: PlanningProblem, operators: Iterable[Task]) -> dict[tuple[str, str], int]:
+def chunks(problem: PlanningProblem, operators: Iterable[Task]) -> dict[tuple[str, str], int]:
     """Number the stages on a device, for (device, operator), where a pipeline has several on it.
 
     A stage is a block; those of one device count by the time at which they first run.
@@ -184,6 +186,8 @@ def _chunks(problem: PlanningProblem, operators: Iterable[Task]) -> dict[tuple[s
     blocks: dict[str, dict[str, None]] = defaultdict(dict)
     placed = []
     for task in operators:
+        if not problem.graph.has_operator(task.name):
+            continue  # a transfer that holds nothing
         operator = problem.graph.operator(task.name)
         if operator.micro_batch is not None and operator.block is not None:
             for device in task.resources:
@@ -195,6 +199,18 @@ def _chunks(problem: PlanningProblem, operators: Iterable[Task]) -> dict[tuple[s
         device: {name: at for at, name in enumerate(found)} for device, found in blocks.items()
     }
     return {(device, name): place[device][block] for device, name, block in placed}
+
+
+def idle_note(rows: Lanes) -> tuple[str, ...]:
+    """Say which devices run nothing, if any."""
+    if not rows.idle:
+        return ()
+    named = ", ".join(rows.idle[:8]) + (", ..." if len(rows.idle) > 8 else "")
+    number = len(rows.idle)
+    what = (
+        "1 device runs nothing and has" if number == 1 else f"{number} devices run nothing and have"
+    )
+    return (f"{what} no lane: {named}.",)
 
 
 def _used_by(operators: Iterable[Task], hosts: Iterable[str]) -> list[str]:

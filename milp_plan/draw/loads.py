@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from milp_plan.check import Load, replay, serial_loads, serial_timeline, verify
 from milp_plan.core import Plan, PlanningProblem
 
-from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
+from .canvas import (
+    FULL,
+    MEMORY,
+    Scale,
+    axis_label,
+    drawing_style,
+    new_figure,
+    size_scale,
+    time_scale,
+)
 from .panels import Axis, Panel, row_box
 
 if TYPE_CHECKING:
@@ -108,7 +117,7 @@ def _draw_memory(axes: Axes, problem: PlanningProblem, plan: Plan) -> None:
     size = size_scale(problem.units, max([*limits, *(m.peak_bytes for m in memories.values())]))
     for row, entry in enumerate(memories.values()):
         full = entry.limit_bytes is not None and entry.peak_bytes > entry.limit_bytes
-        axes.barh(row, size(entry.peak_bytes), 0.7, color="#D55E00" if full else "#009E73")
+        axes.barh(row, size(entry.peak_bytes), 0.7, color=FULL if full else MEMORY)
         if entry.limit_bytes is not None:
             limit = size(entry.limit_bytes)
             axes.plot([limit, limit], [row - 0.4, row + 0.4], color="black", linewidth=1.2)
@@ -165,6 +174,6 @@ def _memory_panel(problem: PlanningProblem, plan: Plan) -> Panel:
         if limit is not None and limit > entry.peak_bytes:
             span = (size(entry.peak_bytes), size(limit))
             boxes.append(row_box(row, entry.device, span, "free", entry.device, said=said))
-    fills = {"held": "#009E73", "above the limit": "#D55E00", "free": "#CCCCCC"}
+    fills = {"held": MEMORY, "above the limit": FULL, "free": "#CCCCCC"}
     rows = [entry.device for entry in memories]
     return Panel("Memory", Axis("memory", size), rows=rows, boxes=boxes, fills=fills)

@@ -147,5 +147,5 @@ def packing_panels(problem: PackingProblem, plan: PackingPlan) -> tuple[Panel, .
     fills = {"buffer": _FILLS[0], "breaks a rule": _BROKEN}
     return (
         Panel("Addresses", x, addresses, boxes=boxes, curves=limits, fills=fills, searched=True),
-        Panel("Alive", x, Axis("size", size), curves=[alive, *limits]),
+        Panel("Alive", x, Axis("size", size), curves=[alive, *limits], from_zero=True),
     )

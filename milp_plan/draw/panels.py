@@ -82,6 +82,8 @@ class Panel:
         Whether its boxes are what people look for by name.
     row_height
         Of a row, where 1 is usual.
+    from_zero
+        Whether ``y`` begins at 0, not at the lowest of its values.
     """
 
     title: str
@@ -94,6 +96,7 @@ class Panel:
     notes: Sequence[str] = ()
     searched: bool = False
     row_height: float = 1.0
+    from_zero: bool = False
 
 
 def row_box(

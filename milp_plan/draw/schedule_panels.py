@@ -9,8 +9,8 @@ from milp_plan.check import critical_chain, replay, verify
 from milp_plan.check.replay import DeviceMemory
 from milp_plan.core import Plan, PlanningProblem
 
-from .canvas import Scale, chunk_name, looks, size_scale, time_scale
-from .lanes import Lanes, lanes
+from .canvas import FULL, MEMORY, Scale, chunk_name, looks, size_scale, time_scale
+from .lanes import Lanes, idle_note, lanes
 from .panels import Axis, Box, Panel, row_box
 
 _ALL = 10**9
@@ -69,16 +69,6 @@ def _timeline(rows: Lanes, time: Scale) -> Panel:
     )
 
 
-def idle_note(rows: Lanes) -> tuple[str, ...]:
-    """Say which devices run nothing, if any."""
-    if not rows.idle:
-        return ()
-    named = ", ".join(rows.idle[:8]) + (", ..." if len(rows.idle) > 8 else "")
-    number = len(rows.idle)
-    what = "1 device runs nothing and has" if number == 1 else f"{number} devices run nothing, with"
-    return (f"{what} no lane: {named}.",)
-
-
 def _memory(
     problem: PlanningProblem, rows: Lanes, memory: tuple[DeviceMemory, ...], time: Scale
 ) -> Panel:
@@ -103,7 +93,7 @@ def _memory(
     notes = [f"The height of a row is {part}{what}."]
     if grain:
         notes.append("Memory that changes faster than can be seen is told by its highest.")
-    fills = {_HELD: "#009E73", _ABOVE: "#D55E00"}
+    fills = {_HELD: MEMORY, _ABOVE: FULL}
     drawn = {box.kind for box in boxes}
     return Panel(
         "Memory",

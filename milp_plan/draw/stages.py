@@ -8,7 +8,7 @@ from milp_plan.check.hybrid import verify_hybrid
 from milp_plan.core import Finding, InputError
 from milp_plan.hybrid import HybridPlan, HybridProblem
 
-from .canvas import axis_label, drawing_style, new_figure, size_scale, time_scale
+from .canvas import FULL, MEMORY, axis_label, drawing_style, new_figure, size_scale, time_scale
 from .panels import Axis, Panel, row_box
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def stages_figure(problem: HybridProblem, plan: HybridPlan) -> Figure:
         first.set_title(f"{problem.name}: {time.text(value)} per sample", loc="left")
         first.set_yticks(places, labels)
         first.invert_yaxis()
-        second.barh(places, [size(amount) for amount in memory], color="#B8622B")
+        second.barh(places, [size(amount) for amount in memory], color=MEMORY)
         second.axvline(size(limit), color="black", linewidth=0.8, linestyle="--")
         second.set_xlabel(axis_label("memory", size))
     return figure
@@ -89,7 +89,7 @@ def stages_panels(problem: HybridProblem, plan: HybridPlan) -> tuple[Panel, ...]
         if amount < limit:
             span = (size(amount), size(limit))
             amounts.append(row_box(row, name, span, free, name, said=said))
-    fills = {held: "#009E73", above: "#D55E00", free: "#CCCCCC"}
+    fills = {held: MEMORY, above: FULL, free: "#CCCCCC"}
     x, y = Axis("time per sample", time), Axis("memory", size)
     return (
         Panel("Stages", x, rows=rows, boxes=times, fills={"time": "#0072B2"}),

@@ -88,7 +88,7 @@ def usage_panels(problem: ShardingProblem, plan: ShardingPlan) -> tuple[Panel, .
         ends = [(instants[0], scale(problem.limit)), (instants[-1], scale(problem.limit))]
         curves.append(Curve("limit", ends, "#D55E00", limit=True))
     x, y = Axis("instant", Scale(1, "")), Axis("memory", scale)
-    return (Panel("Memory at every instant", x, y, curves=curves),)
+    return (Panel("Memory at every instant", x, y, curves=curves, from_zero=True),)
 
 
 def _held(

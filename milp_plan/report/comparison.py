@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from milp_plan.draw.canvas import drawing_style, new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -17,6 +18,7 @@ LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000
 DASHES = ("-", "--", "-.", ":")
 WIDEST, NARROWEST = 3.4, 1.2
 """Lines get narrower from planner to planner: of several on one spot all stay in sight."""
+_NO_BARS = "every gap is 0 or unknown: there are no bars"
 _COLUMNS = 3
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
@@ -248,9 +250,16 @@ def performance_profile(
         count = len(next(iter(ratios.values()), []))
         axes.set_ylabel(f"fraction of {count} problems")
         axes.set_title(title, loc="left")
-        if ratios:
+        if count:
             axes.legend(frameon=False, loc="lower right")
+        else:
+            _say_empty(axes, "no run has a plan: nothing to compare")
     return figure
+
+
+def _say_empty(axes: Axes, why: str) -> None:
+    """Write into axes without anything drawn why there is nothing."""
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
 
 
 def _ticks(end: float) -> list[float]:
@@ -302,8 +311,12 @@ def gaps(bars: Sequence[Gap], title: str) -> Figure:
             axes.barh(place, share, height=0.9 * height, color=colour)
             said = "proved" if bar.proved else bar.why or f"{share:.2g} %"
             axes.text(share + 0.01 * most, place, said, va="center", fontsize=6, color=colour)
+        if not bars:
+            _say_empty(axes, "no run has a plan and a bound")
+        elif not any(bar.gap for bar in bars):
+            axes.text(0.98, 0.02, _NO_BARS, transform=axes.transAxes, ha="right", va="bottom")
         axes.set_yticks(range(len(problems)), labels=problems)
-        axes.set_ylim(len(problems) - 0.5, -0.5)
+        axes.set_ylim(max(1, len(problems)) - 0.5, -0.5)
         axes.set_xlim(0, 1.15 * most)
         axes.set_xlabel("gap = (value − bound) / value, %")
         axes.set_title(title, loc="left")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import MissingFacetError, Operator, Plan, PlanningProblem
+from milp_plan.core import Operator, Plan, PlanningProblem
+from milp_plan.core.schedule import schedule
 from milp_plan.draw.canvas import (
     axis_label,
     colours,
@@ -16,6 +17,7 @@ from milp_plan.draw.canvas import (
     paler,
     time_scale,
 )
+from milp_plan.draw.lanes import chunks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +28,8 @@ _LANE_INCHES = 0.22
 _PLOT_POINTS = 72 * _WIDTH * 0.88
 _DIGIT_POINTS = 3.6
 _TEXT: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 5.5}
+_OTHER_WAY = "other direction"
+_LEGEND_COLUMNS = 8
 _MARKS = "osv^D*Px"
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -66,8 +70,9 @@ def schedules(panels: Sequence[Panel]) -> Figure:
     """Draw schedules of pipelines one above the other, on one time axis.
 
     A row per device; each box is an operator with its micro-batch inside, coloured by kind. Boxes
-    of micro-batches that take another way through the devices than the first one (bidirectional
-    placements) are paler.
+    are paler from chunk to chunk where devices have several (interleaved placements), or where
+    micro-batches take another way through the devices than the first one (bidirectional ones); the
+    legend says which.
 
     Raises
     ------
@@ -85,30 +90,38 @@ def schedules(panels: Sequence[Panel]) -> Figure:
     stop = max(panel.plan.stop_ns for panel in panels)
     with drawing_style():
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
+        shades: dict[tuple[str, str], str] = {}
         for axes, panel in zip(grid[:, 0], panels, strict=True):
-            _draw(axes, panel, fill, stop)
+            shades |= _draw(axes, panel, fill, stop)
         scale = time_scale(panels[0].problem.units, stop)
         grid[-1, 0].set_xlabel(axis_label("time", scale))
-        handles = [Patch(facecolor=colour, label=kind) for kind, colour in fill.items()]
-        figure.legend(handles=handles, loc="outside lower right", ncols=len(handles), frameon=False)
+        order = sorted(shades, key=lambda shade: (list(fill).index(shade[0]), shade[1]))
+        handles = [
+            Patch(facecolor=shades[kind, shade], label=f"{kind}, {shade}" if shade else kind)
+            for kind, shade in order
+        ]
+        columns = min(len(handles), _LEGEND_COLUMNS)
+        figure.legend(handles=handles, loc="outside lower right", ncols=columns, frameon=False)
     return figure
 
 
-def _draw(axes: Axes, panel: Panel, fill: dict[str, str], stop: int) -> None:
+def _draw(axes: Axes, panel: Panel, fill: dict[str, str], stop: int) -> dict[tuple[str, str], str]:
+    """Draw one schedule; return the colour of each kind and shade in it."""
     problem = panel.problem
     scale = time_scale(problem.units, stop)
     rows = {name: row for row, name in enumerate(problem.cluster.device_names)}
-    second = _second_way(problem, panel.plan)
+    shade_of = _shades(problem, panel.plan)
+    shades: dict[tuple[str, str], str] = {}
     end = 0
     for run in panel.plan.runs:
-        if run.start_ns is None or run.stop_ns is None:
-            raise MissingFacetError(f"plan of {panel.plan.problem!r} has no schedule")
+        assert run.start_ns is not None
+        assert run.stop_ns is not None
         operator = problem.graph.operator(run.operator)
         end = max(end, run.stop_ns)
         for device in run.devices:
             box = (scale(run.start_ns), scale(run.stop_ns - run.start_ns))
-            colour = fill[operator.kind]
-            colour = paler(colour, 0.5) if operator.micro_batch in second else colour
+            shade, share = shade_of.get((device, run.operator), ("", 0.0))
+            colour = shades.setdefault((operator.kind, shade), paler(fill[operator.kind], share))
             place = (rows[device] - 0.44, 0.88)
             axes.broken_barh([box], place, facecolors=colour, edgecolors="white", linewidth=0.4)
             label = _label(operator)
@@ -122,6 +135,25 @@ def _draw(axes: Axes, panel: Panel, fill: dict[str, str], stop: int) -> None:
     axes.set_xlim(0, scale(stop) * 1.01)
     axes.tick_params(axis="y", length=0)
     axes.set_title(panel.title, loc="left")
+    return shades
+
+
+def _shades(problem: PlanningProblem, plan: Plan) -> dict[tuple[str, str], tuple[str, float]]:
+    """What the shade of an operator on a device says, and how pale it is."""
+    tasks = [t for t in schedule(problem, plan) if problem.graph.has_operator(t.name)]
+    second = _second_way(problem, plan)
+    if second:
+        return {
+            (device, task.name): (_OTHER_WAY, 0.5)
+            for task in tasks
+            if problem.graph.operator(task.name).micro_batch in second
+            for device in task.resources
+        }
+    found = chunks(problem, tasks)
+    count = 1 + max(found.values(), default=0)
+    if count == 1:
+        return {}
+    return {place: (f"chunk {c + 1}", c / (count + 1)) for place, c in found.items()}
 
 
 def _label(operator: Operator) -> str:

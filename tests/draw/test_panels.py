@@ -17,7 +17,7 @@ from tests.report.plans import MEMORY, plan_of_two_devices, two_devices
 
 @cache
 def solved(name: str) -> Outcome[Any, Any]:
-    return solve(PROBLEMS[name], Settings(time_limit_s=20, gap=0.5))
+    return solve(PROBLEMS[name], Settings(time_limit_s=100, gap=0.5))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

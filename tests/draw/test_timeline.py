@@ -1,12 +1,15 @@
 from dataclasses import replace
 
 import pytest
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
+from matplotlib.text import Annotation
 
-from milp_plan.core import CommunicationModel, Units
+from milp_plan.core import CommunicationModel, ComputationGraph, Units
 from milp_plan.draw import timeline
 from milp_plan.draw.canvas import COLOURS
+from milp_plan.pipeline import pipeline_problem, place, uniform
+from milp_plan.planners.experts import EXPERTS
 from tests.report.plans import MEMORY, chain, plan_of_two_devices, two_devices
 from tests.support.ways import HOST, planted_ways
 
@@ -15,6 +18,8 @@ def bars(axes):
     """(kind, colour, row, [(start, stop)]) of every row and kind in the lanes."""
     found = []
     for collection in axes.collections:
+        if isinstance(collection, LineCollection):
+            continue  # the critical path
         boxes = [path.get_extents() for path in collection.get_paths()]
         spans = sorted((round(box.x0, 6), round(box.x1, 6)) for box in boxes)
         row = round((boxes[0].y0 + boxes[0].y1) / 2)
@@ -24,6 +29,17 @@ def bars(axes):
 
 def limits(axes):
     return [line.get_ydata()[0] for line in axes.lines if line.get_label() == "limit"]
+
+
+def labels_in(axes):
+    """Words inside bars."""
+    return [text.get_text() for text in axes.texts if not isinstance(text, Annotation)]
+
+
+def chain_in(axes):
+    """(row, start, stop) of what the critical path underlines."""
+    (lines,) = (c for c in axes.collections if isinstance(c, LineCollection))
+    return [(round(a[1] - 0.42), round(a[0], 6), round(b[0], 6)) for a, b in lines.get_segments()]
 
 
 def said(axes):
@@ -48,18 +64,16 @@ def test_lanes_and_bars():
     title = axes.get_title(loc="left")
     assert title == "two-devices: makespan 14 µs, peak memory 4 MiB, planned by hand"
     kinds = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert kinds == ["forward", "backward-input", "transfer"]
+    assert kinds == ["forward", "backward-input", "transfer", "critical path", "memory"]
 
 
 def test_labels_stand_where_they_fit():
-    texts = [
-        text.get_text() for text in timeline(two_devices(), plan_of_two_devices()).axes[0].texts
-    ]
+    texts = labels_in(timeline(two_devices(), plan_of_two_devices()).axes[0])
     assert sorted(texts) == ["embed", "embed.dx@0", "gradient to d0", "head", "hidden to d1"]
     problem, plan = two_devices(), plan_of_two_devices()
     far = replace(plan.runs[2], start_ns=110_000, stop_ns=114_000)
     squeezed = timeline(problem, replace(plan, runs=(*plan.runs[:2], far)))
-    assert [text.get_text() for text in squeezed.axes[0].texts] == ["@0"]
+    assert labels_in(squeezed.axes[0]) == ["@0"]
 
 
 def test_memory_curves_and_limits():
@@ -149,3 +163,65 @@ def test_runs_again_are_hatched_and_hosts_have_channels_and_memory():
     for label in hatched:
         first = bars[label.removesuffix(", again")]
         assert tuple(first.get_facecolor()[0]) == tuple(bars[label].get_facecolor()[0])
+
+
+def test_the_critical_path_is_underlined_and_lanes_say_how_busy_they_are():
+    axes = timeline(two_devices(), plan_of_two_devices()).axes[0]
+    assert sorted(chain_in(axes)) == [(0, 0, 2), (0, 10, 14), (1, 5, 8), (2, 2, 5), (3, 8, 10)]
+    busy = [text.get_text() for text in axes.texts if isinstance(text, Annotation)]
+    assert busy == ["43 % busy", "21 % busy", "21 % busy", "14 % busy"]
+
+
+def test_a_broken_plan_has_no_critical_path():
+    plan = plan_of_two_devices()
+    early = replace(plan.runs[1], start_ns=0, stop_ns=3_000)
+    axes = timeline(two_devices(), replace(plan, runs=(plan.runs[0], early, plan.runs[2]))).axes[0]
+    assert not [c for c in axes.collections if isinstance(c, LineCollection)]
+
+
+def test_memory_has_a_colour_of_its_own():
+    figure = timeline(two_devices(), plan_of_two_devices())
+    (curve,) = (c for c in figure.axes[1].collections if isinstance(c, PolyCollection))
+    filled = to_hex(curve.get_facecolor()[0])
+    assert filled not in {to_hex(colour) for colour in COLOURS.values()}
+
+
+def spread(devices, used):
+    """An operator on each of some devices; the others run nothing."""
+    problem, plan = two_devices(), plan_of_two_devices()
+    one = problem.graph.operators[0]
+    ops = tuple(replace(one, name=f"o{i}") for i in range(used))
+    names = [f"d{i}" for i in range(devices)]
+    places = tuple(replace(problem.cluster.devices[0], name=name) for name in names)
+    cluster = replace(problem.cluster, devices=places, channels=())
+    runs = tuple(
+        replace(plan.runs[0], operator=f"o{i}", devices=(names[i],), stop_ns=2_000)
+        for i in range(used)
+    )
+    graph = ComputationGraph(ops, ())
+    return replace(problem, graph=graph, cluster=cluster), replace(plan, runs=runs, transfers=())
+
+
+def test_empty_devices_are_folded_away():
+    figure = timeline(*spread(12, 2))
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["d0", "d1"]
+    assert figure.get_supxlabel().startswith("10 devices run nothing and have no lane: d2, d3,")
+
+
+def test_of_many_lanes_the_busiest_are_drawn():
+    figure = timeline(*spread(200, 100))
+    assert len(figure.axes[0].get_yticklabels()) == 48
+    assert "The 48 busiest of 100 devices are drawn." in " ".join(figure.get_supxlabel().split())
+    assert figure.get_size_inches()[1] < 20
+
+
+def test_chunks_of_an_interleaved_pipeline_are_told_apart():
+    template, _ = uniform(2, 2, (10, 10, 10), chunks=2)
+    problem = pipeline_problem("interleaved", template, place("interleaved", 2, 2))
+    plan = EXPERTS["interleaved_1f1b"](problem)
+    assert plan is not None
+    found = bars(timeline(problem, plan).axes[0])
+    colour = {name: fill for name, fill, _, _ in found if name.startswith("forward")}
+    assert set(colour) == {"forward, chunk 1", "forward, chunk 2"}
+    assert colour["forward, chunk 1"] == COLOURS["forward"].lower()
+    assert colour["forward, chunk 2"] != colour["forward, chunk 1"]

@@ -235,7 +235,7 @@ def test_sixteen_devices_of_two_thousand_operators(
 def test_every_kind_is_drawn(chromium: Any, tmp_path: Path) -> None:
     entries = []
     for name, problem in PROBLEMS.items():
-        plan = solve(problem, Settings(time_limit_s=20, gap=0.5)).plan
+        plan = solve(problem, Settings(time_limit_s=100, gap=0.5)).plan
         entries.append(entry(problem, plan, name))
     file = tmp_path / "kinds.html"
     file.write_text(report_text(entries))

@@ -7,7 +7,7 @@ import pytest
 from milp_plan import report
 from milp_plan.core import MissingFacetError, Plan
 from milp_plan.pipeline import Case, Model, build, shop_of, times
-from milp_plan.planners.experts import WORDS, overlapped_dualpipe
+from milp_plan.planners.experts import EXPERTS, WORDS, overlapped_dualpipe
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'milp_plan[plot]'")
 
@@ -37,6 +37,25 @@ def test_the_other_direction_is_paler() -> None:
     ours = report.schedules(panels()).axes[1]
     colours = {tuple(box.get_facecolor()[0]) for box in ours.collections}
     assert len(colours) == 6  # three kinds, two directions
+
+
+def legend_of(found: list[report.Panel]) -> list[str]:
+    (legend,) = report.schedules(found).legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_the_legend_explains_every_shade() -> None:
+    said = legend_of([panels()[1]])
+    assert said[:2] == ["forward", "forward, other direction"]
+    assert len(said) == 6
+    for placement, expert, wanted in (
+        ("interleaved", "interleaved_1f1b", ["forward, chunk 1", "forward, chunk 2"]),
+        ("line", "gpipe", ["forward", "backward-input"]),
+    ):
+        problem = build(Case(Model.from_share((1, 1, 1)), 2, 4, placement)).problem
+        plan = EXPERTS[expert](problem)
+        assert plan is not None
+        assert legend_of([report.Panel(placement, problem, plan)])[:2] == wanted
 
 
 def test_a_plan_without_times_is_refused() -> None:

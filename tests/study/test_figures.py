@@ -70,3 +70,22 @@ def test_gaps_say_what_is_proved_and_what_has_none():
     assert [text.get_text() for text in axes.texts] == ["proved", "25 %", "no plan"]
     assert [round(patch.get_width(), 6) for patch in axes.patches] == [0, 25, 0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y", "z"]
+
+
+def words(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_an_empty_profile_says_so():
+    for values in ({}, {"a": [None, None]}, {"a": []}):
+        figure = performance_profile(values, "none")
+        assert words(figure) == ["no run has a plan: nothing to compare"]
+        assert figure.axes[0].get_legend() is None
+    assert words(performance_profile({"a": [1.0]}, "one")) == []
+
+
+def test_a_picture_without_gaps_says_so():
+    assert words(gaps([], "none")) == ["no run has a plan and a bound"]
+    proved = gaps([Gap("p", "a", 0.0, True), Gap("q", "a", None, False, "no plan")], "proved")
+    assert words(proved) == ["proved", "no plan", "every gap is 0 or unknown: there are no bars"]
+    assert words(gaps([Gap("p", "a", 0.5, False)], "open")) == ["50 %"]

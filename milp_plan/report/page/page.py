@@ -65,10 +65,12 @@ def report_text(entries: Sequence[Entry]) -> str:
 
     progress = list(_progress(entries))
     panels = [progress, *(entry.panels for entry in entries)]
+    kinds = ["progress", *(entry.record.get("kind", "") for entry in entries)]
     plots = Plots()
-    plots.plan([panel for group in panels for panel in group])
+    for kind, found in zip(kinds, panels, strict=True):
+        plots.plan(kind, found)
     placed = {
-        _name(group, place): plots.plot(panel, _name(group, place))
+        _name(group, place): plots.plot(kinds[group], panel, _name(group, place))
         for group, found in enumerate(panels)
         for place, panel in enumerate(found)
     }
@@ -78,6 +80,7 @@ def report_text(entries: Sequence[Entry]) -> str:
             {
                 "name": _name(group, place),
                 "panel": panel,
+                "legend": _legend(panel),
                 "critical": sum(box.critical for box in panel.boxes),
                 "div": Markup(divs[_name(group, place)]),
             }
@@ -106,6 +109,12 @@ def report_text(entries: Sequence[Entry]) -> str:
 def _name(group: int, place: int) -> str:
     """Of a plot, in the page: its run, from 1 (0 is the progress of all), and its place there."""
     return f"plot-{group}-{place}"
+
+
+def _legend(panel: Panel) -> dict[str, str]:
+    """Colours of what is drawn."""
+    drawn = {box.kind for box in panel.boxes}
+    return {kind: colour for kind, colour in panel.fills.items() if kind in drawn}
 
 
 def _scale(record: Mapping[str, Any], largest: int) -> Scale:

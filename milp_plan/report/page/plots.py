@@ -48,20 +48,20 @@ def need_bokeh() -> None:
 
 
 class Plots:
-    """Plots of one page: those whose axes count the same move together."""
+    """Plots of one page: those of one kind of problem whose axes count the same move together."""
 
     def __init__(self) -> None:
-        self._ranges: dict[str, Any] = {}
-        self._spans: dict[str, tuple[float, float]] = {}
+        self._ranges: dict[tuple[str, str], Any] = {}
+        self._spans: dict[tuple[str, str], tuple[float, float]] = {}
 
-    def plan(self, panels: Sequence[Panel]) -> None:
-        """Note how far the axes of all panels reach, before any is drawn."""
+    def plan(self, kind: str, panels: Sequence[Panel]) -> None:
+        """Note how far the axes of a kind's panels reach, before any is drawn."""
         for panel in panels:
             low, high = _span(panel)
-            known = self._spans.get(panel.x.label, (low, high))
-            self._spans[panel.x.label] = (min(low, known[0]), max(high, known[1]))
+            known = self._spans.get((kind, panel.x.label), (low, high))
+            self._spans[kind, panel.x.label] = (min(low, known[0]), max(high, known[1]))
 
-    def plot(self, panel: Panel, name: str) -> figure:
+    def plot(self, kind: str, panel: Panel, name: str) -> figure:
         """Draw a panel."""
         from bokeh.models import (
             BoxZoomTool,
@@ -74,7 +74,7 @@ class Plots:
         )
         from bokeh.plotting import figure
 
-        label = panel.x.label
+        label = (kind, panel.x.label)
         if label not in self._ranges:
             low, high = self._spans[label]
             space = 0.01 * (high - low)
@@ -99,7 +99,7 @@ class Plots:
             active_scroll=zoom,
             min_border_left=_LEFT_PIXELS,
             min_border_right=20,
-            x_axis_label=label,
+            x_axis_label=panel.x.label,
         )
         plot.toolbar.logo = None
         if panel.rows:  # the page has buttons, and few rows no space for a toolbar
@@ -111,6 +111,8 @@ class Plots:
             _set_rows(plot, panel.rows)
         elif panel.y is not None:
             plot.yaxis.axis_label = panel.y.label
+            if panel.from_zero:
+                plot.y_range.start = 0
         if panel.boxes:
             _draw_boxes(plot, panel)
         _draw_curves(plot, panel)
