@@ -45,6 +45,8 @@ include_patterns = [
 exclude_patterns = [".*", "build", "docs/_ext", "docs/_static", "results/runs", "results/store"]
 suppress_warnings = ["myst.header", "config.cache"]
 
+smartquotes = False  # "--option" is no dash
+
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"

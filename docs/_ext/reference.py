@@ -86,7 +86,7 @@ def kind_page(kind: Any) -> str:
     changes = [
         [f"`{c.option}{'' if c.read is None else ' ' + c.form}`", c.help] for c in kind.changes
     ]
-    planners = [[f"`{name}`"] for name in kind.heuristics()]
+    planners = [f"`{name}`" for name in kind.heuristics()]
     exports = [[f"`{name}`", entry.title] for name, entry in kind.exports().items()]
     return page(
         f"Kind `{kind.name}`",
@@ -106,7 +106,7 @@ def kind_page(kind: Any) -> str:
         "The first that applies is taken.",
         "\n".join(f"1. [{way.name}](../ways/{slug(way.name)}.md)" for way in kind.ways()),
         "## Planners that run alone" if planners else "",
-        table(["Name"], planners) if planners else "",
+        ", ".join(planners) + "." if planners else "",
         "## Plans for other programs" if exports else "",
         table(["`--format`", "What"], exports) if exports else "",
         "## The problem",

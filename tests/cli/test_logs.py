@@ -52,10 +52,11 @@ def test_steps_are_told_and_written(tmp_path: Path) -> None:
 
 
 def test_nobody_listens_afterwards(tmp_path: Path) -> None:
-    before = list(logging.getLogger("milp_plan").handlers)
+    logger = logging.getLogger("milp_plan")
+    before, level = list(logger.handlers), logger.level
     call("info", str(instance_file(tmp_path)), "-vv", "--log-file", str(tmp_path / "a.log"))
-    assert logging.getLogger("milp_plan").handlers == before
-    assert logging.getLogger("milp_plan").level == logging.NOTSET
+    assert logger.handlers == before
+    assert logger.level == level
 
 
 @pytest.mark.parametrize("name", ["two-devices.json", "other.txt", "missing/a.log"])

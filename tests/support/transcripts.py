@@ -155,8 +155,10 @@ def _hold(command: Command, code: int, printed: str) -> None:
 
 
 def _matches(shown: str, printed: str) -> bool:
-    pattern = ".*".join(re.escape(part) for part in shown.rstrip().split("..."))
-    return re.fullmatch(pattern, printed.rstrip()) is not None
+    """Whether a line is the printed one; widths of columns do not count."""
+    shown, printed = " ".join(shown.split()), " ".join(printed.split())
+    pattern = ".*".join(re.escape(part.strip()) for part in shown.split("..."))
+    return re.fullmatch(pattern, printed) is not None
 
 
 if __name__ == "__main__":
