@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from milp_plan.run.trial import Effect
 
 REASONS_S = 10.0
-"""Seconds that ``solve`` and ``explain`` look for a conflicting set and for what is enough."""
+"""Seconds that ``solve`` looks for a conflicting set and for what is enough, at most."""
 
 
 @click.command()
@@ -198,11 +198,11 @@ def infeasibility(
     """Look for what is at odds in a problem without a plan, and say whether Ctrl-C ended that."""
     from milp_plan.run.conflict import why_infeasible
 
-    left = min(REASONS_S, time_limit_s)
-    if outcome.infeasible_because is None or outcome.plan is not None or left <= 0:
+    because = outcome.infeasible_because
+    if because is None or outcome.plan is not None or time_limit_s <= 0:
         return None, False
     try:
-        return why_infeasible(outcome.problem, outcome.infeasible_because, left), False
+        return why_infeasible(outcome.problem, because, time_limit_s), False
     except KeyboardInterrupt:  # the proof itself stands
         return None, True
 

@@ -14,7 +14,7 @@ from milp_plan.io.answer_wire import Solve
 
 from . import answers, interrupts
 from .exits import Exit, code_of, most_serious
-from .explain import infeasibility, infeasibility_wire, say_infeasibility
+from .explain import REASONS_S, infeasibility, infeasibility_wire, say_infeasibility
 from .formulations import chosen_switches
 from .inputs import PATH, Item, items, varied
 from .interrupts import Deferred
@@ -185,7 +185,7 @@ def _solve_one(item: Item, request: Request) -> tuple[Exit, bool]:
         settings = replace(settings, start=start)
     with display(problem, quiet=request.quiet) as show:
         outcome = run.solve(problem, settings, show, began=item.began)
-    told, stopped = infeasibility(outcome, settings.time_limit_s - outcome.seconds)
+    told, stopped = infeasibility(outcome, min(REASONS_S, settings.time_limit_s - outcome.seconds))
     with Deferred() as interrupt:
         code = _tell(item.path, outcome, told, request)
     return code, interrupt.asked or stopped or outcome.stop is Stop.INTERRUPTED

@@ -277,14 +277,15 @@ def test_infeasible(name: str, here: Path) -> None:
     assert solved["value"] is None
     said = call("solve", *words, *LIMIT).stdout
     assert ": no plan exists: " in said
-    assert "a smallest conflicting set: " in said
+    assert " conflicting set: " in said
+    assert solved["infeasibility"]["conflict"]["parts"]
     told = answer("explain", *words, "--time-limit", "100", "--quiet")
     assert told["exit_code"] == Exit.INFEASIBLE
     assert told["infeasible_because"]
-    for conflict in (solved["infeasibility"]["conflict"], told["infeasibility"]["conflict"]):
-        assert conflict["smallest"]
-        assert not conflict["open"]
-        assert conflict["parts"]
+    conflict = told["infeasibility"]["conflict"]
+    assert conflict["smallest"]
+    assert not conflict["open"]
+    assert conflict["parts"]
     for least in told["infeasibility"]["relaxations"]:
         assert least["proved_below"] < least["percent"]
     assert bool(told["infeasibility"]["relaxations"]) == (name != "resharding")  # has no limits
