@@ -151,6 +151,28 @@ class Base:
                 found.append((value.name, maker.devices, layout))
         return found
 
+    @cached_property
+    def workspace_bytes(self) -> dict[str, int]:
+        """Bytes of the workspace of each operator that has one."""
+        found = {run.operator: self._option(run).workspace_bytes for run in self.runs}
+        return {operator: size for operator, size in found.items() if size}
+
+    @cached_property
+    def persistent_bytes(self) -> dict[str, int]:
+        """Bytes of persistent values on every device; runs again lie where the first ones do."""
+        problem = self.problem
+        found = dict.fromkeys(problem.cluster.device_names, 0)
+        lying: set[tuple[str, str, str]] = set()
+        for run in self.runs:
+            option = self._option(run)
+            for value in problem.graph.inputs[run.operator]:
+                read = option.layout_read(value.name)
+                for device in run.devices:
+                    if value.producer is None and (value.name, device, read) not in lying:
+                        lying.add((value.name, device, read))
+                        found[device] += value.bytes[read]
+        return found
+
     def may_run_again(self, place: Place) -> bool:
         """Whether the value of a place can be made there again."""
         producer = str(self.problem.graph.value(place[0]).producer)

@@ -63,10 +63,10 @@ class Room:
             for device in copy.place[1]:
                 need = self.needs[copy.maker]
                 need[device] = need.get(device, 0) + copy.bytes
-        for number, device, size in workspaces(problem, layout):
+        for number, device, size in workspaces(layout):
             self.needs[number][device] = self.needs[number].get(device, 0) + size
             self.gives[number][device] = size
-        for device, size in persistent_bytes(problem, layout).items():
+        for device, size in layout.base.persistent_bytes.items():
             self.free[device] -= size
 
     def admits(self, task: int) -> bool:
@@ -187,10 +187,10 @@ class Profile:
             for device in copy.place[1]:
                 events[device].append((int(self.start[copy.maker]), copy.bytes))
                 events[device].append((int(self.until[number]), -copy.bytes))
-        for number, device, size in workspaces(problem, layout):
+        for number, device, size in workspaces(layout):
             events[device].append((int(self.start[number]), size))
             events[device].append((int(self.stop[number]), -size))
-        fixed = persistent_bytes(problem, layout)
+        fixed = layout.base.persistent_bytes
         self.steps = {name: _steps(events[name], fixed[name]) for name in self.limits}
 
     def excess(self) -> dict[str, int]:
@@ -214,29 +214,13 @@ class Profile:
         return int(times[worst]), int(held[worst])
 
 
-def workspaces(problem: PlanningProblem, layout: Layout) -> Iterator[tuple[int, str, int]]:
+def workspaces(layout: Layout) -> Iterator[tuple[int, str, int]]:
     """Yield task, device and bytes of every workspace."""
-    for number, task in enumerate(layout.tasks):
-        if isinstance(task.made, OperatorRun):
-            option = problem.graph.operator(task.made.operator).option(task.made.option)
-            if option.workspace_bytes:
-                for device in task.made.devices:
-                    yield number, device, option.workspace_bytes
-
-
-def persistent_bytes(problem: PlanningProblem, layout: Layout) -> dict[str, int]:
-    """Bytes of persistent values on every device; runs again lie where the first ones do."""
-    found = dict.fromkeys(problem.cluster.device_names, 0)
-    lying: set[tuple[str, str, str]] = set()
-    for run in layout.base.runs:
-        option = problem.graph.operator(run.operator).option(run.option)
-        for value in problem.graph.inputs[run.operator]:
-            read = option.layout_read(value.name)
-            for device in run.devices:
-                if value.producer is None and (value.name, device, read) not in lying:
-                    lying.add((value.name, device, read))
-                    found[device] += value.bytes[read]
-    return found
+    sizes = layout.base.workspace_bytes
+    for number, task in enumerate(layout.tasks if sizes else ()):
+        if isinstance(task.made, OperatorRun) and task.made.operator in sizes:
+            for device in task.made.devices:
+                yield number, device, sizes[task.made.operator]
 
 
 def _steps(events: list[tuple[int, int]], fixed: int) -> tuple[Ints, Ints]:
