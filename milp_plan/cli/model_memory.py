@@ -94,7 +94,7 @@ def at_most(name: str, limit: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-class MemorySize(click.ParamType):
+class MemorySize(click.ParamType[int]):
     """Bytes, as people write them."""
 
     name = "SIZE"

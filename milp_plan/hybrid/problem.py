@@ -81,6 +81,10 @@ class Flow:
     bytes: Fraction
 
 
+MOST = 10**9
+"""Devices, and micro-batches of a batch, at most: loops count them in machine words."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What plans may use.
@@ -112,8 +116,8 @@ class Limits:
         """List what cannot be."""
         for name in ("devices", "micro_batches"):
             number = getattr(self, name)
-            if number < 1:
-                yield Finding(name, str(number), "at least 1", "correct it")
+            if not 1 <= number <= MOST:
+                yield Finding(name, str(number), f"1 to {MOST}", "correct it")
         if self.memory_bytes < 0:
             yield Finding("memory_bytes", str(self.memory_bytes), "at least 0", "correct it")
         if self.bandwidth_bytes_per_s <= 0:

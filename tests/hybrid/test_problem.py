@@ -61,3 +61,9 @@ def test_order_keeps_flows():
     place = {name: i for i, name in enumerate(problem.order)}
     assert problem.flows
     assert all(place[flow.source] < place[flow.target] for flow in problem.flows)
+
+
+@pytest.mark.parametrize("name", ["devices", "micro_batches"])
+def test_counts_beyond_machine_words_are_findings(name):
+    with pytest.raises(InputError, match=f"{name}: found 9{{40}}, expected 1 to 1000000000"):
+        chain(1, 2, **{name: int("9" * 40)})
