@@ -56,8 +56,16 @@ def run_page(app: Sphinx, document: str, content: list[str]) -> None:
         logger.warning("a command does not do what is shown\n%s", done.stderr, location=document)
 
 
+def drop_empty(_app: Sphinx, doctree: nodes.document, _document: str) -> None:
+    """Remove outputs of notebooks that were cleared, such as lines of progress."""
+    for node in list(doctree.findall(nodes.literal_block)):
+        if not node.astext().strip():
+            node.parent.remove(node)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx."""
     app.add_directive("picture", Picture)
     app.connect("source-read", run_page)
+    app.connect("doctree-resolved", drop_empty)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
