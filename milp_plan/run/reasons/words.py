@@ -16,6 +16,9 @@ from .base import Block, Link, Move, Usage, Why
 MOST = 12
 """Names, links and rows that are spelt out."""
 
+ALIKE = 3
+"""Equal limits that are spelt out; more of them are told together."""
+
 _CAUSES = {
     "value": "needs what {} gives",
     "device": "what it runs on is busy with {}",
@@ -159,14 +162,21 @@ def infeasibility_lines(problem: Any, told: Infeasibility) -> Iterator[str]:
     for least in sorted(told.relaxations, key=lambda entry: entry.percent):
         yield from _relaxation(units, measure, least)
     if told.helpless:
-        yield f"more of this alone gave no plan: {', '.join(told.helpless)}"
+        yield f"with more of one of these alone no plan was found: {', '.join(told.helpless)}"
 
 
 def _conflict(units: Units, conflict: Conflict) -> Iterator[str]:
     word = "a smallest conflicting set" if conflict.smallest else "a conflicting set"
-    limits = [
-        f"{entry.name} {entry.counts.text(entry.amount or 0, units)}" for entry in conflict.limits
-    ]
+    alike: dict[tuple[str, int | None, Counts], list[str]] = {}
+    for entry in conflict.limits:
+        alike.setdefault((entry.what, entry.amount, entry.counts), []).append(entry.name)
+    limits = []
+    for (what, amount, counts), names in alike.items():
+        text = counts.text(amount or 0, units)
+        if len(names) > ALIKE:
+            limits.append(f"{what} {text} on each of {len(names)} ({names[0]}, ..., {names[-1]})")
+        else:
+            limits += [f"{name} {text}" for name in names]
     if conflict.parts:
         yield f"{word}: {conflict.noun} {some(conflict.parts)}"
     if limits:
