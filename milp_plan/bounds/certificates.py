@@ -58,8 +58,8 @@ class Certificate:
 
     def possible(self, target: int) -> Flags:
         """Return the labels that a plan of cost below the target may take."""
-        room = (target - self.constant) * self.scale - self.total
-        return np.asarray(self.excess < min(max(room, 0), 2**62))
+        room = (target - 1 - self.constant) * self.scale - self.total  # costs are whole
+        return np.asarray(self.excess <= min(max(room, -1), BAN - 1))
 
 
 def certify(dual: Dual, prices: Floats) -> Certificate:

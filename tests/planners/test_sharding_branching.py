@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from milp_plan.bounds import sharding_choices
 from milp_plan.bounds.messages import Dual
 from milp_plan.coarsen.sharding.masks import possible_labels
 from milp_plan.coarsen.sharding.reading import labelling_of
@@ -14,7 +15,7 @@ from milp_plan.coarsen.sharding.rebuild import without_labels
 from milp_plan.coarsen.sharding.stage import Reduction
 from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
-from milp_plan.planners.sharding import branching
+from milp_plan.planners.sharding import anytime, branching
 from milp_plan.planners.sharding.branching import Tree
 from tests.support.seeds import few
 from tests.support.sharding import least_cost, tense_problem
@@ -117,7 +118,7 @@ def test_certificates_keep_every_label_of_the_best_plan(first: int) -> None:
             smaller, _ = without_labels(labelling, alive)
             assert (smaller.counts > 0).all()
             assert explored(smaller, None, None)[0] == best, (seed, turn)
-            assert not proof.possible(proof.bound).all() or proof.bound < best
+            assert not proof.possible(proof.bound).any()
     assert left_out > 0
 
 
@@ -142,3 +143,26 @@ def test_labels_that_fit_alone_but_not_beside_the_others_go() -> None:
         limit=14,
     )
     assert possible_labels(labelling_of(problem)).tolist() == [False, True, True, True, True, True]
+
+
+@pytest.mark.parametrize("first", few(range(0, 2000, 20), 1))
+def test_what_a_narrowed_problem_proves_holds_for_the_whole(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is small, so labels leave and reductions run again, but nobody branches."""
+    monkeypatch.setattr(sharding_choices, "MOST_CHOICES", 0)
+    monkeypatch.setattr(anytime, "_NARROW", -1)
+    narrowed = 0
+    for seed in range(first, first + 20):
+        problem = with_bytes(seed)
+        labelling, best = labelled(problem), least_cost(problem)
+        if labelling is None or best is None:
+            continue
+        board = anytime.search(labelling, 0.1, gap=0.0, workers=1, seed=seed)
+        assert board.bound is None or board.bound <= best
+        assert board.value is None or board.value >= best
+        assert not board.infeasible
+        if board.proved or board.settled:
+            assert board.value == best
+        narrowed += board.settled or board.narrowed.target is not None
+    assert narrowed > 0

@@ -15,7 +15,8 @@ from milp_plan.coarsen.sharding.reading import labelling_of
 from milp_plan.coarsen.sharding.rebuild import without_labels
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.planners.sharding.anytime import Sighting, search
+from milp_plan.planners.sharding.anytime import search
+from milp_plan.planners.sharding.board import Sighting
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 

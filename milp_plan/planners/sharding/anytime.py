@@ -2,26 +2,35 @@
 
 Every worker goes through three phases over and over again: prices and messages are improved (the
 bound), labels are decoded from them at perturbed prices and polished by tree moves (restarts), and
-the best choice is worked on by tree moves with noise (annealing). Where reductions leave little,
-the first worker turns to branch and bound as soon as the bound has settled, and finds the best plan
-of all, or raises the bound until the time is up.
+the best choice is worked on by tree moves with noise (annealing). Once the bound has settled, the
+first worker leaves out labels that no better plan takes and reduces what stays again; everyone goes
+on there. Where little is left, it turns to branch and bound, and finds the best plan of all, or
+raises the bound until the time is up.
+
+**Proof of a narrowed bound.** Labels leave only if no plan below a known cost takes them
+(:mod:`milp_plan.bounds.certificates`): plans that are left out cost that much, so the lesser of it
+and of the bound of what stays holds for every plan.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from milp_plan.bounds.messages import Dual
 from milp_plan.bounds.sharding import BOUND
 from milp_plan.bounds.sharding_choices import EVERY_CHOICE, Choice, best_choice
+from milp_plan.coarsen.sharding import Reduction
+from milp_plan.coarsen.sharding.masks import possible_labels
+from milp_plan.coarsen.sharding.projection import projected
+from milp_plan.coarsen.sharding.rebuild import without_labels
+from milp_plan.coarsen.sharding.stage import reduced
 from milp_plan.core.budget import now
-from milp_plan.core.gap import within
 from milp_plan.core.labelling import Integers, Labelling
 
+from .board import Board, Narrowed, Sighting
 from .branching import NAME as BRANCHES
 from .branching import Tree
 from .decoding import decode
@@ -35,115 +44,17 @@ _RESTARTS = 0.6
 """Shares of the time after which the first and the second phase end at the latest."""
 _SETTLED = 0.05
 """Share of the time after which branch and bound begins at the latest."""
-_SMALL, _NARROW = 2_000_000, 500_000
-"""Entries of tables up to which branch and bound looks at the root, and goes on from there."""
+_NARROW = 500_000
+"""Entries of tables up to which branch and bound takes over."""
+_WORTH = 0.95
+"""Part of the labels that may stay, at most, for reducing again to be worth its time."""
+_REDUCE_S = 30.0
+"""Seconds of that, at most."""
 _ROOT_PASSES = 20
 """Passes of an ascent at the root."""
 _LOUDEST = 0.03
 """Largest noise of annealing, as a share of the cost."""
 _POOL = 8
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """What is known at a moment: the best cost, the best bound and its name, when, and by what."""
-
-    value: int | None
-    bound: int | None
-    elapsed_s: float
-    phase: str
-    bound_by: str = BOUND
-
-
-class Board:
-    """What the workers share; all of its methods may be called from any thread.
-
-    Parameters
-    ----------
-    labelling
-        The problem.
-    time_limit_s
-        Seconds from now.
-    gap
-        Relative gap at which to stop.
-    """
-
-    def __init__(self, labelling: Labelling, time_limit_s: float, gap: float) -> None:
-        self.labelling, self.gap = labelling, gap
-        self.began = now()
-        self.time_limit_s = time_limit_s
-        self.value: int | None = None
-        self.labels: Integers | None = None
-        self.bound: int | None = None
-        self.bound_by = BOUND
-        self.phase = "bound"
-        self.stopped = threading.Event()
-        self.failure: BaseException | None = None
-        self.interrupted = False
-        self.settled = False
-        self._lock = threading.Lock()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the beginning."""
-        return now() - self.began
-
-    @property
-    def over(self) -> bool:
-        """Whether to stop: time up, gap closed, or told so."""
-        return self.stopped.is_set() or self.elapsed_s >= self.time_limit_s
-
-    @property
-    def proved(self) -> bool:
-        """Whether the gap asked for is reached."""
-        with self._lock:
-            return within(self.value, self.bound, self.gap)
-
-    def offer(self, labels: Integers) -> int | None:
-        """Take a choice if it is a plan and better; return its exact cost if it is a plan."""
-        value = self.labelling.value(labels)
-        if value is None or (self.labelling.load(labels) > self.labelling.capacity).any():
-            return None
-        with self._lock:
-            if self.value is None or value < self.value:
-                self.value, self.labels = value, labels.copy()
-                self._close()
-        return value
-
-    def prove(self, bound: int, by: str = BOUND) -> None:
-        """Take a bound if it is better."""
-        with self._lock:
-            if self.bound is None or bound > self.bound:
-                self.bound, self.bound_by = bound, by
-                self._close()
-
-    def settle(self, choice: Choice, by: str) -> None:
-        """Take the best choice of all, or the proof that none is a plan."""
-        self.settled = True
-        value = None if choice.labels is None else self.offer(choice.labels)
-        if value is not None:
-            self.prove(value, by)
-        self.stopped.set()
-
-    @property
-    def infeasible(self) -> bool:
-        """Whether it is proved that no choice is a plan."""
-        return self.settled and self.labels is None
-
-    def best(self) -> Integers | None:
-        """Return the best choice so far."""
-        with self._lock:
-            return None if self.labels is None else self.labels.copy()
-
-    def sighting(self) -> Sighting:
-        """Return what is known now."""
-        with self._lock:
-            return Sighting(self.value, self.bound, self.elapsed_s, self.phase, self.bound_by)
-
-    def _close(self) -> None:
-        """Stop once the gap is closed; the lock is held."""
-        if within(self.value, self.bound, self.gap):
-            self.stopped.set()
 
 
 class Worker:
@@ -161,13 +72,55 @@ class Worker:
         Whether there is no other.
     """
 
+    dual: Dual
+    anchor: tuple[Floats, Floats]
+
     def __init__(self, board: Board, graph: Graph, number: int, seed: int, alone: bool) -> None:
         self.board, self.graph, self.number, self.alone = board, graph, number, alone
         self.random = np.random.default_rng([seed, number])
-        self.dual = Dual(board.labelling)
         self.moves = 64
         self.push = 1.0
+        self._begin(board.narrowed)
+
+    @property
+    def labelling(self) -> Labelling:
+        """What is searched."""
+        return self.narrowed.reduction.labelling
+
+    def _begin(self, narrowed: Narrowed) -> None:
+        """Search there from now on."""
+        self.narrowed = narrowed
+        self.dual = Dual(self.labelling)
         self.pool: list[tuple[int, Integers]] = []
+        self._hold()
+
+    def _hold(self) -> None:
+        """Remember where messages stand."""
+        self.anchor = self.dual.forward.copy(), self.dual.backward.copy()
+
+    def _return(self) -> None:
+        self.dual.forward[:], self.dual.backward[:] = self.anchor
+
+    def _follow(self) -> None:
+        """Go where the problem has been narrowed since."""
+        if self.narrowed is not self.board.narrowed:
+            self._begin(self.board.narrowed)
+            self.graph = graph_of(self.labelling)
+            self._ascend(1.0)
+            self._hold()
+
+    def _offer(self, labels: Integers) -> int | None:
+        return self.board.offer(self.narrowed.reduction.lift(labels))
+
+    def _best(self) -> Integers | None:
+        """Return what the best choice is like here."""
+        best = self.board.best()
+        return None if best is None else projected(self.narrowed.reduction, best)
+
+    def _prove(self, bound: int | None, by: str = BOUND) -> None:
+        target = self.narrowed.target
+        if bound is not None:
+            self.board.prove(bound if target is None else min(bound, target), by)
 
     def run(self) -> None:
         """Search until the board says stop; an error ends everyone."""
@@ -179,22 +132,29 @@ class Worker:
 
     def _search(self) -> None:
         board = self.board
-        small = self.number == 0 and len(board.labelling.table) <= _SMALL
-        self._ascend(_SETTLED if small else _ASCENT if self.number == 0 else 0.6 * _ASCENT)
-        if small:
-            self._branch()
-        anchor = self.dual.forward.copy(), self.dual.backward.copy()
+        small = len(self.labelling.table) <= _NARROW
+        if self.number:
+            self._ascend(0.6 * _ASCENT)
+        else:
+            self._ascend(_SETTLED if small else _ASCENT)
+            while not board.over and len(self.labelling.table) > _NARROW and self._narrow():
+                self._ascend(_ASCENT)
+            if len(self.labelling.table) <= _NARROW:
+                self._branch()
+        self._hold()
         while not board.over and board.elapsed_s < _RESTARTS * board.time_limit_s:
+            self._follow()
             self._restart(0.3)
             if self.random.random() < 0.2:
-                self.dual.forward[:], self.dual.backward[:] = anchor
+                self._return()
         board.phase = "annealing"
         turn = 0
         while not board.over:
             turn += 1
+            self._follow()
             self._anneal()
             if turn % 3 == 0 and not board.over:
-                self.dual.forward[:], self.dual.backward[:] = anchor
+                self._return()
                 self._restart(0.5)
 
     def _target(self) -> float:
@@ -202,7 +162,7 @@ class Worker:
         board = self.board
         if board.value is not None:
             return float(board.value)
-        base = self.dual.bound + board.labelling.constant
+        base = self.dual.bound + self.labelling.constant
         return base + 0.3 * abs(base) + 1.0
 
     def _ascend(self, share: float) -> None:
@@ -235,26 +195,45 @@ class Worker:
         def over() -> bool:
             return board.over or board.elapsed_s >= share * board.time_limit_s
 
-        bound = self.dual.certified()
-        tree = Tree(board.labelling, lambda: board.value, board.offer, bound, over)
-        root = tree.root(_ROOT_PASSES)
-        if root is not None and len(root.labelling.table) > _NARROW:
-            self._prove(tree)
-            return
+        tree = Tree(self.labelling, lambda: board.value, self._offer, self.dual.certified(), over)
+        tree.root(_ROOT_PASSES)
         while tree and not over():
             board.phase = BRANCHES
             tree.step()
-            self._prove(tree)
+            self._prove(tree.bound, BRANCHES)
         if not tree and not board.stopped.is_set():
             board.settle(Choice(board.best()), BRANCHES)
 
-    def _prove(self, tree: Tree) -> None:
-        if tree.bound is not None:
-            self.board.prove(tree.bound, BRANCHES)
+    def _narrow(self) -> bool:
+        """Leave out labels that no better plan takes, and reduce; whether that was worth it."""
+        board, before = self.board, self.labelling
+        target = board.value
+        if target is None:
+            return False
+        alive = self.dual.certificate().possible(target) & possible_labels(before)
+        if alive.sum() > _WORTH * len(alive):
+            return False
+        if not np.logical_or.reduceat(alive, before.offsets[:-1]).all():
+            board.settle(Choice(board.best()), BRANCHES)
+            return False
+        smaller, step = without_labels(before, alive)
+        left = board.time_limit_s - board.elapsed_s
+        found = reduced(smaller, min(_REDUCE_S, 0.2 * left))
+        steps = (*self.narrowed.reduction.steps, step, *found.steps)
+        whole = Reduction(found.labelling, steps, found.infeasible_because)
+        if found.infeasible_because is None and len(found.labelling):
+            board.narrowed = Narrowed(whole, target)
+            self._begin(board.narrowed)
+            self.graph = graph_of(self.labelling)
+            return True
+        if found.infeasible_because is None:
+            board.offer(whole.lift(np.zeros(0, dtype=np.int64)))
+        board.settle(Choice(board.best()), BRANCHES)
+        return False
 
     def _certify(self) -> None:
         if self.number == 0:
-            self.board.prove(self.dual.certified())
+            self._prove(self.dual.certified())
 
     def _decoded(self, prices: Floats, passes: int) -> Integers:
         """Return the labels that the messages speak for, after some passes at these prices."""
@@ -302,7 +281,7 @@ class Worker:
             cost, excess = self._moves(labels, best, prices, 0.0, 0.0)
             idle = idle + 1 if (excess, cost) >= last else 0
             last = min(last, (excess, cost))
-        value = board.offer(best)
+        value = self._offer(best)
         if value is not None:
             self.pool.append((value, best))
             self.pool.sort(key=lambda entry: entry[0])
@@ -332,7 +311,7 @@ class Worker:
     def _anneal(self) -> None:
         """Work on a good choice with noise that fades, for a share of the time that is left."""
         board = self.board
-        start = board.best()
+        start = self._best()
         if start is None:
             self._restart(1.0)
             return
@@ -347,7 +326,7 @@ class Worker:
         while not board.over and board.elapsed_s < began + length:
             fade = max(0.0, 1.0 - 1.1 * (board.elapsed_s - began) / length)
             self._moves(labels, best, self.dual.prices, loud * fade, 0.3 * loud * fade)
-            board.offer(best)
+            self._offer(best)
         self._polish(best, self.dual.prices)
 
 

@@ -17,7 +17,8 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import shipped
-from milp_plan.planners.sharding.anytime import Board, Sighting, search
+from milp_plan.planners.sharding.anytime import search
+from milp_plan.planners.sharding.board import Board, Sighting
 from milp_plan.planners.sharding.elimination import NAME, Caps, plan_by_elimination
 
 from ..ledger import Ledger
