@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
 from threading import RLock
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from .budget import undisturbed
@@ -78,3 +79,16 @@ def _maker() -> Callable[[Callable[..., object]], Any]:
 def compiled(function: _Function) -> _Function:
     """Compile a function of numbers and arrays on its first call; releases the GIL."""
     return cast(_Function, Loop(function))
+    if config.DISABLE_JIT:
+        return function
+    loop = _Loop(
+        function, targetoptions={"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
+    )
+    loop.enable_caching()
+    return cast(_Function, loop)
+
+
+def kept(loop: Callable[..., object]) -> bool:
+    """Whether a compiled loop lies on disk from an earlier run; ``True`` where none is compiled."""
+    kept_in = getattr(loop.made, "_cache", None) if isinstance(loop, Loop) else None
+    return kept_in is None or Path(kept_in._cache_file._index_path).exists()

@@ -25,6 +25,8 @@ from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.serial import SerialGraph, operator_tables, read_serial
 
+from .compiling import SHARDING_SEARCH
+
 SEARCH_S = 1.0
 """Seconds of searches that only the clock ends; compiling comes on top."""
 
@@ -142,19 +144,31 @@ def _latency() -> None:
 def _sharding() -> None:
     from milp_plan.coarsen.sharding import reduce_sharding
     from milp_plan.planners.sharding.anytime import search
-    from milp_plan.planners.sharding.branching import Tree
 
-    for operators in (30, 8, 4):
+    for operators in (8, 4):
         for seed in range(3):
             left = reduce_sharding(_shards(operators, seed), math.inf)
             if left.infeasible_because is not None:
                 continue
             if len(left.labelling):
                 search(left.labelling, SEARCH_S, gap=0.0, workers=1)
-                tree = Tree(left.labelling, lambda: None, lambda _: None, 0)
-                while tree and tree.nodes < TREE_NODES:
-                    tree.step()
             left.lift(np.zeros(len(left.labelling), dtype=np.int64))
+
+
+def _sharding_search() -> None:
+    """What begins after the reductions, on problems that are not reduced."""
+    from milp_plan.coarsen.sharding.masks import possible_labels
+    from milp_plan.coarsen.sharding.reading import labelling_of
+    from milp_plan.planners.sharding.anytime import search
+    from milp_plan.planners.sharding.branching import Tree
+
+    for seed in range(2):
+        labelling = labelling_of(_shards(30, seed))
+        search(labelling, SEARCH_S, gap=0.0, workers=1)
+        possible_labels(labelling)
+        tree = Tree(labelling, lambda: None, lambda _: None, 0)
+        while tree and tree.nodes < TREE_NODES:
+            tree.step()
 
 
 def _hybrid() -> None:
@@ -278,6 +292,7 @@ def _runs() -> None:
 PARTS: dict[str, Callable[[], None]] = {
     "list schedules": _schedules,
     "sharding": _sharding,
+    SHARDING_SEARCH: _sharding_search,
     "runs along a spine": _runs,
     "latency": _latency,
     "largest load": _largest_load,

@@ -20,7 +20,9 @@ from milp_plan.models.registry import shipped
 from milp_plan.planners.sharding.anytime import search
 from milp_plan.planners.sharding.board import Board, Sighting
 from milp_plan.planners.sharding.elimination import NAME, Caps, plan_by_elimination
+from milp_plan.planners.sharding.trees import tree_search
 
+from ..compiling import SHARDING_SEARCH, Compiling
 from ..ledger import Ledger
 from ..model import Late, Solver
 from ..way import Step, Way
@@ -51,6 +53,11 @@ FIRST_S = 0.5
 OWN = "sharding"
 """The formulation of its model."""
 
+COMPILING = "compiling loops (the first run alone; milp-plan compile does it in advance)"
+
+WAIT_SHARE = 0.5
+"""Part of the search's time that it waits, at most, for loops which another process compiles."""
+
 GRACE_S = 2.0
 """Seconds that a solver may overrun before it is ended."""
 
@@ -62,6 +69,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
     reduction: Reduction
     board: Board
     kept_s: float
+    beside: Compiling
 
     @classmethod
     def unsuited(cls, problem: ShardingProblem, repeatable: bool) -> str | None:
@@ -125,7 +133,8 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
     def reduce(self) -> None:
         """Make the problem smaller; its optimum stays."""
         ledger, budget = self.ledger, self.ledger.budget
-        ledger.say("reducing")
+        self.beside = Compiling(SHARDING_SEARCH, tree_search)
+        ledger.say("reducing" if not self.beside.at_work else COMPILING)
         with budget.phase("reducing"):
             part = budget.part("reducing", REDUCE_SHARE, of_limit=False)
             self.reduction = reduction = reduce_sharding(ledger.problem, part.left_s)
@@ -167,6 +176,11 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         if modelled and self.size:
             seconds = min(SEARCH_S, SEARCH_SHARE * seconds)
         known = self.board
+        if self.beside.at_work:
+            ledger.say(COMPILING)
+            with ledger.budget.phase("compiling"):
+                self.beside.wait(WAIT_SHARE * seconds)
+            seconds = min(seconds, self.part.left_s)
         with ledger.budget.phase("search"):
             self.board = search(
                 self.reduction.labelling,
