@@ -44,10 +44,10 @@ _RESTARTS = 0.6
 """Shares of the time after which the first and the second phase end at the latest."""
 _SETTLED = 0.05
 """Share of the time after which branch and bound begins at the latest."""
-_NARROW = 500_000
-"""Entries of tables up to which branch and bound takes over."""
-_WORTH = 0.95
-"""Part of the labels that may stay, at most, for reducing again to be worth its time."""
+_FEW, _NARROW = 1_000, 500_000
+"""Operators, and entries of tables, up to which branch and bound takes over."""
+_WORTH = 0.7
+"""Part of the labels that may stay, at most, for everyone to begin anew on what is left."""
 _REDUCE_S = 30.0
 """Seconds of that, at most."""
 _ROOT_PASSES = 20
@@ -86,6 +86,11 @@ class Worker:
     def labelling(self) -> Labelling:
         """What is searched."""
         return self.narrowed.reduction.labelling
+
+    @property
+    def _few(self) -> bool:
+        """Whether nodes of a branch and bound take little time here."""
+        return len(self.labelling) <= _FEW and len(self.labelling.table) <= _NARROW
 
     def _begin(self, narrowed: Narrowed) -> None:
         """Search there from now on."""
@@ -132,14 +137,13 @@ class Worker:
 
     def _search(self) -> None:
         board = self.board
-        small = len(self.labelling.table) <= _NARROW
         if self.number:
             self._ascend(0.6 * _ASCENT)
         else:
-            self._ascend(_SETTLED if small else _ASCENT)
-            while not board.over and len(self.labelling.table) > _NARROW and self._narrow():
+            self._ascend(_SETTLED if self._few else _ASCENT)
+            while not board.over and not self._few and self._narrow():
                 self._ascend(_ASCENT)
-            if len(self.labelling.table) <= _NARROW:
+            if self._few:
                 self._branch()
         self._hold()
         while not board.over and board.elapsed_s < _RESTARTS * board.time_limit_s:
