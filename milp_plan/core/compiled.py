@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
-from threading import RLock
 from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 from .budget import undisturbed
@@ -79,13 +79,6 @@ def _maker() -> Callable[[Callable[..., object]], Any]:
 def compiled(function: _Function) -> _Function:
     """Compile a function of numbers and arrays on its first call; releases the GIL."""
     return cast(_Function, Loop(function))
-    if config.DISABLE_JIT:
-        return function
-    loop = _Loop(
-        function, targetoptions={"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
-    )
-    loop.enable_caching()
-    return cast(_Function, loop)
 
 
 def kept(loop: Callable[..., object]) -> bool:
