@@ -10,7 +10,7 @@ from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.models.protocol import Guide
-from milp_plan.planners import Crew, best_plan, put_off
+from milp_plan.planners import PLANNERS, Crew, best_plan, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
@@ -63,6 +63,9 @@ MOST_EXACT = 1.8
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
 
+FIRST = ("single_device", "round_robin_blocks", "list_topological")
+"""Baselines that are asked for a plan before anything else, until one has one."""
+
 OWN = "operator_schedule"
 """The formulation of every problem whose plans have times."""
 
@@ -109,6 +112,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("obstacle", self.ledger.look_for_obstacle),
+            Step("first plan", self.find_first, always=True),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("enumeration", self.enumerate, lambda: self.small),
@@ -152,6 +156,15 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.clusters = True
         self.anneal(construct=construct)
         self.search_near()
+
+    def find_first(self) -> None:
+        """Any plan, by what has no loop to compile: a machine's first run may compile for long."""
+        with self.budget.phase("first plan"):
+            for name in FIRST:
+                plan = PLANNERS[name](self.problem)
+                if plan is not None:
+                    self.ledger.offer(plan, plan.planner, "first plan")
+                    return
 
     def find_baselines(self) -> None:
         """Every heuristic."""
