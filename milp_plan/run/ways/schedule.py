@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
@@ -163,7 +164,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             for name in FIRST:
                 plan = PLANNERS[name](self.problem)
                 if plan is not None:
-                    self.ledger.offer(plan, plan.planner, "first plan")
+                    self.ledger.offer(replace(plan, planner=name), name, "first plan")
+                    self.ledger.baselines[name] = self.ledger.reached.get(name)
                     return
 
     def find_baselines(self) -> None:
