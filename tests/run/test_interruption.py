@@ -16,6 +16,7 @@ from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io import read_plan
 from milp_plan.run import Settings, solve, solving
+from milp_plan.run.ways import schedule
 from tests.cli.cases import call
 
 from .cases import INSTANCES, instance, trap, weaken
@@ -175,6 +176,7 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
         if point.phase == "bounds":
             signal.raise_signal(signal.SIGINT)
 
+    monkeypatch.setattr(schedule, "FIRST", ())
     outcome = solve(instance(SLOW), Settings(time_limit_s=60), press)
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.plan is None

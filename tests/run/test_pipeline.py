@@ -81,7 +81,7 @@ def test_progress_ends_with_what_was_found(weak):
     heard = []
     outcome = solve(trap("gang-beats-single").problem, Settings(time_limit_s=20), heard.append)
     phases = list(dict.fromkeys(point.phase for point in heard))
-    assert phases[:3] == ["start", "bounds", "baselines"]
+    assert phases[:3] == ["start", "first plan", "bounds"]
     assert "model" in phases
     values = [point.incumbent for point in heard if point.incumbent is not None]
     assert values == sorted(values, reverse=True)
@@ -316,6 +316,7 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
 @pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])
 def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
     """Heuristics that find nothing, or something that breaks a law."""
+    monkeypatch.setattr(schedule, "FIRST", ())
     monkeypatch.setattr(schedule, "best_plan", lambda *_, **__: (None, {}))
     monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "searched", False)
