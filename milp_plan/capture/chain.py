@@ -28,6 +28,7 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
+from milp_plan.cost import plain
 from milp_plan.io.capture_wire import Capture
 
 from .fuse import alone, fused
@@ -104,7 +105,7 @@ def stage_problem(
     return PlanningProblem(
         name or f"{capture.name}-stages",
         _counted(draft.graph()),
-        _without(cluster, room),
+        _without(plain(cluster), room),
         Objective.BOTTLENECK,
         MemoryLaw.STATIC,
         provenance=provenance_of(capture, cluster) | told,

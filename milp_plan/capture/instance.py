@@ -34,7 +34,7 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from milp_plan.cost import DeviceSpec, device_spec, roofline_ns
+from milp_plan.cost import DeviceSpec, plain, roofline_ns, sources, spec_of
 from milp_plan.io.capture_wire import Capture, Storage
 
 from .colocation import Colocation
@@ -118,7 +118,7 @@ def instance(
         told |= {"optimizer": optimizer, "recompute": " ".join(policies)}
     title = name or f"{capture.name}-{capture.mode}"
     provenance = provenance_of(capture, cluster, measured) | told
-    return PlanningProblem(title, draft.graph(), cluster, objective, provenance=provenance)
+    return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=provenance)
 
 
 class Draft:
@@ -146,7 +146,7 @@ class Draft:
     ) -> None:
         self.capture = capture
         self.measured = measured
-        self.specs = [device_spec(entry.name) for entry in cluster.device_classes]
+        self.specs = [spec_of(cluster, entry.name) for entry in cluster.device_classes]
         self.granularity = granularity
         self.parts = parts
         self.sizes = [storage.bytes for storage in capture.storages]
@@ -421,12 +421,12 @@ def provenance_of(
     """Say what a problem was made of."""
     found = coverage(capture)
     types = sorted({s.dtype for s in capture.storages if s.kind == "parameter"})
-    if measured is None or capture.profile is None:
-        times = {f"device {spec.name}": _rates(spec) for spec in _specs(cluster)}
-    else:
+    times = sources(cluster)
+    if measured is not None and capture.profile is not None:
         profile = capture.profile
         timed = f"{profile.device}, {profile.threads} threads, {profile.date}, {profile.torch}"
-        times = {"kernels timed on": timed, "updates": _rates(measured)}
+        links = {key: text for key, text in times.items() if key.startswith("link ")}
+        times = {"kernels timed on": timed, "updates": measured.told, **links}
     return {
         "generator": f"milp_plan.capture {GENERATOR_VERSION}",
         "model": capture.name,
@@ -438,15 +438,3 @@ def provenance_of(
         "backward_flops": str(found.flops["backward"]),
         **times,
     }
-
-
-def _specs(cluster: Cluster) -> list[DeviceSpec]:
-    return [device_spec(entry.name) for entry in cluster.device_classes]
-
-
-def _rates(spec: DeviceSpec) -> str:
-    return (
-        f"{spec.peak_flops_per_s} flop/s x {spec.compute_permille}/1000, "
-        f"{spec.memory_bytes_per_s} byte/s x {spec.memory_permille}/1000, "
-        f"{spec.launch_ns} ns per kernel"
-    )

@@ -117,6 +117,7 @@ def clusters() -> list[Row]:
             "memory_bytes_per_s": spec.memory_bytes_per_s,
             "link": spec.link,
             "network": spec.network,
+            "source": spec.source,
         }
         for spec in DEVICES.values()
     ]

@@ -1,5 +1,6 @@
 """What things cost: roofline compute times, alpha-beta collectives, routes of values."""
 
+from .clusters import ModelledCluster, cluster, plain, sources, spec_of
 from .collectives import (
     all_gather_ns,
     all_reduce_ns,
@@ -7,7 +8,7 @@ from .collectives import (
     point_to_point_ns,
     reduce_scatter_ns,
 )
-from .devices import DEVICES, LINKS, DeviceSpec, LinkSpec, cluster, device_spec, link_spec
+from .devices import DEVICES, LINKS, DeviceSpec, LinkSpec, device_spec, link_spec
 from .first import strategies_first, with_options
 from .roofline import roofline_ns
 from .routes import Route, route_between, routes, send_choices
@@ -31,6 +32,7 @@ __all__ = [
     "WAY_SPLITS",
     "DeviceSpec",
     "LinkSpec",
+    "ModelledCluster",
     "Route",
     "Way",
     "Work",
@@ -44,6 +46,7 @@ __all__ = [
     "layout_gang",
     "link_spec",
     "parse_labels",
+    "plain",
     "point_to_point_ns",
     "reduce_scatter_ns",
     "reshard_table",
@@ -51,6 +54,8 @@ __all__ = [
     "route_between",
     "routes",
     "send_choices",
+    "sources",
+    "spec_of",
     "strategies_first",
     "ways",
     "with_options",

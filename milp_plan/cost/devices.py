@@ -1,43 +1,20 @@
-"""Named devices, links and clusters with published figures.
+"""Kinds of devices and links with published figures, each with the document it is from.
 
-Sources (peak rates are for dense matrices, without structured sparsity; bandwidths of links are
-per direction, half of the bidirectional figure the data sheets quote):
-
-* H100 SXM: NVIDIA H100 Tensor Core GPU data sheet: 989.4 Tflop/s bf16, 80 GB HBM3 at 3.35 TB/s,
-  NVLink 4 at 900 GB/s.
-* A100 SXM: NVIDIA A100 Tensor Core GPU data sheet: 312 Tflop/s bf16, 80 GB HBM2e at 2,039 GB/s or
-  40 GB HBM2 at 1,555 GB/s, NVLink 3 at 600 GB/s.
-* V100 SXM2: NVIDIA V100 Tensor Core GPU data sheet: 125 Tflop/s fp16, 32 GB HBM2 at 900 GB/s,
-  NVLink 2 at 300 GB/s.
-* PCI Express 4.0 x16: 32 GB/s per direction. InfiniBand NDR 400 Gb/s, HDR 200 Gb/s, EDR 100 Gb/s;
-  one adapter per device, as in the DGX systems of each generation.
+Peak rates are for dense bf16 matrices (fp16 on V100, which has no bf16), without structured
+sparsity: where a document gives the figure with sparsity, it is halved and the source says so.
+Bandwidths of links are per direction, half of the bidirectional figure that data sheets quote.
 
 Efficiencies, launch overheads and latencies are no data-sheet figures. They are round numbers of
 the size that kernel and collective benchmarks report; they set the scale of an instance, and no
-result depends on their last digit.
+result depends on their last digit. ``milp-plan cluster calibrate`` replaces those of links.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TypeVar
 
-from milp_plan.core import (
-    Channel,
-    Cluster,
-    CommunicationModel,
-    Device,
-    DeviceClass,
-    Finding,
-    InputError,
-)
-
-NODE_DEVICES = 8
-"""Devices of one node."""
-
-MAX_DEVICES = 64
-"""Largest cluster that :func:`cluster` builds; channels grow with the square."""
+from milp_plan.core import Channel, Finding, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +31,26 @@ class LinkSpec:
         Until the first byte of a message arrives.
     efficiency_permille
         Share of the bandwidth that large messages reach.
+    source
+        Where the figures come from.
     """
 
     name: str
     bandwidth_bytes_per_s: int
     latency_ns: int
     efficiency_permille: int
+    source: str = ""
 
     @property
     def achieved_bytes_per_s(self) -> int:
         """Bandwidth that large messages reach, rounded down."""
         return self.bandwidth_bytes_per_s * self.efficiency_permille // 1000
+
+    @property
+    def told(self) -> str:
+        """Its figures and where they come from."""
+        rate = f"{self.bandwidth_bytes_per_s} byte/s x {self.efficiency_permille}/1000"
+        return _sourced(f"{rate}, {self.latency_ns} ns", self.source)
 
     def channel(self, source: str, target: str) -> Channel:
         """Return a directed channel of this kind."""
@@ -87,6 +73,8 @@ class DeviceSpec:
         Overhead of one operator.
     link, network
         Names of the link inside a node, and between nodes.
+    source
+        Where the figures come from.
     """
 
     name: str
@@ -98,35 +86,128 @@ class DeviceSpec:
     launch_ns: int
     link: str
     network: str
+    source: str = ""
+
+    @property
+    def told(self) -> str:
+        """Its figures and where they come from."""
+        rates = (
+            f"{self.peak_flops_per_s} flop/s x {self.compute_permille}/1000, "
+            f"{self.memory_bytes_per_s} byte/s x {self.memory_permille}/1000, "
+            f"{self.launch_ns} ns per operator"
+        )
+        return _sourced(rates, self.source)
+
+
+def _sourced(figures: str, source: str) -> str:
+    return f"{figures}; {source}" if source else figures
+
+
+_GB = 10**9
+_ASSUMED = "latency and efficiency assumed"
+_RATES = "efficiencies and launch overhead assumed"
+
+
+def _link(name: str, bandwidth: int, latency: int, efficiency: int, source: str) -> LinkSpec:
+    return LinkSpec(name, bandwidth, latency, efficiency, f"{source}; {_ASSUMED}")
+
+
+def _infiniband(name: str, gbit_per_s: int) -> LinkSpec:
+    source = f"InfiniBand {name} or Ethernet, {gbit_per_s} Gbit/s, one adapter per device"
+    return _link(name, gbit_per_s * _GB // 8, 5_000, 850, source)
 
 
 LINKS = {
     link.name: link
     for link in (
-        LinkSpec("NVLink4", 450 * 10**9, 2_000, 800),
-        LinkSpec("NVLink3", 300 * 10**9, 2_000, 800),
-        LinkSpec("NVLink2", 150 * 10**9, 2_500, 800),
-        LinkSpec("PCIe4", 32 * 10**9, 5_000, 800),
-        LinkSpec("NDR", 50 * 10**9, 5_000, 850),
-        LinkSpec("HDR", 25 * 10**9, 5_000, 850),
-        LinkSpec("EDR", 12_500 * 10**6, 5_000, 850),
+        _link("NVLink5", 900 * _GB, 2_000, 800, "NVIDIA DGX B200 data sheet, half of 1.8 TB/s"),
+        _link("NVLink4", 450 * _GB, 2_000, 800, "NVIDIA H100 data sheet, half of 900 GB/s"),
+        _link("NVLink3", 300 * _GB, 2_000, 800, "NVIDIA A100 data sheet, half of 600 GB/s"),
+        _link("NVLink2", 150 * _GB, 2_500, 800, "NVIDIA V100 data sheet, half of 300 GB/s"),
+        _link(
+            *("xGMI", 64 * _GB, 3_000, 800),
+            "AMD Instinct MI300X platform data sheet, half of 128 GB/s between each two of 8",
+        ),
+        _link(
+            *("ICI-v5e", 50 * _GB, 1_000, 800),
+            "Google Cloud, TPU v5e: half of 400 GB/s per chip over the 4 links of a 2D torus; chips"
+            " that are no neighbours are joined as if they were",
+        ),
+        _link("PCIe4", 32 * _GB, 5_000, 800, "PCI Express 4.0 x16"),
+        _infiniband("NDR", 400),
+        _infiniband("HDR", 200),
+        _infiniband("EDR", 100),
+        _link(
+            *("DCN-v5e", 3_125 * 10**6, 10_000, 850),
+            "Google Cloud, TPU v5e: 6.4 Tbit/s per pod of 256 chips",
+        ),
     )
 }
 """Link name -> figures."""
 
-_GB = 10**9
-_H100 = DeviceSpec("H100", 989_400 * _GB, 3_350 * _GB, 80 * _GB, 600, 850, 5_000, "NVLink4", "NDR")
-_A100 = DeviceSpec("A100", 312_000 * _GB, 2_039 * _GB, 80 * _GB, 700, 850, 5_000, "NVLink3", "HDR")
-_A100_40 = DeviceSpec(
-    "A100-40GB", 312_000 * _GB, 1_555 * _GB, 40 * _GB, 700, 850, 5_000, "NVLink3", "HDR"
-)
-_V100 = DeviceSpec("V100", 125_000 * _GB, 900 * _GB, 32 * _GB, 700, 850, 6_000, "NVLink2", "EDR")
 
-DEVICES = {spec.name: spec for spec in (_H100, _A100, _A100_40, _V100)}
+def _device(
+    name: str,
+    rates: tuple[int, int, int],
+    reached: tuple[int, int, int],
+    links: tuple[str, str],
+    source: str,
+) -> DeviceSpec:
+    """``rates``: Gflop/s, memory in GB/s and GB; ``reached``: permille of both rates, launch."""
+    peak, moved, memory = (rate * _GB for rate in rates)
+    return DeviceSpec(name, peak, moved, memory, *reached, *links, f"{source}; {_RATES}")
+
+
+DEVICES = {
+    spec.name: spec
+    for spec in (
+        _device(
+            *("H100", (989_400, 3_350, 80), (600, 850, 5_000), ("NVLink4", "NDR")),
+            "NVIDIA H100 Tensor Core GPU data sheet, SXM",
+        ),
+        _device(
+            *("A100", (312_000, 2_039, 80), (700, 850, 5_000), ("NVLink3", "HDR")),
+            "NVIDIA A100 Tensor Core GPU data sheet, SXM 80 GB",
+        ),
+        _device(
+            *("A100-40GB", (312_000, 1_555, 40), (700, 850, 5_000), ("NVLink3", "HDR")),
+            "NVIDIA A100 Tensor Core GPU data sheet, SXM 40 GB",
+        ),
+        _device(
+            *("V100", (125_000, 900, 32), (700, 850, 6_000), ("NVLink2", "EDR")),
+            "NVIDIA V100 Tensor Core GPU data sheet, SXM2",
+        ),
+        _device(
+            *("H200", (989_500, 4_800, 141), (600, 850, 5_000), ("NVLink4", "NDR")),
+            "NVIDIA H200 Tensor Core GPU data sheet, SXM: half of 1,979 Tflop/s with sparsity",
+        ),
+        _device(
+            *("B200", (2_250_000, 8_000, 180), (600, 850, 5_000), ("NVLink5", "NDR")),
+            "NVIDIA HGX B200 and DGX B200 data sheets, an eighth of the system: half of 4.5 Pflop/s"
+            " with sparsity, 1,440 GB, 64 TB/s",
+        ),
+        _device(
+            *("MI300X", (1_307_400, 5_300, 192), (500, 800, 6_000), ("xGMI", "NDR")),
+            "AMD Instinct MI300X data sheet (bf16 without sparsity)",
+        ),
+        _device(
+            *("TPU-v5e", (197_000, 819, 16), (700, 850, 5_000), ("ICI-v5e", "DCN-v5e")),
+            "Google Cloud, TPU v5e, system architecture",
+        ),
+        _device(
+            *("L40S", (362_050, 864, 48), (600, 850, 5_000), ("PCIe4", "HDR")),
+            "NVIDIA L40S data sheet (bf16 without sparsity); network assumed",
+        ),
+        _device(
+            *("RTX-4090", (165_200, 1_008, 24), (700, 850, 5_000), ("PCIe4", "EDR")),
+            "NVIDIA Ada GPU architecture whitepaper (bf16, fp32 sums, without sparsity); network"
+            " assumed",
+        ),
+    )
+}
 """Device class name -> figures."""
 
 _Spec = TypeVar("_Spec")
-_TERM = re.compile(r"([1-9][0-9]*)x(\S+)")
 
 
 def device_spec(name: str) -> DeviceSpec:
@@ -158,91 +239,3 @@ def _lookup(known: dict[str, _Spec], name: str, what: str) -> _Spec:
         )
         raise InputError([finding])
     return known[name]
-
-
-def cluster(
-    text: str,
-    *,
-    communication: CommunicationModel | str = CommunicationModel.CHANNEL,
-    link: str | None = None,
-    node_devices: int = NODE_DEVICES,
-) -> Cluster:
-    """Build a cluster from text such as ``"4xH100"`` or ``"2xH100+2xA100"``.
-
-    Each term fills nodes of its own. Devices of a node are joined by the link of their class;
-    devices of different nodes by the slower of the two networks. Process groups are the aligned
-    pairs, quads and octets of each node.
-
-    Parameters
-    ----------
-    text
-        Terms ``<count>x<class>`` joined by ``+``.
-    communication
-        What transfers hold.
-    link
-        Name of a link to use inside nodes instead of the classes' own, for example ``"PCIe4"``.
-    node_devices
-        Devices of a node.
-
-    Raises
-    ------
-    InputError
-        Text that does not parse, an unknown class or link, a class twice, or more than
-        :data:`MAX_DEVICES` devices.
-    """
-    terms = _parse(text)
-    inside = None if link is None else link_spec(link)
-    nodes: list[tuple[DeviceSpec, list[str]]] = []
-    for count, spec in terms:
-        names = [f"{spec.name}.{i}" for i in range(count)]
-        for start in range(0, count, node_devices):
-            nodes.append((spec, names[start : start + node_devices]))
-    devices = tuple(
-        Device(name, spec.name, spec.memory_bytes) for spec, names in nodes for name in names
-    )
-    channels = []
-    for first, (spec, sources) in enumerate(nodes):
-        for second, (other, targets) in enumerate(nodes):
-            if first == second:
-                kind = inside or LINKS[spec.link]
-            else:
-                kind = min(
-                    (LINKS[spec.network], LINKS[other.network]),
-                    key=lambda entry: entry.bandwidth_bytes_per_s,
-                )
-            channels += [kind.channel(a, b) for a in sources for b in targets if a != b]
-    return Cluster(
-        device_classes=tuple(DeviceClass(spec.name, spec.memory_bytes) for _, spec in terms),
-        devices=devices,
-        channels=tuple(channels),
-        groups=tuple(group for _, names in nodes for group in _groups(names)),
-        communication=CommunicationModel(communication),
-    )
-
-
-def _parse(text: str) -> list[tuple[int, DeviceSpec]]:
-    terms = []
-    for term in text.split("+"):
-        match = _TERM.fullmatch(term.strip())
-        if match is None:
-            remedy = "write for example 4xH100 or 2xH100+2xA100"
-            raise InputError([Finding("cluster", repr(text), "<count>x<class>[+...]", remedy)])
-        terms.append((int(match[1]), device_spec(match[2])))
-    names = [spec.name for _, spec in terms]
-    if len(set(names)) < len(names):
-        remedy = "add up the counts of that class"
-        raise InputError([Finding("cluster", repr(text), "each class once", remedy)])
-    total = sum(count for count, _ in terms)
-    if total > MAX_DEVICES:
-        expected = f"at most {MAX_DEVICES} devices"
-        raise InputError([Finding("cluster", f"{total} devices", expected, "ask for fewer")])
-    return terms
-
-
-def _groups(names: list[str]) -> list[tuple[str, ...]]:
-    """Aligned pairs, quads and octets of one node."""
-    return [
-        tuple(names[start : start + size])
-        for size in (2, 4, 8)
-        for start in range(0, len(names) - size + 1, size)
-    ]

@@ -30,8 +30,9 @@ from dataclasses import dataclass, replace
 
 from milp_plan.core import FULL, Cluster, Finding, InputError, ceil_div
 
+from .clusters import link_of, spec_of
 from .collectives import all_gather_ns, all_reduce_ns, all_to_all_ns
-from .devices import LINKS, DeviceSpec, LinkSpec, device_spec
+from .devices import DeviceSpec, LinkSpec
 from .roofline import roofline_ns
 
 
@@ -204,7 +205,7 @@ def durations_ns(work: Work, way: Way, cluster: Cluster) -> dict[str, int]:
     share = way.gang if way.divides else 1
     weights = layout_bytes(work.weight_bytes, way.weights)
     for entry in cluster.device_classes:
-        spec = device_spec(entry.name)
+        spec = spec_of(cluster, entry.name)
         ticks = roofline_ns(
             spec, ceil_div(work.flops, share), ceil_div(work.moved_bytes, share) + weights
         )
@@ -230,7 +231,7 @@ def group_link(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
             channel = cluster.channel(group[0], group[1])
             if channel is not None:
                 return LinkSpec("group", channel.bandwidth_bytes_per_s, channel.latency_ns, 1000)
-    return LINKS[spec.link]
+    return link_of(cluster, spec)
 
 
 def reshard_table(
@@ -245,7 +246,7 @@ def reshard_table(
     on top by the transfer law.
     """
     names = tuple(dict.fromkeys(layouts))
-    links = [group_link(cluster, device_spec(entry.name)) for entry in cluster.device_classes]
+    links = [group_link(cluster, spec_of(cluster, entry.name)) for entry in cluster.device_classes]
     table = {}
     for before in names:
         for after in names:

@@ -47,9 +47,10 @@ from milp_plan.cost import (
     SINGLE,
     Way,
     Work,
-    device_spec,
     durations_ns,
     parse_labels,
+    plain,
+    sources,
     ways,
 )
 
@@ -377,7 +378,8 @@ def training_step(
     Parameters
     ----------
     architecture, cluster
-        What runs, and on what; device classes must be named ones (``milp_plan.cost.DEVICES``).
+        What runs, and on what; device classes must be named ones (``milp_plan.cost.DEVICES``)
+        or have figures of their own (:class:`milp_plan.cost.ModelledCluster`).
     batch
         Samples (or sequences) of the whole step.
     micro_batches
@@ -476,14 +478,7 @@ def _problem(
         "parameters": str(architecture.parameters),
         "forward_flops_per_sample": str(architecture.flops),
         **told,
+        **sources(cluster),
     }
-    for entry in cluster.device_classes:
-        spec = device_spec(entry.name)
-        count = sum(device.device_class == entry.name for device in cluster.devices)
-        provenance[f"device {entry.name}"] = (
-            f"{count} devices; {spec.peak_flops_per_s} flop/s x {spec.compute_permille}/1000, "
-            f"{spec.memory_bytes_per_s} byte/s x {spec.memory_permille}/1000, "
-            f"{spec.launch_ns} ns per operator"
-        )
     title = name or f"{architecture.name}-{told['mode']}-b{told['batch']}"
-    return PlanningProblem(title, graph, cluster, objective, provenance=provenance)
+    return PlanningProblem(title, graph, plain(cluster), objective, provenance=provenance)

@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from milp_plan.core import PLAIN_OBJECTIVES, Finding, InputError, Objective, PlanningProblem
+from milp_plan.core import (
+    PLAIN_OBJECTIVES,
+    CommunicationModel,
+    Finding,
+    InputError,
+    Objective,
+    PlanningProblem,
+)
 from milp_plan.core.sharding import ShardingProblem
+from milp_plan.cost import ModelledCluster
 from milp_plan.cost import cluster as build_cluster
 from milp_plan.cost.mesh import Training
 
@@ -101,7 +109,7 @@ def _unknown(where: str, found: str, known: Iterable[str]) -> InputError:
 
 def generate(
     architecture_name: str,
-    cluster: str,
+    cluster: str | ModelledCluster,
     *,
     mode: str = "training",
     batch: int = 8,
@@ -112,7 +120,7 @@ def generate(
     meshes: Iterable[str] = (),
     zero_levels: Iterable[int] = (),
     optimizer: str = "adam",
-    communication: str = "channel",
+    communication: str | None = None,
     link: str | None = None,
     objective: str = "makespan",
     name: str | None = None,
@@ -124,7 +132,8 @@ def generate(
     architecture_name
         A key of :data:`ARCHITECTURES`.
     cluster
-        Such as ``"4xH100"`` or ``"2xH100+2xA100"`` (``milp_plan.cost.cluster``).
+        Such as ``"4xH100"`` or ``"2xH100+2xA100"`` (``milp_plan.cost.cluster``), or one that was
+        read from a file, which says what joins its devices.
     mode
         ``"training"`` or ``"inference"``.
     batch, micro_batches
@@ -157,15 +166,15 @@ def generate(
     for where, word, known in (
         ("mode", mode, MODES),
         ("objective", objective, PLAIN_OBJECTIVES),
-        ("communication", communication, ("channel", "endpoint", "delay")),
+        ("communication", communication or "channel", ("channel", "endpoint", "delay")),
         ("optimizer", optimizer, sorted(OPTIMIZERS)),
     ):
         if word not in known:
             raise _unknown(where, word, known)
     scale = _scale(memory_scale)
     network = architecture(architecture_name, granularity)
-    machines = build_cluster(cluster, communication=communication, link=link)
-    title = name or f"{architecture_name}-{mode}-{cluster}-b{batch}"
+    machines = _machines(cluster, communication, link)
+    title = name or f"{architecture_name}-{mode}-{machines.name}-b{batch}"
     if shapes := tuple(meshes):
         _check_meshed(micro_batches, tuple(options))
         problem = meshed(
@@ -195,7 +204,7 @@ def generate(
             objective=Objective(objective),
             name=title,
         )
-    told = {**problem.provenance, "granularity": granularity, "cluster": cluster}
+    told = {**problem.provenance, "granularity": granularity, "cluster": machines.name}
     if scale != 1:
         problem = problem.with_memory_scale(scale.numerator, scale.denominator)
         told["memory_scale"] = str(scale)
@@ -204,7 +213,7 @@ def generate(
 
 def shard(
     architecture_name: str,
-    cluster: str,
+    cluster: str | ModelledCluster,
     shape: str,
     *,
     mode: str = "training",
@@ -238,7 +247,7 @@ def shard(
         raise _unknown("optimizer", optimizer, sorted(OPTIMIZERS))
     kept = _training(optimizer) if mode == "training" else None
     scale = _scale(memory_scale)
-    machines = build_cluster(cluster, link=link)
+    machines = _machines(cluster, None, link)
     found = sharding(
         architecture(architecture_name, granularity),
         machines,
@@ -251,6 +260,19 @@ def shard(
     assert found.limit is not None
     limit = found.limit * scale.numerator // scale.denominator
     return replace(found, limit=limit)
+
+
+def _machines(
+    cluster: str | ModelledCluster, communication: str | None, link: str | None
+) -> ModelledCluster:
+    if isinstance(cluster, str):
+        return build_cluster(cluster, communication=communication or "channel", link=link)
+    if link is not None:
+        expected = "no other link: the file of the cluster says them"
+        raise InputError([Finding("link", repr(link), expected, "change the file")])
+    if communication is None:
+        return cluster
+    return replace(cluster, communication=CommunicationModel(communication))
 
 
 def _training(optimizer: str) -> Training:

@@ -22,7 +22,7 @@ from milp_plan.core import (
     PlanningProblem,
 )
 from milp_plan.core.sharding import ShardingProblem
-from milp_plan.cost import LinkSpec, device_spec
+from milp_plan.cost import LinkSpec, plain, sources, spec_of
 from milp_plan.cost.mesh import (
     Mesh,
     MeshGraph,
@@ -103,7 +103,7 @@ def sharding(
     title = name or f"{architecture.name}-{mode}-{shape}x{grid.device.name}-b{batch}"
     found = mesh_problem(graph, setting, limit=limit, name=title)
     told = {"architecture": architecture.name, "source": architecture.source, "batch": str(batch)}
-    return replace(found, provenance={**found.provenance, **told})
+    return replace(found, provenance={**found.provenance, **told, **sources(cluster)})
 
 
 def meshed(
@@ -160,7 +160,8 @@ def meshed(
     if training is not None:
         told["zero levels"] = " ".join(map(str, zero_levels))
     title = name or f"{architecture.name}-{mode}-b{batch}-meshed"
-    return PlanningProblem(title, draft.made(), cluster, objective, provenance=told)
+    told |= sources(cluster)
+    return PlanningProblem(title, draft.made(), plain(cluster), objective, provenance=told)
 
 
 def _meshes(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
@@ -169,7 +170,7 @@ def _meshes(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
     if len(classes) > 1:
         remedy = "choose a cluster of equal devices"
         raise InputError([Finding("cluster", " and ".join(classes), "one device class", remedy)])
-    found = [Mesh(device_spec(classes[0])), *(mesh_on(cluster, shape) for shape in shapes)]
+    found = [Mesh(spec_of(cluster, classes[0])), *(mesh_on(cluster, shape) for shape in shapes)]
     findings = [
         Finding(
             "meshes",
@@ -205,15 +206,15 @@ def mesh_on(cluster: Cluster, shape: str) -> Mesh:
     InputError
         A shape that does not parse, more devices than there are, or devices that are not joined.
     """
-    spec = device_spec(cluster.device_classes[0].name)
-    plain = mesh(shape, spec)
-    sites = [*cluster.sites(plain.devices), cluster.device_names[: plain.devices]]
+    spec = spec_of(cluster, cluster.device_classes[0].name)
+    grid = mesh(shape, spec)
+    sites = [*cluster.sites(grid.devices), cluster.device_names[: grid.devices]]
     devices = sites[0]
-    if len(devices) < plain.devices:
+    if len(devices) < grid.devices:
         expected = f"at most {len(devices)} devices"
-        raise InputError([Finding("mesh", f"{shape}: {plain.devices}", expected, "ask for fewer")])
-    links, stride = list[LinkSpec](), plain.devices
-    for axis in plain.axes:
+        raise InputError([Finding("mesh", f"{shape}: {grid.devices}", expected, "ask for fewer")])
+    links, stride = list[LinkSpec](), grid.devices
+    for axis in grid.axes:
         block, stride = stride, stride // axis.size
         links.append(_slowest(cluster, devices, block, stride))
     return mesh(shape, spec, links)

@@ -3,7 +3,7 @@
 import pytest
 
 from milp_plan.core import CommunicationModel, InputError
-from milp_plan.cost import DEVICES, LINKS, cluster, device_spec, link_spec
+from milp_plan.cost import DEVICES, LINKS, cluster, device_spec, link_spec, sources
 
 
 def test_published_figures():
@@ -17,6 +17,12 @@ def test_published_figures():
         "A100": (312_000_000_000_000, 2_039_000_000_000, 80_000_000_000),
         "A100-40GB": (312_000_000_000_000, 1_555_000_000_000, 40_000_000_000),
         "V100": (125_000_000_000_000, 900_000_000_000, 32_000_000_000),
+        "H200": (989_500_000_000_000, 4_800_000_000_000, 141_000_000_000),
+        "B200": (2_250_000_000_000_000, 8_000_000_000_000, 180_000_000_000),
+        "MI300X": (1_307_400_000_000_000, 5_300_000_000_000, 192_000_000_000),
+        "TPU-v5e": (197_000_000_000_000, 819_000_000_000, 16_000_000_000),
+        "L40S": (362_050_000_000_000, 864_000_000_000, 48_000_000_000),
+        "RTX-4090": (165_200_000_000_000, 1_008_000_000_000, 24_000_000_000),
     }
     # both directions together are 900, 600 and 300 GB/s
     assert [LINKS[n].bandwidth_bytes_per_s for n in ("NVLink4", "NVLink3", "NVLink2")] == [
@@ -24,6 +30,14 @@ def test_published_figures():
         300_000_000_000,
         150_000_000_000,
     ]
+
+
+def test_every_figure_says_where_it_is_from():
+    assert all(len(spec.source) > 20 for spec in [*DEVICES.values(), *LINKS.values()])
+    told = sources(cluster("2xB200+1xL40S"))
+    assert list(told) == ["device B200", "device L40S", "link NVLink5", "link HDR"]
+    assert "half of 4.5 Pflop/s with sparsity" in told["device B200"]
+    assert told["link HDR"].startswith("25000000000 byte/s x 850/1000, 5000 ns; InfiniBand HDR")
 
 
 def test_every_device_names_known_links():
@@ -75,7 +89,7 @@ def test_other_link_inside_nodes():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("4xB999", ["'B999'", "A100, A100-40GB, H100, V100"]),
+        ("4xB999", ["'B999'", "A100, A100-40GB, B200, H100, H200"]),
         ("H100", ["<count>x<class>"]),
         ("0xH100", ["<count>x<class>"]),
         ("2xH100+", ["<count>x<class>"]),

@@ -1,0 +1,181 @@
+"""Clusters of kinds of devices and links: from text, and what any of them was modelled with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from milp_plan.core import Cluster, CommunicationModel, Device, DeviceClass, Finding, InputError
+
+from .devices import LINKS, DeviceSpec, LinkSpec, device_spec, link_spec
+
+NODE_DEVICES = 8
+"""Devices of one node."""
+
+MAX_DEVICES = 64
+"""Largest cluster that is built; channels grow with the square."""
+
+_TERM = re.compile(r"([1-9][0-9]*)x(\S+)")
+
+
+@dataclass(frozen=True, eq=False)
+class ModelledCluster(Cluster):
+    """A cluster, and the figures that durations and transfers on it are computed from.
+
+    Problems hold the :attr:`plain` cluster: durations and channels are in them already.
+
+    Parameters
+    ----------
+    name
+        What it is called in names of problems.
+    specs
+        Device class -> figures.
+    links
+        Kinds of its channels, and what each joins.
+    """
+
+    name: str = ""
+    specs: Mapping[str, DeviceSpec] = field(default_factory=dict)
+    links: tuple[LinkSpec, ...] = ()
+
+    @property
+    def plain(self) -> Cluster:
+        """The cluster alone."""
+        return Cluster(**{entry.name: getattr(self, entry.name) for entry in fields(Cluster)})
+
+
+def plain(cluster: Cluster) -> Cluster:
+    """Return the cluster without figures."""
+    return cluster.plain if isinstance(cluster, ModelledCluster) else cluster
+
+
+def spec_of(cluster: Cluster, name: str) -> DeviceSpec:
+    """Return the figures of a device class of a cluster; of named classes where it has none.
+
+    Raises
+    ------
+    InputError
+        No class of that name.
+    """
+    own = cluster.specs if isinstance(cluster, ModelledCluster) else {}
+    return own[name] if name in own else device_spec(name)
+
+
+def link_of(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
+    """Return the link of a device class inside nodes."""
+    if isinstance(cluster, ModelledCluster):
+        return next((link for link in cluster.links if link.name == spec.link), LINKS[spec.link])
+    return LINKS[spec.link]
+
+
+def sources(cluster: Cluster) -> dict[str, str]:
+    """Say, as provenance, what devices and links were modelled with and where that is from."""
+    told = {}
+    for entry in cluster.device_classes:
+        count = sum(device.device_class == entry.name for device in cluster.devices)
+        told[f"device {entry.name}"] = f"{count} devices; {spec_of(cluster, entry.name).told}"
+    if isinstance(cluster, ModelledCluster):
+        told |= {f"link {link.name}": link.told for link in cluster.links}
+    return told
+
+
+def cluster(
+    text: str,
+    *,
+    communication: CommunicationModel | str = CommunicationModel.CHANNEL,
+    link: str | None = None,
+    node_devices: int = NODE_DEVICES,
+) -> ModelledCluster:
+    """Build a cluster from text such as ``"4xH100"`` or ``"2xH100+2xA100"``.
+
+    Each term fills nodes of its own. Devices of a node are joined by the link of their class;
+    devices of different nodes by the slower of the two networks. Process groups are the aligned
+    pairs, quads and octets of each node.
+
+    Parameters
+    ----------
+    text
+        Terms ``<count>x<class>`` joined by ``+``.
+    communication
+        What transfers hold.
+    link
+        Name of a link to use inside nodes instead of the classes' own, for example ``"PCIe4"``.
+    node_devices
+        Devices of a node.
+
+    Raises
+    ------
+    InputError
+        Text that does not parse, an unknown class or link, a class twice, or more than
+        :data:`MAX_DEVICES` devices.
+    """
+    terms = terms_of(text)
+    inside = None if link is None else link_spec(link)
+    nodes: list[tuple[DeviceSpec, list[str]]] = []
+    for count, spec in terms:
+        names = [f"{spec.name}.{i}" for i in range(count)]
+        for start in range(0, count, node_devices):
+            nodes.append((spec, names[start : start + node_devices]))
+    devices = tuple(
+        Device(name, spec.name, spec.memory_bytes) for spec, names in nodes for name in names
+    )
+    channels, used = [], dict[str, LinkSpec]()
+    for first, (spec, ends) in enumerate(nodes):
+        for second, (other, targets) in enumerate(nodes):
+            if first == second:
+                kind = inside or LINKS[spec.link]
+            else:
+                kind = min(
+                    (LINKS[spec.network], LINKS[other.network]),
+                    key=lambda entry: entry.bandwidth_bytes_per_s,
+                )
+            pairs = [(a, b) for a in ends for b in targets if a != b]
+            if pairs:
+                used[kind.name] = kind
+            channels += [kind.channel(a, b) for a, b in pairs]
+    return ModelledCluster(
+        device_classes=tuple(DeviceClass(spec.name, spec.memory_bytes) for _, spec in terms),
+        devices=devices,
+        channels=tuple(channels),
+        groups=tuple(group for _, names in nodes for group in aligned(names)),
+        communication=CommunicationModel(communication),
+        name=text,
+        specs={spec.name: spec for _, spec in terms},
+        links=tuple(used.values()),
+    )
+
+
+def terms_of(text: str) -> list[tuple[int, DeviceSpec]]:
+    """Read ``"2xH100+2xA100"``.
+
+    Raises
+    ------
+    InputError
+        As of :func:`cluster`.
+    """
+    terms = []
+    for term in text.split("+"):
+        match = _TERM.fullmatch(term.strip())
+        if match is None:
+            remedy = "write for example 4xH100 or 2xH100+2xA100"
+            raise InputError([Finding("cluster", repr(text), "<count>x<class>[+...]", remedy)])
+        terms.append((int(match[1]), device_spec(match[2])))
+    names = [spec.name for _, spec in terms]
+    if len(set(names)) < len(names):
+        remedy = "add up the counts of that class"
+        raise InputError([Finding("cluster", repr(text), "each class once", remedy)])
+    total = sum(count for count, _ in terms)
+    if total > MAX_DEVICES:
+        expected = f"at most {MAX_DEVICES} devices"
+        raise InputError([Finding("cluster", f"{total} devices", expected, "ask for fewer")])
+    return terms
+
+
+def aligned(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Process groups of one node: aligned pairs, quads and octets."""
+    return [
+        tuple(names[start : start + size])
+        for size in (2, 4, 8)
+        for start in range(0, len(names) - size + 1, size)
+    ]
