@@ -25,9 +25,10 @@ from .outputs import Content, Output, refuse
 def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...]) -> None:
     """Write one HTML file about a run, or several beside each other.
 
-    RECORD is what `milp-plan solve` wrote (results/runs/KEY.json), with its plan beside it. The
-    page holds timelines with search and critical path, memory, utilisation, incumbent and bound
-    over time, settings, and what the check says. It needs no network and no other file.
+    RECORD is what `milp-plan solve` wrote (results/runs/KEY.json), with its plan beside it; naming
+    the plan, or both, is the same. The page holds timelines with search and critical path, memory,
+    utilisation, incumbent and bound over time, settings, and what the check says. It needs no
+    network and no other file.
     """
     from milp_plan.io import write_document
     from milp_plan.report.page import read_entry, report_text
@@ -35,6 +36,7 @@ def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...])
 
     refuse([Output("--output", output, Content.REPORT)], [*records, *instances])
     need_bokeh()
+    records = tuple(dict.fromkeys(map(_record_of, records)))
     entries = [read_entry(record, instances) for record in records]
     for record, entry in zip(records, entries, strict=True):
         if entry.verdict is not None and not entry.verdict.ok:
@@ -43,3 +45,9 @@ def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...])
             note(f"{record}: {said}, see the page")
     write_document(output, report_text(entries).encode())
     say(str(output))
+
+
+def _record_of(path: Path) -> Path:
+    """The record beside a plan: ``runs/*.json`` names both."""
+    record = path.with_name(path.name.removesuffix(".plan.json") + ".json")
+    return record if path.name.endswith(".plan.json") and record.is_file() else path

@@ -36,6 +36,15 @@ def test_a_report_is_one_file_that_is_written_again(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir() if "tmp" in p.name] == []
 
 
+def test_a_plan_stands_for_the_record_beside_it(tmp_path: Path) -> None:
+    path, _ = run_files(tmp_path)
+    plan = path.with_name(f"{path.stem}.plan.json")
+    assert plan.is_file()
+    for given in ([plan], [path, plan]):
+        assert call("report", *given, "-o", tmp_path / "page.html").exit_code == Exit.DONE
+        assert "beside the first" not in (tmp_path / "page.html").read_text()
+
+
 def test_a_broken_plan_says_so_on_the_page_and_beside_it(tmp_path: Path) -> None:
     path, _ = run_files(tmp_path, late_plan())
     result = call("report", path, "-o", tmp_path / "page.html")
