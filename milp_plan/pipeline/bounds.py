@@ -14,6 +14,7 @@ from typing import NamedTuple
 from milp_plan.core import Objective
 
 from .frames import Frame, frames
+from .ramps import Ramps, kinds_above
 from .shop import Shop
 
 _NEVER = -(10**18)
@@ -110,11 +111,40 @@ def one_machine(shop: Shop, frame: Frame) -> Floor:
     return Floor("one machine", best[0], f"{best[1]}, preemptive")
 
 
+def ramps(shop: Shop, frame: Frame) -> Floor:
+    """Work of a machine, and its idle ticks while memory fills and while it empties.
+
+    Proof: tasks of a kind are taken in the order in which they run, so the j-th of each kind are
+    one micro-batch, and at a moment when the machine runs nothing it has done a *state* of it: a
+    set of its tasks there that holds with each the ones before it. Let t be a time, K the tasks
+    of the machine released at t or later (:func:`releases`), and s the first start of one in K.
+    Then s >= t, and what the machine did before s are states without K that fit into the memory
+    together: at most U ticks, so it stood idle for at least t - U before s. U is the linear
+    relaxation of that knapsack with one state per micro-batch. From the end it is the same: let K
+    be the tasks with a tail of t or more, and e the last stop of one in K. At least t ticks follow
+    e, and what is left of the work are the complements of states with all of K that fit.
+
+    Both are idle in one plan, at different times, if s <= e. Otherwise there were a moment at
+    which every micro-batch is in a state with all of the second K and none of the first: where
+    there is none, or the least bytes of such states do not fit, the two may be added.
+    """
+    released, tails = releases(shop, frame)
+    above = kinds_above(shop)
+    best = 0, "no machine with a limit"
+    for machine, kinds in enumerate(shop.on_machine):
+        timed = all(min(row[0], row[-1]) >= 0 for k in kinds for row in (released[k], tails[k]))
+        if kinds and timed and shop.limits[machine] is not None:
+            found = Ramps(shop, machine, released, tails, above).value()
+            best = max(best, (found, shop.machines[machine]))
+    return Floor("ramps", best[0], f"of {best[1]}, memory filling and emptying")
+
+
 ALL: tuple[Callable[[Shop, Frame], Floor], ...] = (
     longest_path,
     head_work_tail,
     memory_path,
     one_machine,
+    ramps,
 )
 """Cheap ones first."""
 
