@@ -1,10 +1,9 @@
-"""Model files for other solvers, written by HiGHS, with names people can read."""
+"""Model files for other solvers, with names people can read."""
 
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,12 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from milp_plan.core import BackendFailureError
-from milp_plan.io import write_document
+from milp_plan.io.files import write_parts
 from milp_plan.lp import CompiledModel
-
-from .highs import check_version
-from .worker import _pass_model
+from milp_plan.lp.text import lp_text, mps_text
 
 LONGEST_NAME = 100
 """Characters of a name; LP readers refuse more than 255, and lines get unreadable long before."""
@@ -32,38 +28,39 @@ _STARTS_LIKE_A_NUMBER = re.compile(r"[0-9.]|[eE][0-9.]|[eE]$")
 ModelFormat = Literal["lp", "mps"]
 
 
-def write_model(model: CompiledModel, path: str | Path, format: ModelFormat) -> None:
+Progress = Callable[[int, int], None]
+"""Told how many rows (LP) or columns (MPS) are written, and how many there are."""
+
+
+def write_model(
+    model: CompiledModel, path: str | Path, format: ModelFormat, progress: Progress | None = None
+) -> None:
     """Write a model in the format LP or MPS; compressed when the file name ends in ``.gz``.
 
-    Columns are called ``family(index)``, rows ``family(number)``; what the formats do not allow
-    in a name becomes ``_``, and names that would be alike or too long end in ``#number``.
+    The text goes from the arrays to the file in blocks. Columns are called ``family(index)``, rows
+    ``family(number)``; what the formats do not allow in a name becomes ``_``, and names that would
+    be alike or too long end in ``#number``.
 
     Raises
     ------
-    BackendUnavailableError
-        highspy is missing or too old.
-    BackendFailureError
-        HiGHS does not write the model.
     OSError
         The folder does not exist or cannot be written.
     """
-    check_version()
-    import highspy
-
     model = model if model.num_columns else _with_a_column(model)
-    highs = highspy.Highs()
-    highs.setOptionValue("log_to_console", False)
-    _pass_model(highs, model)
-    named = highs.getLp()
-    named.col_names_ = unique(column_name(family, index) for family, index in model.columns)
-    named.row_names_ = unique(_numbered(model.row_families))
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / f"model.{format}"
-        passed = highs.passModel(named)
-        answer = highs.writeModel(str(written))
-        if highspy.HighsStatus.kError in (passed, answer) or not written.is_file():
-            raise BackendFailureError(f"HiGHS does not write the model as {format}")
-        write_document(path, written.read_bytes())
+    columns = unique(column_name(family, index) for family, index in model.columns)
+    rows = unique(_numbered(model.row_families))
+    blocks = (lp_text if format == "lp" else mps_text)(model, columns, rows)
+    count = model.num_rows if format == "lp" else model.num_columns
+
+    def parts() -> Iterator[bytes]:
+        told = 0
+        for text, done in blocks:
+            if progress is not None and done > told:
+                told = done
+                progress(done, count)
+            yield text.encode("ascii")
+
+    write_parts(path, parts())
 
 
 def _with_a_column(model: CompiledModel) -> CompiledModel:

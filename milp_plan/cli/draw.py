@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MODELS = ("lp", "mps")
 """Formats of models."""
+
+LARGE = 100_000
+"""Rows or columns from which on it is said how far a model is written."""
 
 TOLD = GIB // 4
 """Bytes of a model from which on it is said that one is built, which takes a while."""
@@ -233,6 +237,19 @@ def _solver(read: Item, formulation: str, options: dict[str, object]) -> Solver:
     raise UnsupportedProblemError(f"{read.path}: no formulation is for this problem")
 
 
+def _progress(output: Path, what: str) -> Callable[[int, int], None]:
+    """Say how far a large model is written, a tenth at a time."""
+    said = 0
+
+    def told(done: int, count: int) -> None:
+        nonlocal said
+        if count >= LARGE and 10 * done // count > said:
+            said = 10 * done // count
+            note(f"{output}: {done:,} of {count:,} {what} written")
+
+    return told
+
+
 def _write_model(
     problem: Any, solver: Solver, cutoff: int | None, format_name: str, output: Path
 ) -> None:
@@ -242,7 +259,8 @@ def _write_model(
 
     guide = Guide(cutoff=cutoff)
     model = compile_source(solver.formulation.build(problem, solver.options, guide))
-    write_model(model, output, "lp" if format_name == "lp" else "mps")
+    chosen: Literal["lp", "mps"] = "lp" if format_name == "lp" else "mps"
+    write_model(model, output, chosen, _progress(output, "rows" if chosen == "lp" else "columns"))
     unit = solver.formulation.scale(problem, solver.options, guide).unit
     note(
         f"{problem.name}: {model.num_columns:,} columns, {model.num_rows:,} rows; "

@@ -186,7 +186,10 @@ def pipeline(
     from milp_plan.study.sweep import plan_case
 
     costs = _model(times, transfer, amount(freed_at_backward))
-    chosen = _cases(costs, devices, micro_batches, memory, asked)
+    try:
+        chosen = _cases(costs, devices, micro_batches, memory, asked)
+    except InputError as error:
+        raise (error.in_file(str(times)) if isinstance(times, Path) else error) from None
     files = Files(plan_output, instance_output, plot, record_folder)
     files.check(len(chosen), [times] if isinstance(times, Path) else [])
     settings = run.Settings(

@@ -35,9 +35,9 @@ def report(records: tuple[Path, ...], output: Path, instances: tuple[Path, ...])
     from milp_plan.report.page.plots import need_bokeh
 
     refuse([Output("--output", output, Content.REPORT)], [*records, *instances])
-    need_bokeh()
     records = tuple(dict.fromkeys(map(_record_of, records)))
     entries = [read_entry(record, instances) for record in records]
+    need_bokeh()
     for record, entry in zip(records, entries, strict=True):
         if entry.verdict is not None and not entry.verdict.ok:
             count = len(entry.verdict.violations)

@@ -59,13 +59,16 @@ def transform(
         found, remedy = type(problem).__name__, "name another instance"
         raise InputError([Finding("file", found, expected, remedy, str(file))])
     times = _forward_times(problem)
-    local = with_local_updates(
-        problem,
-        _cuts(variant, times),
-        _head(head, times),
-        overlapping=variant == "overlapping",
-        final_head=final_head,
-    )
+    try:
+        local = with_local_updates(
+            problem,
+            _cuts(variant, times),
+            _head(head, times),
+            overlapping=variant == "overlapping",
+            final_head=final_head,
+        )
+    except InputError as error:
+        raise error.in_file(str(file)) from None
     assert read.kind is not None
     write = next(entry.write for entry in read.kind.formats() if entry.write is not None)
     write_document(output, write(local))

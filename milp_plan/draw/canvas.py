@@ -144,6 +144,9 @@ def _in_order(kinds: Iterable[str], first: Iterable[str]) -> list[str]:
     return [kind for base in first for kind in (base, base + AGAIN) if kind in known]
 
 
+_LETTERS = 160
+"""Of a line of text in a picture, at most."""
+
 _part: ContextVar[Any] = ContextVar("part", default=None)
 """The part of a figure that the next picture is drawn into."""
 
@@ -225,6 +228,7 @@ def write_figure(figure: Figure, path: Path | str) -> Path:
     partial = target.with_name(f".{target.stem}.{os.getpid()}{suffix}")
     metadata = {"Date": None} if suffix == ".svg" else None
     FigureCanvasAgg(figure)
+    _shorten(figure)
     try:
         with drawing_style(), catch_warnings():
             filterwarnings("ignore", "Glyph .* missing from font")  # a box stands there instead
@@ -233,6 +237,24 @@ def write_figure(figure: Figure, path: Path | str) -> Path:
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+def _shorten(figure: Any) -> None:
+    """Cut texts that would fill the picture, and whose layout takes seconds."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FixedFormatter
+
+    for text in figure.findobj(Text):
+        text.set_text(_short(text.get_text()))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), FixedFormatter):
+                axis.set_ticklabels([_short(text.get_text()) for text in axis.get_ticklabels()])
+
+
+def _short(text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(x if len(x) <= _LETTERS else f"{x[: _LETTERS - 1]}…" for x in lines)
 
 
 def ink(colour: str) -> str:

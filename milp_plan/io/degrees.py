@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,10 @@ from .files import read_document
 from .wire import Count, Positive, Strict, decode
 
 MARKER = "milp-plan-degrees"
+
+
+MOST = 100_000
+"""Ranks, and tensors of a model: more than any cluster or model has."""
 
 
 class WireParameter(Strict):
@@ -62,19 +67,32 @@ def read_migration(before: str | Path, after: str | Path) -> Migration:
             found = "other ones than in the plan before"
             remedy = "name two plans of one model"
             raise InputError([Finding(member, found, "the same model", remedy, str(after))])
+    files = (str(before), str(after))
+    for wire, file in zip((first, second), files, strict=True):
+        ranks = wire.data * wire.tensor * wire.pipeline
+        tensors = sum(parameter.copies for parameter in wire.parameters)
+        for where, count in (("degrees", ranks), ("parameters, copies", tensors)):
+            if count > MOST:
+                found, remedy = f"{count} in all", "correct them"
+                raise InputError([Finding(where, found, f"at most {MOST}", remedy, file)])
     parameters = tuple(
         Parameter(f"{p.name}.{copy}" if p.copies > 1 else p.name, p.shape, p.layer + copy, p.split)
         for p in first.parameters
         for copy in range(p.copies)
     )
-    return Migration(
-        f"{first.name}-to-{second.name}",
-        parameters,
-        _degrees(first),
-        _degrees(second),
-        first.weight_bytes,
-        first.optimizer_bytes,
-    )
+    try:
+        return Migration(
+            f"{first.name}-to-{second.name}",
+            parameters,
+            _degrees(first),
+            _degrees(second),
+            first.weight_bytes,
+            first.optimizer_bytes,
+        )
+    except InputError as error:
+        raise InputError(
+            replace(found, file=files[found.where.startswith("after")]) for found in error.findings
+        ) from None
 
 
 def _degrees(wire: WireDegrees) -> Degrees:

@@ -8,10 +8,12 @@ import io
 import os
 import secrets
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -149,8 +151,9 @@ def _not_text(data: bytes) -> str | None:
     return None
 
 
-def write_atomic(path: str | Path, data: bytes) -> None:
-    """Write a file so that readers see the old content or the new one, never a part.
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to write that takes its name, and another's place, once all is written.
 
     Raises
     ------
@@ -161,13 +164,41 @@ def write_atomic(path: str | Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as handle:
-            handle.write(data)
+            yield handle
             handle.flush()
             os.fsync(handle.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_atomic(path: str | Path, data: bytes) -> None:
+    """Write a file so that readers see the old content or the new one, never a part.
+
+    Raises
+    ------
+    OSError
+        The folder does not exist or cannot be written.
+    """
+    with replacing(path) as handle:
+        handle.write(data)
+
+
+def write_parts(path: str | Path, parts: Iterable[bytes]) -> None:
+    """Write a file atomically from parts, none of which is kept; compressed as documents are.
+
+    Raises
+    ------
+    OSError
+        The folder does not exist or cannot be written.
+    """
+    with replacing(path) as handle:
+        if Path(path).suffix != ".gz":
+            handle.writelines(parts)
+            return
+        with gzip.GzipFile("", "wb", fileobj=handle, mtime=0) as packed:
+            packed.writelines(parts)
 
 
 def write_document(path: str | Path, data: bytes) -> None:

@@ -187,11 +187,22 @@ STRATEGIES_HEAD = "operator,strategy,name,cost,usage_bytes"
 
 
 def strategies_csv(problem: ShardingProblem, plan: ShardingPlan) -> bytes:
-    """Return the strategy of each operator as CSV: number, name, cost, bytes in use."""
+    """Return the strategy of each operator as CSV: number, name, cost, bytes in use.
+
+    Raises
+    ------
+    InputError
+        The plan is for another problem.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(STRATEGIES_HEAD.split(","))
     table = problem.strategies
+    counts = table.counts.tolist()
+    whole = len(plan.chosen) == len(counts)
+    if not whole or any(not 0 <= p < n for p, n in zip(plan.chosen, counts, strict=True)):
+        expected = "a strategy of each operator"
+        raise InputError([Finding("solution", "other numbers", expected, "plan the problem again")])
     for number, (name, pick) in enumerate(zip(problem.operators, plan.chosen, strict=True)):
         row = int(table.offsets[number]) + pick
         told = (name, pick, problem.label(number, pick), table.cost[row], table.usage[row])

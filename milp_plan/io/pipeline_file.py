@@ -22,6 +22,10 @@ Amount = Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0
 """A time or a size in the file's own unit; decimals stay exact."""
 
 
+MOST_PIECES = 100_000
+"""Pieces of a model, repeated ones counted: hundreds of times the layers of any that is known."""
+
+
 class PipelinePiece(Strict):
     """A part of the model that stays whole: times and sizes for one micro-batch."""
 
@@ -55,14 +59,21 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
     Raises
     ------
     InputError
-        With every defect of the file: no TOML, or each field that is not what it should be.
+        With every defect of the file: no TOML, each field that is not what it should be, or more
+        than :data:`MOST_PIECES` pieces.
     """
     document = read_document(path, "a pipeline file (TOML)")
     content = toml_content(document)
     findings = [*schema_findings(content, schema_of(PipelineFile)), *endless(content)]
     if findings:
         raise InputError(findings).in_file(document.file)
-    return msgspec.convert(content, PipelineFile)
+    read = msgspec.convert(content, PipelineFile)
+    count = sum(piece.repeat for piece in read.pieces)
+    if count > MOST_PIECES:
+        found, remedy = f"{count} pieces in all", "make some of them one"
+        most = f"at most {MOST_PIECES}"
+        raise InputError([Finding("pieces, repeat", found, most, remedy, document.file)])
+    return read
 
 
 def endless(item: Any, path: tuple[str | int, ...] = ()) -> Iterator[Finding]:

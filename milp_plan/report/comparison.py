@@ -177,7 +177,7 @@ def _zoom(axes: Any, panel: Panel) -> None:
     if not last:
         return
     floor = [line[-1][1] for curve in panel.curves for line in (_bounds(curve),) if line]
-    high = 1.5 * max(last)
+    high = max(last) + 0.5 * abs(max(last))
     shown = [v for curve in panel.curves for _, v in _values(curve) if v <= high]
     low, top = min([*floor, *last]), max(shown)
     margin = 0.08 * (top - low) or 0.05 * abs(top) or 1.0

@@ -64,8 +64,8 @@ def with_local_updates(
     Raises
     ------
     InputError
-        The problem names no blocks, a boundary does not exist, or no gradient crosses it; all
-        findings at once.
+        The problem names no blocks, a boundary does not exist, no gradient crosses it, or a
+        block has nothing that a head could read.
     """
     blocks = blocks_of(problem)
     findings = list(_findings(problem, blocks, cuts))
@@ -191,6 +191,12 @@ class _Surgery:
             )
         ]
         makers = [value.producer for _, value in leaving or outputs if value.producer]
+        if not makers:
+            name = next(block for block, place in self.place.items() if place == at)
+            found = "no forward operator that makes a value"
+            found += "" if batch is None else f" in micro-batch {batch}"
+            where, expected = f"operators of block {name!r}", "one, whose value its head reads"
+            raise InputError([Finding(where, found, expected, "correct block or micro-batch")])
         maker = self.by_name[makers[-1]]
         tag = "" if batch is None else f"@{batch}"
         name = f"A{at}{tag}"

@@ -1,85 +1,56 @@
-"""Files of every format, ways to damage them, and what a command may do with what results."""
+"""Ways to damage files, and what a command may do with what results."""
 
 from __future__ import annotations
 
 import gzip
 import random
 import re
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from time import process_time
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF
 
 from click.testing import CliRunner
 
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.main import main
 
-from .cases import INSTANCES, REPOSITORY
-from .test_kinds import LIMIT, SAMPLES
-
 REFUSALS = {Exit.DONE, Exit.USAGE, Exit.BAD_INPUT, Exit.INFEASIBLE, Exit.NO_PLAN, Exit.NOT_VALID}
 """What a command that plans nothing may end with; a damage need not make a file wrong."""
+
+WITHOUT_BOKEH = set() if find_spec("bokeh") else {Exit.SOLVER_FAILURE}
+"""What ``report`` ends with where the file is good and the library that draws is not there."""
 
 HANG_S = 5.0
 """Processor seconds of a command that hangs."""
 
+SELDOM = 3
+
+Command = tuple[str | Path, ...]
+"""Words of a command line."""
+
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _NUMBERS = (b"1e400", b"-1", b"NaN", b"Infinity", b"9" * 40, b"9" * 5000, b'"1"', b"null", b"0.5")
 _NUMBERS += (b"true", b"[]", b"{}", b"-0", b"1e-400", b"18446744073709551616", b"0x10", b"\xff")
+_NUMBERS += (b"0", b"1", b"3", b"1000", b"10000000000")  # what is often a file as good
 _NAMES = (b"", b"\\u0000", b"\\ud800", b"\x1b[31m", b"$\\\\frac{a$", "算子".encode(), b"../../x")
 
 
 @dataclass(frozen=True)
 class Victim:
-    """A good file, and the commands that read it; ``{}`` stands for the file."""
+    """A good file, and the commands that read it.
+
+    In commands ``{}`` stands for the file and ``{folder}`` for the folder it lies in; one in
+    :data:`SELDOM` files goes to a command of ``searching``, which takes longer.
+    """
 
     name: str
     path: Path
-    commands: tuple[tuple[str | Path, ...], ...]
-
-
-def victims(folder: Path) -> Iterator[Victim]:
-    """Yield a file of each format that a command reads, made in a folder."""
-    for kind, sample in SAMPLES.items():
-        home = folder / kind
-        home.mkdir()
-        file = sample.write(home)
-        plan = home / "plan.out"
-        solved = CliRunner().invoke(
-            main,
-            [
-                "solve",
-                str(file),
-                *LIMIT[:3],
-                "--record-folder",
-                str(home / "runs"),
-                "--plan-output",
-                str(plan),
-            ],
-        )
-        assert solved.exit_code == Exit.DONE, solved.output
-        readers = (
-            ("info", "{}"),
-            ("bound", "{}", "--time-limit", "1"),
-            ("convert", "{}", folder / "new"),
-        )
-        judges = (("check", "{}", plan), ("explain", "{}", plan))
-        yield Victim(kind, file, (*readers, *judges))
-        yield Victim(f"{kind}-plan", plan, (("check", file, "{}"), ("explain", file, "{}")))
-        record = next(p for p in sorted((home / "runs").glob("*.json")) if ".plan" not in p.name)
-        yield Victim(f"{kind}-record", record, (("table", "--record-folder", "{folder}"),))
-    for path in sorted((INSTANCES / "captures").iterdir()):
-        if path.is_file() and path.stat().st_size < 50_000:
-            made = ("capture", "{}", "2xA100", "--output", folder / "made.json")
-            yield Victim("capture", path, (made,))
-            break
-    for page in ("recipe.toml", "spec.toml", "study.toml"):
-        path = next(iter(sorted((REPOSITORY / "results").rglob(page))))
-        yield Victim(page, path, (("table", "{folder}", "--render", "--store", folder / "store"),))
-    suite = next(iter(sorted((INSTANCES / "suites").glob("*.toml"))))
-    yield Victim("suite", suite, (("bench", "collect", "{}", "--store", folder / "store"),))
+    commands: tuple[Command, ...]
+    searching: tuple[Command, ...] = ()
 
 
 def damages(data: bytes, rng: random.Random) -> bytes:
@@ -159,18 +130,31 @@ def attack(victim: Victim, seed: int, folder: Path) -> Iterator[str]:
     home.mkdir()
     path = home / victim.path.name
     path.write_bytes(data)
+    searched = victim.searching and (not victim.commands or rng.randrange(SELDOM) == 0)
     words = [
         str(word).replace("{folder}", str(home)).replace("{}", str(path))
-        for word in rng.choice(victim.commands)
+        for word in rng.choice(victim.searching if searched else victim.commands)
     ]
-    began = process_time()
+    began = processor_s()
     result = CliRunner().invoke(main, words)
-    took, error = process_time() - began, result.exception
+    took, error = processor_s() - began, result.exception
     if took > HANG_S:
         yield f"{words}: {took:.1f} processor seconds"
     if error is not None and not isinstance(error, SystemExit):
         yield f"{words}: {type(error).__name__}: {error}"
-    elif result.exit_code not in REFUSALS:
+    elif result.exit_code not in (REFUSALS | WITHOUT_BOKEH if words[0] == "report" else REFUSALS):
         yield f"{words}: exit code {result.exit_code}"
-    elif result.exit_code == Exit.BAD_INPUT and str(home) not in result.stderr:
+    elif result.exit_code == Exit.BAD_INPUT and not _named(words, path, result.stderr):
         yield f"{words}: no file named in {result.stderr[:200]!r}"
+
+
+def _named(words: list[str], path: Path, said: str) -> bool:
+    """Whether a message names the damaged file, its folder, or a file that goes with it."""
+    files = [word for word in words if Path(word).is_file()]
+    return any(name in said for name in (str(path.parent), *files))
+
+
+def processor_s() -> float:
+    """Processor seconds of this process and of those it started and that have ended."""
+    own, children = (resource.getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

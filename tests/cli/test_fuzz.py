@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .fuzzing import Victim, attack, victims
+from .fuzzing import Victim, attack
+from .victims import victims
 
 pytestmark = pytest.mark.untraced
 

@@ -42,7 +42,7 @@ def labelling_of(problem: ShardingProblem) -> Labelling:
         parts,
         offsets_of(s.counts * lasting),
         s.usage[lasting[owner]],
-        np.full(rows, problem.limit or 0, dtype=np.int64),
+        np.full(rows, min(problem.limit or 0, LARGEST_SUM), dtype=np.int64),
     )
     return summed(plain)
 

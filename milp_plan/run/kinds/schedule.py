@@ -263,9 +263,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         """Timeline, or loads where there is no clock."""
         from milp_plan.draw import loads_figure, timeline
 
-        findings = list(_unknown_names(problem, plan))
-        if findings:
-            raise InputError(findings)
+        _need_known_names(problem, plan)
         return (timeline if problem.serial is None else loads_figure)(problem, plan)
 
     def panels(self, problem: PlanningProblem, plan: Plan) -> Sequence[Panel]:
@@ -273,9 +271,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from milp_plan.draw.loads import loads_panels
         from milp_plan.draw.schedule_panels import schedule_panels
 
-        findings = list(_unknown_names(problem, plan))
-        if findings:
-            raise InputError(findings)
+        _need_known_names(problem, plan)
         return (schedule_panels if problem.serial is None else loads_panels)(problem, plan)
 
     def memories(self, problem: PlanningProblem, plan: Plan, alignment: int) -> Sequence[Memory]:
@@ -348,6 +344,7 @@ def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.check import replay
     from milp_plan.io import trace_text
 
+    _need_known_names(problem, plan)
     memory = {name: entry.steps for name, entry in replay(problem, plan).devices.items()}
     return trace_text(problem, plan, memory)
 
@@ -368,6 +365,13 @@ def _torch_stages(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.capture.stages import stages_text
 
     return stages_text(problem, plan)
+
+
+def _need_known_names(problem: PlanningProblem, plan: Plan) -> None:
+    """Refuse a plan that names what the problem does not have."""
+    findings = list(_unknown_names(problem, plan))
+    if findings:
+        raise InputError(findings)
 
 
 def _unknown_names(problem: PlanningProblem, plan: Plan) -> Iterator[Finding]:
