@@ -561,6 +561,40 @@ def test_a_budget_below_the_floor_is_refused_at_every_door(example, tmp_path):
         solve(diamond(24), settings)
 
 
+def test_a_host_that_is_asked_for(example, tmp_path):
+    """A file whose unit is milliseconds: 2 bytes per tick are 2 kB per second."""
+    problem = read(example, {})[1]
+    text = json.loads(example.read_text())
+    for unit, rate, ticks in (("ms", "2kB/s", 10**3), ("unspecified", "2", 1)):
+        example.write_text(json.dumps(text | {"time_unit": unit}))
+        host = read(example, {"host": (100, 2000 if unit == "ms" else 2)})[1].host
+        assert (host.memory, host.latency) == (100, 0)
+        assert host.amount == (2000 if unit == "ms" else 2)
+        assert host.ticks == ticks * problem.units.time_scale
+        asked = ("--memory-budget", "16B", "--host", f"100B@{rate}")
+        code, said = command(
+            "solve", example, *asked, "--record-folder", tmp_path / "records", "--json", "--quiet"
+        )
+        assert code == 0, said
+        told = json.loads(said)
+        assert told["proved"]
+        code, said = command("check", example, told["plan_file"], *asked)
+        assert code == 0, said
+    alone = json.loads(
+        command(
+            "solve",
+            example,
+            "--memory-budget",
+            "16B",
+            "--json",
+            "--quiet",
+            "--record-folder",
+            tmp_path / "records",
+        )[1]
+    )
+    assert told["value"] <= alone["value"]
+
+
 def test_picture(tmp_path):
     problem = diamond(24)
     for runs in (RUNS, ("wide", "b", "c", "d", "end")):

@@ -15,7 +15,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
-from ..change import OBJECTIVES, Change, objective_of, one_of, positive, size
+from ..change import OBJECTIVES, Change, host, objective_of, one_of, positive, size
 from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
@@ -82,6 +82,18 @@ ADDED = Change(
 )
 
 
+HOST = Change(
+    "host",
+    "Rematerialisation: a host where results may wait, its memory and the bandwidth to it and back:"
+    " 512GiB@25GB/s; per unit of time for a file that does not say what its unit is.",
+    host,
+    "SIZE@RATE",
+)
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "µs": 10**6, "ns": 10**9}
+"""Unit of time -> how many are a second."""
+
+
 class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"]):
     """The kind of :class:`milp_plan.core.rematerialisation.RematerialisationProblem`."""
 
@@ -89,7 +101,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
     plans = "milp_plan.core.rematerialisation:RematerialisationPlan"
-    changes = (BUDGET, OBJECTIVE, ADDED)
+    changes = (BUDGET, OBJECTIVE, ADDED, HOST)
     ignores = ("rounds", "target")
 
     @property
@@ -388,7 +400,7 @@ def _graph(document: Document, changes: Mapping[str, Any]) -> RematerialisationP
 def _limited(
     problem: RematerialisationProblem, changes: Mapping[str, Any]
 ) -> RematerialisationProblem:
-    problem = _aimed(problem, changes)
+    problem = _aimed(_hosted(problem, changes), changes)
     asked = changes.get(BUDGET.name)
     if asked is None:
         return problem
@@ -398,6 +410,22 @@ def _limited(
         where, remedy = BUDGET.name, "correct it"
         raise InputError([Finding(where, str(error), "a budget", remedy)]) from None
     return problem.within(share.amount, fraction=share.fraction)
+
+
+def _hosted(
+    problem: RematerialisationProblem, changes: Mapping[str, Any]
+) -> RematerialisationProblem:
+    """Return the problem with the host that is asked for."""
+    from milp_plan.core.rematerialisation import Host
+
+    asked = changes.get(HOST.name)
+    if asked is None:
+        return problem
+    memory, rate = asked
+    units = problem.units
+    return replace(
+        problem, host=Host(memory, 0, rate, PER_SECOND.get(units.time, 1) * units.time_scale)
+    )
 
 
 def _aimed(
