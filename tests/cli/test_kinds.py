@@ -430,7 +430,7 @@ def test_bad_plans(verb: str, name: str, here: Path) -> None:
 def test_changes_of_other_kinds_are_refused(name: str, here: Path) -> None:
     known = {kind.name: {change.option for change in kind.changes} for kind in kinds()}
     shared = known["schedule"] & known["rematerialisation"]
-    assert shared == {"--objective"}
+    assert shared == {"--objective", "--host"}
     assert sum(map(len, known.values())) == len(set().union(*known.values())) + len(shared)
     foreign = set().union(*known.values()) - known[name]
     option = "--memory-scale" if "--memory-scale" in foreign else "--devices"
