@@ -10,15 +10,12 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 from milp_plan.core.migration import Degrees, Migration, Parameter
+from milp_plan.core.tiles import MOST_DEVICES
 
 from .files import read_document
 from .wire import Count, Positive, Strict, decode
 
 MARKER = "milp-plan-degrees"
-
-
-MOST = 100_000
-"""Ranks, and tensors of a model: more than any cluster or model has."""
 
 
 class WireParameter(Strict):
@@ -72,9 +69,9 @@ def read_migration(before: str | Path, after: str | Path) -> Migration:
         ranks = wire.data * wire.tensor * wire.pipeline
         tensors = sum(parameter.copies for parameter in wire.parameters)
         for where, count in (("degrees", ranks), ("parameters, copies", tensors)):
-            if count > MOST:
-                found, remedy = f"{count} in all", "correct them"
-                raise InputError([Finding(where, found, f"at most {MOST}", remedy, file)])
+            if count > MOST_DEVICES:
+                found, expected = f"{count} in all", f"at most {MOST_DEVICES}"
+                raise InputError([Finding(where, found, expected, "correct them", file)])
     parameters = tuple(
         Parameter(f"{p.name}.{copy}" if p.copies > 1 else p.name, p.shape, p.layer + copy, p.split)
         for p in first.parameters

@@ -23,7 +23,7 @@ from milp_plan.core.sharding import ShardingPlan, ShardingProblem, StrategyTable
 
 from .defects import quoted
 from .files import Document, read_document, write_document
-from .wire import Count, decode
+from .wire import Count, decode, plain
 
 TITLE = "sharding contest of ASPLOS 2025, IOPDDL (JSON)"
 
@@ -176,9 +176,10 @@ def write_solution(plan: ShardingPlan, path: str | Path) -> None:
 def solution_text(plan: ShardingPlan) -> bytes:
     """Text of the contest's solution; an object with names as well, where the plan has names."""
     if not plan.names:
-        return json.dumps(list(plan.chosen)).encode() + b"\n"
+        return json.dumps(list(plan.chosen), default=plain).encode() + b"\n"
     rows = ",\n ".join(json.dumps(pair, ensure_ascii=False) for pair in plan.names)
-    chosen, planner = json.dumps(list(plan.chosen)), json.dumps(plan.planner, ensure_ascii=False)
+    chosen = json.dumps(list(plan.chosen), default=plain)
+    planner = json.dumps(plan.planner, ensure_ascii=False)
     head = f'{{"solution": {chosen},\n"planner": {planner},\n"strategies": [\n '
     return f"{head}{rows}]}}\n".encode()
 

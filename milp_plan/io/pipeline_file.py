@@ -14,13 +14,16 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import json_path, schema_findings
+from .defects import json_path, quoted, schema_findings
 from .files import Document, read_document
 from .wire import Positive, Strict, schema_of
 
 Amount = Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0)]
 """A time or a size in the file's own unit; decimals stay exact."""
 
+
+LARGEST = 10**18
+"""Of times and sizes."""
 
 MOST_PIECES = 100_000
 """Pieces of a model, repeated ones counted: hundreds of times the layers of any that is known."""
@@ -59,8 +62,8 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
     Raises
     ------
     InputError
-        With every defect of the file: no TOML, each field that is not what it should be, or more
-        than :data:`MOST_PIECES` pieces.
+        With every defect of the file: no TOML, each field that is not what it should be, a number
+        above :data:`LARGEST`, or more than :data:`MOST_PIECES` pieces.
     """
     document = read_document(path, "a pipeline file (TOML)")
     content = toml_content(document)
@@ -68,6 +71,12 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
     if findings:
         raise InputError(findings).in_file(document.file)
     read = msgspec.convert(content, PipelineFile)
+    numbers = {f"pieces[{place}]": piece for place, piece in enumerate(read.pieces)}
+    for where, item in {**numbers, "transfer": read.transfer}.items():
+        amounts = [item] if isinstance(item, int | float) else msgspec.structs.astuple(item)[:-1]
+        if max(amounts) > LARGEST:
+            found, most = quoted(max(amounts)), f"at most {LARGEST:.0e}"
+            raise InputError([Finding(where, found, most, "use a larger unit", document.file)])
     count = sum(piece.repeat for piece in read.pieces)
     if count > MOST_PIECES:
         found, remedy = f"{count} pieces in all", "make some of them one"

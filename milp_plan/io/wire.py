@@ -7,6 +7,7 @@ from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from milp_plan.core import Finding, InputError
 
@@ -66,8 +67,27 @@ def decode(data: bytes, kind: type[_Wire], file: str, marker: str | None = None)
 
 
 def encode(item: msgspec.Struct) -> bytes:
-    """Return a wire object as laid-out JSON; equal objects give equal bytes."""
-    return lay_out(msgspec.to_builtins(item))
+    """Return a wire object as laid-out JSON; equal objects give equal bytes.
+
+    Raises
+    ------
+    TypeError
+        It holds what JSON has no word for; numbers of numpy's it has.
+    """
+    return lay_out(msgspec.to_builtins(item, enc_hook=plain))
+
+
+def plain(item: object) -> object:
+    """Return an integer of numpy's as Python's, which is what JSON knows.
+
+    Raises
+    ------
+    TypeError
+        It is something else.
+    """
+    if isinstance(item, np.integer | np.bool_):
+        return item.item()
+    raise TypeError(f"{type(item).__name__} {item!r} cannot be written; expected a Python number")
 
 
 def _diagnose(data: bytes, kind: type[msgspec.Struct], marker: str | None) -> list[Finding]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.check import verify
-from milp_plan.core import PLAIN_OBJECTIVES, Plan, PlanningProblem, Verdict
+from milp_plan.core import PLAIN_OBJECTIVES, FormulationError, Plan, PlanningProblem, Verdict
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.from_pyomo import compile_pyomo
 
@@ -85,7 +85,19 @@ class FormulationContract:
         return self.formulation.Options()
 
     def planted(self, seed: int, objective: Any) -> tuple[PlanningProblem, Plan]:
-        """Return a tiny instance and a valid plan of it: any graph, on two or three devices."""
+        """Return a tiny instance and a valid plan of it: any graph, on two or three devices.
+
+        Raises
+        ------
+        FormulationError
+            The formulation is for other problems: ``planted`` has to be overridden.
+        """
+        handled = self.formulation.handles
+        if not issubclass(PlanningProblem, handled):
+            ask = "override planted(seed, objective): return one and a valid plan of it"
+            others = "and verdict and starved, which are for placement as well"
+            said = f"{self.reference} is for problems of the class {handled.__name__}"
+            raise FormulationError(f"{said}; {ask}, {others}")
         return planted_with_plan(seed, objective)
 
     def verdict(self, problem: Any, plan: Any) -> Verdict:

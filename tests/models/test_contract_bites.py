@@ -13,6 +13,7 @@ import pytest
 
 from milp_plan.api import Card, Scale
 from milp_plan.cli import templates
+from milp_plan.core import FormulationError
 from milp_plan.models.contract import FormulationContract
 
 from .solving import formulation
@@ -213,3 +214,11 @@ def test_a_restriction_keeps_the_contract(tmp_path: Path) -> None:
     assert len(tests) == 10
     for name in tests:
         getattr(made, name)()
+
+
+def test_another_kind_without_planted_problems_is_told_what_to_do() -> None:
+    class Packing(FormulationContract):
+        reference = "packing_order"
+
+    with pytest.raises(FormulationError, match=r"PackingProblem; override planted"):
+        next(Packing().instances())
