@@ -25,7 +25,7 @@ FIRST_PLACES, PLACES = 8, 16
 (last) ones, and about so many more, spread evenly."""
 
 Ends = list[tuple[int, int]]
-"""(ticks from the end of the horizon, idle ticks)."""
+"""(ticks from the beginning, or end, of the horizon to a cut; idle ticks)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,21 @@ class Ramps:
         return self.work + best
 
     def _ramps(self, times: list[Sequence[int]], back: bool) -> Ends:
-        """Idle ticks of ramps, the most first."""
+        """Idle ticks of ramps, the most first; each cut comes after fewer ticks than the last.
+
+        The fewer ticks, the more tasks are beyond the cut: where :meth:`_apart` holds for a cut,
+        it holds for those after fewer ticks. So a later cut with no more idle ticks is of no use.
+        """
         found = {0: 0}  # no ramp
-        for t in sorted({row[place] for row in times for place in _places(len(row))}):
+        for t in {row[place] for row in times for place in _places(len(row))}:
             done = self._most_done(t, times, back)
             if done is not None:
                 found[t] = max(0, t - done)
-        return sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
+        nearest: Ends = []
+        for t, idle in sorted(found.items(), key=lambda entry: (-entry[1], entry[0])):
+            if not nearest or t < nearest[-1][0]:
+                nearest.append((t, idle))
+        return nearest
 
     def _most_done(self, t: int, times: list[Sequence[int]], back: bool) -> int | None:
         """Most work that fits on one side of a cut at ``t``; ``None`` where nothing fits."""
