@@ -139,7 +139,7 @@ def capture(
     cost: str,
     formulas: tuple[str, ...],
     memory_scale: Fraction,
-    communication: str,
+    communication: str | None,
     link: str | None,
     objective: str,
     name: str | None,
@@ -147,7 +147,7 @@ def capture(
     placements: Path | None,
     output: Path | None,
 ) -> None:
-    """Build an instance from a PyTorch MODEL and a CLUSTER such as 4xH100.
+    """Build an instance from a PyTorch MODEL and a CLUSTER such as 4xH100 or mine.toml.
 
     MODEL is my_model.py:build, a function without arguments that returns (module, args); or a
     captured graph that was written by --graph, or an ONNX file (.onnx, forward pass only), for
@@ -155,7 +155,8 @@ def capture(
     """
     from milp_plan import capture as room
     from milp_plan.capture.placements import whole_placements, write_placements
-    from milp_plan.cost import cluster as build_cluster
+    from milp_plan.cost import arranged
+    from milp_plan.io import cluster_of
 
     if shape is not None:
         unused = {"--recompute": policies, "--barrier": barrier, "--eager": eager}
@@ -168,7 +169,7 @@ def capture(
         Output("--output", output, Content.INSTANCE),
     ]
     refuse(asked)
-    machines = build_cluster(cluster, communication=communication, link=link)
+    machines = arranged(cluster_of(cluster), communication, link)
     sizes = dict(_sized(text) for text in dimensions)
     if onnx or model.endswith(room.ONNX_SUFFIX):
         found = _from_onnx(model, mode, sizes, profile=profile)

@@ -60,9 +60,8 @@ def on_cluster(function: _Function) -> _Function:
         click.option(
             "--communication",
             type=click.Choice([model.value for model in CommunicationModel]),
-            default=CommunicationModel.CHANNEL.value,
-            show_default=True,
-            help="What a transfer holds while it runs.",
+            help="What a transfer holds while it runs.  [default: channel, or as a cluster's file"
+            " says]",
         ),
         click.option("--link", help="Link inside nodes, if not the devices' own, such as PCIe4."),
         click.option(

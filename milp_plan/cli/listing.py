@@ -73,9 +73,12 @@ def planners() -> list[Row]:
 
 
 def formats() -> list[Row]:
-    """Return instance formats, in the order they are tried."""
+    """Return instance formats in the order they are tried, then that of clusters."""
+    from milp_plan.io import cluster_file
     from milp_plan.run.kinds import formats as known
 
+    title = cluster_file.TITLE
+    own = {"name": "cluster", "kind": None, "title": title, "read": True, "written": True}
     return [
         {
             "name": entry.name,
@@ -85,7 +88,7 @@ def formats() -> list[Row]:
             "written": entry.write is not None,
         }
         for kind, entry in known()
-    ]
+    ] + [own]
 
 
 def kinds() -> list[Row]:

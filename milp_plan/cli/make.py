@@ -90,15 +90,16 @@ def generate(
     zero_levels: tuple[int, ...],
     optimizer: str,
     memory_scale: Fraction,
-    communication: str,
+    communication: str | None,
     link: str | None,
     objective: str,
     name: str | None,
     output: Path | None,
 ) -> None:
-    """Build an instance from an ARCHITECTURE and a CLUSTER such as 4xH100 or 2xH100+2xA100.
+    """Build an instance from an ARCHITECTURE and a CLUSTER such as 4xH100 or mine.toml.
 
-    `milp-plan list architectures` and `milp-plan list clusters` say what there is.
+    `milp-plan list architectures` and `milp-plan list clusters` say what there is; a TOML file
+    describes a cluster of your own.
     """
     from milp_plan.face import verbs
 

@@ -1,6 +1,16 @@
 """What things cost: roofline compute times, alpha-beta collectives, routes of values."""
 
-from .clusters import ModelledCluster, cluster, plain, sources, spec_of
+from .clusters import (
+    MAX_DEVICES,
+    ModelledCluster,
+    aligned,
+    arranged,
+    cluster,
+    plain,
+    sources,
+    spec_of,
+    terms_of,
+)
 from .collectives import (
     all_gather_ns,
     all_reduce_ns,
@@ -28,6 +38,7 @@ from .strategies import (
 __all__ = [
     "DEVICES",
     "LINKS",
+    "MAX_DEVICES",
     "SINGLE",
     "WAY_SPLITS",
     "DeviceSpec",
@@ -36,9 +47,11 @@ __all__ = [
     "Route",
     "Way",
     "Work",
+    "aligned",
     "all_gather_ns",
     "all_reduce_ns",
     "all_to_all_ns",
+    "arranged",
     "cluster",
     "device_spec",
     "durations_ns",
@@ -57,6 +70,7 @@ __all__ = [
     "sources",
     "spec_of",
     "strategies_first",
+    "terms_of",
     "ways",
     "with_options",
 ]

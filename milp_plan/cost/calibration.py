@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from .collectives import all_reduce_ns
+from .collectives import all_reduce_ns, point_to_point_ns
 from .devices import DeviceSpec, LinkSpec
 from .roofline import roofline_ns
 
@@ -135,17 +135,73 @@ def _fitted(
             for size, number in step.reduced:
                 row[at] += number * rounds
                 row[at + 1] += number * rounds * size / step.devices
-    rows /= np.array([[step.ns] for step in steps], float)
+    return _least_deviations(rows, np.array([step.ns for step in steps], float))
+
+
+def _least_deviations(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Rates of at least 0 for which the sum of relative errors of ``rows @ rates`` is least."""
+    rows = rows / times[:, None]
+    length, count = rows.shape
     scale = np.maximum(rows.max(axis=0), 1e-300)
     shares = rows / scale
-    off = np.eye(len(steps))
-    cost = np.concatenate([np.zeros(count), np.ones(len(steps))])
+    off, ones = np.eye(length), np.ones(length)
+    cost = np.concatenate([np.zeros(count), ones])
     above = np.hstack([shares, -off])  # share - 1 <= error, 1 - share <= error
     below = np.hstack([-shares, -off])
-    ones = np.ones(len(steps))
     answer = linprog(
         cost, A_ub=np.vstack([above, below]), b_ub=np.concatenate([ones, -ones]), method="highs"
     )
     assert answer.x is not None  # errors are free: there is always a solution
     rates: np.ndarray = answer.x[:count] / scale
     return rates
+
+
+@dataclass(frozen=True)
+class MeasuredTransfer:
+    """A message between two devices, or an all-reduce, on a link of its own.
+
+    Parameters
+    ----------
+    num_bytes
+        Of the message, or of the tensor that is summed.
+    ns
+        Measured.
+    devices
+        Size of the group of an all-reduce; 0 for a message.
+    """
+
+    num_bytes: int
+    ns: float
+    devices: int = 0
+
+    def predict_ns(self, link: LinkSpec) -> int:
+        """Ticks by the model of :mod:`.collectives`."""
+        if self.devices:
+            return all_reduce_ns(link, self.devices, self.num_bytes)
+        return point_to_point_ns(link, self.num_bytes)
+
+
+def fit_link(name: str, measured: Sequence[MeasuredTransfer], source: str = "") -> LinkSpec:
+    """Fit latency and bandwidth of a link, by least absolute relative errors.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two sizes, or times that do not grow with bytes; says which.
+    """
+    sizes = {entry.num_bytes for entry in measured}
+    if len(sizes) < 2:
+        raise ValueError(f"{len(sizes)} size of messages, at least 2 are needed")
+    rows = np.array([_steps(entry) for entry in measured])
+    latency, byte = _least_deviations(rows, np.array([entry.ns for entry in measured]))
+    if byte <= LEAST:
+        raise ValueError("times that do not grow with bytes: measure larger messages")
+    return LinkSpec(name, max(_per_s(float(byte)), 1), round(float(latency)), 1000, source)
+
+
+def _steps(entry: MeasuredTransfer) -> tuple[float, float]:
+    """How many latencies and bytes count, one after the other."""
+    if not entry.devices:
+        return 1, entry.num_bytes
+    steps = 2 * (entry.devices - 1)
+    return steps, steps * entry.num_bytes / entry.devices

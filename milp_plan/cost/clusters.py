@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from milp_plan.core import Cluster, CommunicationModel, Device, DeviceClass, Finding, InputError
 
@@ -16,7 +16,10 @@ NODE_DEVICES = 8
 MAX_DEVICES = 64
 """Largest cluster that is built; channels grow with the square."""
 
-_TERM = re.compile(r"([1-9][0-9]*)x(\S+)")
+NONE: Mapping[str, DeviceSpec] = {}
+"""No device classes of one's own."""
+
+_TERM = re.compile(r"([1-9][0-9]{0,8})x(\S+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +66,32 @@ def spec_of(cluster: Cluster, name: str) -> DeviceSpec:
 
 
 def link_of(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
-    """Return the link of a device class inside nodes."""
-    if isinstance(cluster, ModelledCluster):
-        return next((link for link in cluster.links if link.name == spec.link), LINKS[spec.link])
-    return LINKS[spec.link]
+    """Return the link of a device class inside nodes; where it names none, the slowest there is."""
+    own = cluster.links if isinstance(cluster, ModelledCluster) else ()
+    known = LINKS | {link.name: link for link in own}
+    if spec.link in known:
+        return known[spec.link]
+    return min(own, key=lambda link: link.achieved_bytes_per_s)
+
+
+def arranged(
+    cluster: str | ModelledCluster, communication: str | None = None, link: str | None = None
+) -> ModelledCluster:
+    """Return a cluster by name, or one that was read, with another communication model.
+
+    Raises
+    ------
+    InputError
+        As of :func:`cluster`; another link for a cluster whose file says its links.
+    """
+    if isinstance(cluster, str):
+        return _named(cluster, communication=communication or "channel", link=link)
+    if link is not None:
+        expected = "no other link: the file of the cluster says them"
+        raise InputError([Finding("link", repr(link), expected, "change the file")])
+    if communication is None:
+        return cluster
+    return replace(cluster, communication=CommunicationModel(communication))
 
 
 def sources(cluster: Cluster) -> dict[str, str]:
@@ -146,8 +171,8 @@ def cluster(
     )
 
 
-def terms_of(text: str) -> list[tuple[int, DeviceSpec]]:
-    """Read ``"2xH100+2xA100"``.
+def terms_of(text: str, own: Mapping[str, DeviceSpec] = NONE) -> list[tuple[int, DeviceSpec]]:
+    """Read ``"2xH100+2xA100"``; classes of one's own come before named ones.
 
     Raises
     ------
@@ -160,7 +185,8 @@ def terms_of(text: str) -> list[tuple[int, DeviceSpec]]:
         if match is None:
             remedy = "write for example 4xH100 or 2xH100+2xA100"
             raise InputError([Finding("cluster", repr(text), "<count>x<class>[+...]", remedy)])
-        terms.append((int(match[1]), device_spec(match[2])))
+        name = match[2]
+        terms.append((int(match[1]), own[name] if name in own else device_spec(name)))
     names = [spec.name for _, spec in terms]
     if len(set(names)) < len(names):
         remedy = "add up the counts of that class"
@@ -179,3 +205,6 @@ def aligned(names: Sequence[str]) -> list[tuple[str, ...]]:
         for size in (2, 4, 8)
         for start in range(0, len(names) - size + 1, size)
     ]
+
+
+_named = cluster  # where an argument has its name

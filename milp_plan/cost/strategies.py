@@ -246,6 +246,8 @@ def reshard_table(
     on top by the transfer law.
     """
     names = tuple(dict.fromkeys(layouts))
+    if len(names) < 2:
+        return {}
     links = [group_link(cluster, spec_of(cluster, entry.name)) for entry in cluster.device_classes]
     table = {}
     for before in names:

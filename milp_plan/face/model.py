@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from milp_plan.core import (
@@ -19,7 +20,8 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
-from milp_plan.cost import cluster as named_cluster
+from milp_plan.cost import ModelledCluster, arranged, sources
+from milp_plan.io import cluster_of
 
 from .handles import Handle, several
 from .machines import Machines, Size, Time
@@ -38,8 +40,8 @@ class Model(Machines):
     name
         Of the problem.
     cluster
-        What to begin with: a text such as ``"2xH100+2xA100"`` (``milp-plan list clusters``), or a
-        cluster; devices and connections may be added.
+        What to begin with: a text such as ``"2xH100+2xA100"`` (``milp-plan list clusters``), a file
+        that describes one (``"mine.toml"``), or a cluster; devices and connections may be added.
     objective
         ``"makespan"``, ``"span"``, ``"bottleneck"``, ``"peak_memory"`` or ``"latency"``.
     time_unit
@@ -80,7 +82,7 @@ class Model(Machines):
         self,
         name: str = "model",
         *,
-        cluster: str | Cluster | None = None,
+        cluster: str | Path | Cluster | None = None,
         objective: Objective | str = Objective.MAKESPAN,
         time_unit: str = "s",
         ticks_per_unit: int = 1,
@@ -104,7 +106,11 @@ class Model(Machines):
         self._everywhere: dict[tuple[str, str], int] = {}
         self._tables |= {"operator": self._operators, "value": self._values}
         if cluster is not None:
-            self._begin_with(named_cluster(cluster) if isinstance(cluster, str) else cluster)
+            given = cluster_of(cluster) if isinstance(cluster, str | Path) else cluster
+            machines = arranged(given) if isinstance(given, str) else given
+            self._begin_with(machines)
+            if isinstance(machines, ModelledCluster):
+                self.provenance = sources(machines) | self.provenance
         if communication is not None:
             where = "Model, communication"
             self.communication = word(communication, CommunicationModel, where)

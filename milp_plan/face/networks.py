@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Cluster, PlanningProblem, Value
@@ -24,7 +25,7 @@ _EDGE = ("bytes", "value", "transfer_bytes", "messages", "reshard")
 
 def from_networkx(
     graph: networkx.DiGraph[Any],
-    cluster: str | Cluster | None = None,
+    cluster: str | Path | Cluster | None = None,
     *,
     name: str | None = None,
     **settings: Any,
@@ -46,7 +47,8 @@ def from_networkx(
         of that name, which travels once to each device. An edge without ``value`` carries one of
         its own. A multigraph may have several edges between two nodes.
     cluster
-        Such as ``"4xH100"``, or a cluster; what :func:`to_networkx` left in the graph unless given.
+        Such as ``"4xH100"`` or ``"mine.toml"``, or a cluster; what :func:`to_networkx` left in the
+        graph unless given.
     name
         Of the problem; that of the graph unless given.
     settings

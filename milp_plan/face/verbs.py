@@ -27,6 +27,8 @@ from .quantities import count, flag, number, refuse, seconds, told
 if TYPE_CHECKING:
     import pandas
 
+    from milp_plan.cost import ModelledCluster
+
 
 def read(path: str | Path, **changes: Any) -> Any:
     """Read a problem of any kind.
@@ -74,7 +76,11 @@ def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
 
 
 def generate(
-    architecture: str, cluster: str, *, sharding: str | None = None, **options: Any
+    architecture: str,
+    cluster: str | Path | ModelledCluster,
+    *,
+    sharding: str | None = None,
+    **options: Any,
 ) -> Any:
     """Build a problem from a published architecture, as the command ``generate`` does.
 
@@ -82,7 +88,7 @@ def generate(
     ----------
     architecture, cluster
         Such as ``"gpt2-small"`` and ``"4xA100"``; ``milp-plan list architectures`` and ``list
-        clusters`` say what there is.
+        clusters`` say what there is. A cluster may be a file that describes it, ``"mine.toml"``.
     sharding
         A mesh of all devices, such as ``"2x4"``, to choose strategies alone: a sharding problem.
     options
@@ -105,7 +111,9 @@ def generate(
     14
     """
     from milp_plan import zoo
+    from milp_plan.io import cluster_of
 
+    machines = cluster_of(cluster)
     given = {name: _as_built_in(option) for name, option in options.items()}
     make = zoo.generate if sharding is None else zoo.shard
     known = [p.name for p in signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
@@ -118,8 +126,8 @@ def generate(
             for name in unknown
         )
     if sharding is not None:
-        return zoo.shard(architecture, cluster, sharding, **given)
-    return zoo.generate(architecture, cluster, **given)
+        return zoo.shard(architecture, machines, sharding, **given)
+    return zoo.generate(architecture, machines, **given)
 
 
 def solve(

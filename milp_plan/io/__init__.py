@@ -1,5 +1,6 @@
 """Readers and writers of instance and plan files."""
 
+from .cluster_file import cluster_of, read_cluster
 from .dnn_partitioning import ACCELERATOR, CPU
 from .dnn_split import read_split, split_text
 from .files import Document, read_document, write_atomic, write_document
@@ -26,6 +27,7 @@ __all__ = [
     "PipelinePiece",
     "Recipe",
     "RecipeCase",
+    "cluster_of",
     "exact",
     "formats",
     "hybrid_plan_to_json",
@@ -34,6 +36,7 @@ __all__ = [
     "plan_to_json",
     "pursue",
     "read",
+    "read_cluster",
     "read_document",
     "read_hybrid",
     "read_hybrid_plan",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import ceil, lcm
 from pathlib import Path
@@ -28,6 +27,7 @@ from milp_plan.core.partition import partition
 from .defects import refuse_other, schema_findings
 from .files import Document, read_document
 from .pipeline_file import Amount, endless, exact, toml_content
+from .toml_text import assignments
 from .wire import Count, Positive, Strict, decode, encode, schema_of
 
 TITLE = "jobs of one cluster (TOML)"
@@ -349,12 +349,12 @@ def to_toml(problem: JobsProblem) -> bytes:
         "ticks_per_unit": problem.units.time_scale,
         "provenance": dict(sorted(problem.provenance.items())) or None,
     }
-    lines = [*_assignments(head)]
+    lines = [*assignments(head)]
     for pool in problem.pools:
         entry = {"name": pool.name, "devices": pool.devices, "memory_bytes": pool.memory}
-        lines += ["", "[[pools]]", *_assignments(entry)]
+        lines += ["", "[[pools]]", *assignments(entry)]
     for job in problem.jobs:
-        lines += ["", "[[jobs]]", *_assignments(_job_entry(job))]
+        lines += ["", "[[jobs]]", *assignments(_job_entry(job))]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -387,25 +387,6 @@ def _job_entry(job: Job) -> dict[str, Any]:
         "weights": weights or None,
         "units": units,
     }
-
-
-def _assignments(entry: Mapping[str, Any]) -> Iterator[str]:
-    for name, content in entry.items():
-        if content is not None:
-            yield f"{name} = {_toml(content)}"
-
-
-def _toml(content: Any) -> str:
-    if isinstance(content, Mapping):
-        pairs = (f"{_key(k)} = {_toml(v)}" for k, v in content.items() if v is not None)
-        return "{ " + ", ".join(pairs) + " }"
-    if isinstance(content, list):
-        return "[" + ", ".join(map(_toml, content)) + "]"
-    return str(content) if isinstance(content, int) else json.dumps(content, ensure_ascii=True)
-
-
-def _key(name: str) -> str:
-    return json.dumps(name, ensure_ascii=True)
 
 
 # -- plans -----------------------------------------------------------------------------------------

@@ -140,11 +140,12 @@ def document_of(entry: SuiteEntry) -> Document:
     recipe = entry.recipe
     if recipe is None:
         return read_document(entry.path)
+    from milp_plan.io import cluster_of
     from milp_plan.io.native import to_json
     from milp_plan.zoo import generate
 
     asked = plain(recipe)
-    problem = generate(asked.pop("architecture"), asked.pop("cluster"), **asked)
+    problem = generate(asked.pop("architecture"), cluster_of(asked.pop("cluster")), **asked)
     return Document(entry.path, to_json(problem))
 
 

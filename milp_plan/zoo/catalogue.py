@@ -9,15 +9,13 @@ from functools import partial
 
 from milp_plan.core import (
     PLAIN_OBJECTIVES,
-    CommunicationModel,
     Finding,
     InputError,
     Objective,
     PlanningProblem,
 )
 from milp_plan.core.sharding import ShardingProblem
-from milp_plan.cost import ModelledCluster
-from milp_plan.cost import cluster as build_cluster
+from milp_plan.cost import ModelledCluster, arranged
 from milp_plan.cost.mesh import Training
 
 from . import moe, transformer, two_tower
@@ -173,7 +171,7 @@ def generate(
             raise _unknown(where, word, known)
     scale = _scale(memory_scale)
     network = architecture(architecture_name, granularity)
-    machines = _machines(cluster, communication, link)
+    machines = arranged(cluster, communication, link)
     title = name or f"{architecture_name}-{mode}-{machines.name}-b{batch}"
     if shapes := tuple(meshes):
         _check_meshed(micro_batches, tuple(options))
@@ -247,7 +245,7 @@ def shard(
         raise _unknown("optimizer", optimizer, sorted(OPTIMIZERS))
     kept = _training(optimizer) if mode == "training" else None
     scale = _scale(memory_scale)
-    machines = _machines(cluster, None, link)
+    machines = arranged(cluster, None, link)
     found = sharding(
         architecture(architecture_name, granularity),
         machines,
@@ -260,19 +258,6 @@ def shard(
     assert found.limit is not None
     limit = found.limit * scale.numerator // scale.denominator
     return replace(found, limit=limit)
-
-
-def _machines(
-    cluster: str | ModelledCluster, communication: str | None, link: str | None
-) -> ModelledCluster:
-    if isinstance(cluster, str):
-        return build_cluster(cluster, communication=communication or "channel", link=link)
-    if link is not None:
-        expected = "no other link: the file of the cluster says them"
-        raise InputError([Finding("link", repr(link), expected, "change the file")])
-    if communication is None:
-        return cluster
-    return replace(cluster, communication=CommunicationModel(communication))
 
 
 def _training(optimizer: str) -> Training:

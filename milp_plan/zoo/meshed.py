@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import prod
 
 from milp_plan.core import (
     Cluster,
@@ -29,6 +30,7 @@ from milp_plan.cost.mesh import (
     MeshOperator,
     Setting,
     Training,
+    extents,
     mesh,
     mesh_problem,
 )
@@ -87,7 +89,8 @@ def sharding(
     architecture, batch
         What runs, on how many samples.
     cluster, shape
-        Devices of one class, and how they are arranged, such as ``"2x4"`` (:func:`mesh_on`).
+        What there is, and how devices of one class are arranged, such as ``"2x4"``
+        (:func:`mesh_on`).
     training, zero_levels
         Bytes per parameter (``None``: inference), and what replicas may share.
     limited
@@ -98,7 +101,8 @@ def sharding(
     graph = mesh_graph(architecture, batch, training=training is not None)
     grid = mesh_on(cluster, shape)
     setting = Setting(grid, training, zero_levels)
-    limit = cluster.device_classes[0].memory_bytes if limited else None
+    memory = {entry.name: entry.memory_bytes for entry in cluster.device_classes}
+    limit = memory[grid.device.name] if limited else None
     mode = "inference" if training is None else "training"
     title = name or f"{architecture.name}-{mode}-{shape}x{grid.device.name}-b{batch}"
     found = mesh_problem(graph, setting, limit=limit, name=title)
@@ -197,7 +201,7 @@ def mesh_on(cluster: Cluster, shape: str) -> Mesh:
     Parameters
     ----------
     cluster
-        Devices of one class.
+        Whose devices; those of a mesh are of one class.
     shape
         Such as ``"4"`` or ``"2x4"``: consecutive devices along the last axis.
 
@@ -206,16 +210,22 @@ def mesh_on(cluster: Cluster, shape: str) -> Mesh:
     InputError
         A shape that does not parse, more devices than there are, or devices that are not joined.
     """
-    spec = spec_of(cluster, cluster.device_classes[0].name)
-    grid = mesh(shape, spec)
-    sites = [*cluster.sites(grid.devices), cluster.device_names[: grid.devices]]
+    sizes = extents(shape)
+    count = prod(sizes)
+    sites = [*cluster.sites(count), cluster.device_names[:count]]
     devices = sites[0]
-    if len(devices) < grid.devices:
+    if len(devices) < count:
         expected = f"at most {len(devices)} devices"
-        raise InputError([Finding("mesh", f"{shape}: {grid.devices}", expected, "ask for fewer")])
-    links, stride = list[LinkSpec](), grid.devices
-    for axis in grid.axes:
-        block, stride = stride, stride // axis.size
+        raise InputError([Finding("mesh", f"{shape}: {count}", expected, "ask for fewer")])
+    classes = list(dict.fromkeys(cluster.device(name).device_class for name in devices))
+    if len(classes) > 1:
+        remedy = "ask for a smaller mesh, or choose a cluster of equal devices"
+        found = f"{shape} of {' and '.join(classes)}"
+        raise InputError([Finding("mesh", found, "devices of one class", remedy)])
+    spec = spec_of(cluster, classes[0])
+    links, stride = list[LinkSpec](), count
+    for size in sizes:
+        block, stride = stride, stride // size
         links.append(_slowest(cluster, devices, block, stride))
     return mesh(shape, spec, links)
 

@@ -17,6 +17,7 @@ STEP = ("--stages", "2", "--micro-batches", "2")
 RECORDS = ("--record-folder", "{folder}/runs")
 PICTURE = ("--output", "{folder}/picture.svg")
 MODELS = REPOSITORY / "examples" / "migrate"
+CLUSTER = REPOSITORY / "examples" / "cluster"
 PIECES = """\
 time_unit = "ms"
 transfer = 1
@@ -41,6 +42,7 @@ def victims(folder: Path) -> Iterator[Victim]:
         home.mkdir()
         yield from _of_kind(kind, home)
     yield from _pipeline_files(folder)
+    yield from _cluster_files(folder)
     before, after = MODELS / "four-hosts.json", MODELS / "three-left.json"
     yield Victim("degrees-before", before, (("migrate", "{}", after, "--time-limit", "0.3"),))
     yield Victim("degrees-after", after, (("migrate", before, "{}", "--time-limit", "0.3"),))
@@ -54,6 +56,16 @@ def victims(folder: Path) -> Iterator[Victim]:
         yield Victim(page, path, (("table", "{folder}", "--render", "--store", folder / "store"),))
     suite = next(iter(sorted((INSTANCES / "suites").glob("*.toml"))))
     yield Victim("suite", suite, (("bench", "collect", "{}", "--store", folder / "store"),))
+
+
+def _cluster_files(folder: Path) -> Iterator[Victim]:
+    """A cluster, and measured times of its links."""
+    racks, words = CLUSTER / "two-racks.toml", ("--mode", "inference", "-o", folder / "made.json")
+    made = ("generate", "gpt-tiny", "{}", *words)
+    yield Victim("cluster", racks, (("cluster", "show", "{}"), made))
+    for option, name in (("--send", "sends.csv"), ("--all-reduce", "all-reduces.csv")):
+        fitted = ("cluster", "calibrate", racks, option, "{}", "-o", folder / "fitted.toml")
+        yield Victim(name, CLUSTER / name, (fitted,))
 
 
 def _of_kind(kind: str, home: Path) -> Iterator[Victim]:

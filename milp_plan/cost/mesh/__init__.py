@@ -1,6 +1,6 @@
 """Sharding on device meshes: strategies of operators, resharding, and the tables of both."""
 
-from .axes import Axis, Mesh, mesh
+from .axes import Axis, Mesh, extents, mesh
 from .kinds import (
     attention,
     convolution,
@@ -65,6 +65,7 @@ __all__ = [
     "embedding",
     "exchange_ns",
     "expert",
+    "extents",
     "fused",
     "kept_bytes",
     "mappings",

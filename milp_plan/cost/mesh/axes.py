@@ -117,16 +117,29 @@ def mesh(text: str, device: DeviceSpec, links: Iterable[LinkSpec] = ()) -> Mesh:
     InputError
         Text that does not parse, more than two axes, or not one link per axis.
     """
-    sizes = [int(part) for part in text.split("x")] if _SHAPE.fullmatch(text) else []
-    given = tuple(links)
-    if text == "1" and not given:
+    sizes, given = extents(text), tuple(links)
+    if not sizes and not given:
         return Mesh(device)
-    if not 1 <= len(sizes) <= 2 or min(sizes) < 2:
-        expected = "one or two sizes of at least 2, such as 4 or 2x4"
-        raise InputError([Finding("mesh", repr(text), expected, "correct the text")])
     joined = given or (LINKS[device.link],) * len(sizes)
     if len(joined) != len(sizes):
         expected = f"{len(sizes)} for mesh {text}"
         raise InputError([Finding("links", str(len(joined)), expected, "give one per axis")])
     axes = zip(AXIS_NAMES, sizes, joined, strict=False)
     return Mesh(device, tuple(Axis(*axis) for axis in axes))
+
+
+def extents(text: str) -> tuple[int, ...]:
+    """Read the sizes of a mesh; none for ``"1"``.
+
+    Raises
+    ------
+    InputError
+        Text that does not parse, or more than two axes.
+    """
+    if text == "1":
+        return ()
+    sizes = [int(part) for part in text.split("x")] if _SHAPE.fullmatch(text) else []
+    if not 1 <= len(sizes) <= 2 or min(sizes) < 2:
+        expected = "one or two sizes of at least 2, such as 4 or 2x4"
+        raise InputError([Finding("mesh", repr(text), expected, "correct the text")])
+    return tuple(sizes)

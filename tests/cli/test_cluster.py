@@ -1,0 +1,80 @@
+"""``cluster``, and files of clusters wherever a cluster is named."""
+
+import json
+from pathlib import Path
+
+import milp_plan as mp
+from milp_plan.cli.exits import Exit
+
+from .cases import REPOSITORY, call
+
+HOME = REPOSITORY / "examples" / "cluster"
+RACKS = HOME / "two-racks.toml"
+
+
+def test_show_names_sources():
+    told = json.loads(call("cluster", "show", RACKS, "--json").stdout)
+    assert (told["devices"], told["channels"]) == (8, 56)
+    assert "an adapter shared by 4" in told["figures"]["link spine"]
+    assert "link NVLink4" in call("cluster", "show", "2xH100").stdout
+
+
+def test_calibrate_and_generate(tmp_path: Path):
+    """Measured links go from tables into a file, and from it into a problem and what it says."""
+    new = tmp_path / "measured.toml"
+    given = ("--send", HOME / "sends.csv", "--all-reduce", HOME / "all-reduces.csv")
+    done = call("cluster", "calibrate", RACKS, *given, "--date", "2026-11-20", "-o", new)
+    assert done.exit_code == Exit.DONE
+    assert "median error" in done.stdout
+    made = tmp_path / "i.json"
+    words = ("--mode", "inference", "--batch", "4", "-o", made)
+    assert call("generate", "gpt-tiny", new, *words).exit_code == Exit.DONE
+    problem = mp.read(made)
+    assert problem.name == "gpt-tiny-inference-two-racks-b4"
+    told = problem.provenance["link rail"]
+    assert "measured: sends.csv, 5 rows, 2026-11-20" in told
+    assert str(problem.cluster.channel("left0.0", "left1.0").bandwidth_bytes_per_s) in told
+    assert mp.generate("gpt-tiny", str(new), mode="inference", batch=4).fingerprint == (
+        problem.fingerprint
+    )
+
+
+def test_links_that_a_file_says_are_not_asked_again(tmp_path: Path):
+    words = ("--link", "PCIe4", "-o", tmp_path / "i.json")
+    done = call("generate", "gpt-tiny", RACKS, *words)
+    assert done.exit_code == Exit.BAD_INPUT
+    assert "the file of the cluster says them" in done.stderr
+
+
+def test_options_and_meshes_on_own_devices(tmp_path: Path):
+    """Splits and meshes ask the file for links and rates, not the named classes."""
+    (tmp_path / "own.toml").write_text(
+        'format = "milp-plan-cluster"\nversion = 1\nname = "own"\n'
+        '[[devices]]\nname = "chip"\nmemory_gb = 8\ntflops = 10\ngb_per_s = 100\nsource = "us"\n'
+        '[[links]]\nname = "wire"\ngb_per_s = 1\nus = 1\nsource = "us"\n'
+        '[[nodes]]\nname = "n"\ndevices = "2xchip"\nlink = "wire"\n'
+    )
+    path = tmp_path / "own.toml"
+    split = mp.generate("gpt-tiny", path, mode="inference", batch=1, options=["column2"])
+    alone = mp.generate("gpt-tiny", path, mode="inference", batch=1)
+    assert any(len(op.options) > 1 for op in split.graph.operators)
+    assert set(alone.graph.operators[0].options[0].duration_ns) == {"chip"}
+    assert mp.generate("gpt-tiny", path, sharding="2", batch=2).limit == 8 * 10**9
+    assert mp.Model(cluster=path).provenance["link wire"].endswith("; us")
+
+
+def test_a_mesh_is_of_one_class():
+    """Devices of the group that forms it count, not the first class of the cluster."""
+    found = mp.generate("gpt-tiny", "2xH100+4xA100-40GB", sharding="2x2", mode="inference")
+    assert found.limit == 40 * 10**9
+
+
+def test_bad_files_end_with_their_findings(tmp_path: Path):
+    path = tmp_path / "bad.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    for words in (("cluster", "show", path), ("generate", "gpt-tiny", path)):
+        done = call(*words)
+        assert done.exit_code == Exit.BAD_INPUT
+        assert "bad.toml" in done.stderr
+    calibrate = ("cluster", "calibrate", RACKS, "-o", tmp_path / "new.toml")
+    assert call(*calibrate).exit_code == Exit.USAGE
