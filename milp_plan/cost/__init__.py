@@ -19,7 +19,6 @@ from .collectives import (
     reduce_scatter_ns,
 )
 from .devices import DEVICES, LINKS, DeviceSpec, LinkSpec, device_spec, link_spec
-from .first import strategies_first, with_options
 from .roofline import roofline_ns
 from .routes import Route, route_between, routes, send_choices
 from .strategies import (
@@ -69,8 +68,6 @@ __all__ = [
     "send_choices",
     "sources",
     "spec_of",
-    "strategies_first",
     "terms_of",
     "ways",
-    "with_options",
 ]

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from milp_plan.core import Finding, InputError
 
@@ -85,6 +84,8 @@ def plain(item: object) -> object:
     TypeError
         It is something else.
     """
+    import numpy as np  # whoever has an integer of numpy's has loaded it; the start has not
+
     if isinstance(item, np.integer | np.bool_):
         return item.item()
     raise TypeError(f"{type(item).__name__} {item!r} cannot be written; expected a Python number")

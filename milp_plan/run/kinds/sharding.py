@@ -70,7 +70,6 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
     def exports(self) -> Mapping[str, Export[ShardingProblem, ShardingPlan]]:
         """Strategies by name; placements of a captured step, which torch runs."""
-        from milp_plan.io.iopddl import STRATEGIES_HEAD, strategies_csv
 
         def text(problem: ShardingProblem, plan: ShardingPlan, _file: Path) -> bytes:
             from milp_plan.capture.chosen import chosen_text
@@ -82,13 +81,20 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
             return tp_plan_text(problem, plan)
 
+        def are_rows(document: Document) -> bool:
+            from milp_plan.io.iopddl import STRATEGIES_HEAD
+
+            return document.data.startswith(STRATEGIES_HEAD.encode())
+
         def rows(problem: ShardingProblem, plan: ShardingPlan, _file: Path) -> bytes:
+            from milp_plan.io.iopddl import strategies_csv
+
             return strategies_csv(problem, plan)
 
         return {
             "strategies": Export(
                 "strategy of each operator by name, with cost and bytes (CSV)",
-                lambda document: document.data.startswith(STRATEGIES_HEAD.encode()),
+                are_rows,
                 rows,
             ),
             "torch-placements": Export(
