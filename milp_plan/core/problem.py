@@ -239,7 +239,7 @@ def _placed(
 
 
 class _Fields(NamedTuple):
-    """Names of a dataclass's fields, and (name, default) of those that came later."""
+    """Names of a dataclass's fields that compare, and (name, default) of those that came later."""
 
     names: tuple[str, ...]
     added: tuple[tuple[str, Any], ...]
@@ -251,7 +251,7 @@ _FIELDS: dict[type, _Fields | None] = {}
 def _fields_of(kind: type) -> _Fields | None:
     """Fields of a dataclass; ``None`` for any other type."""
     if kind not in _FIELDS:
-        every = fields(kind) if is_dataclass(kind) else ()
+        every = [entry for entry in fields(kind) if entry.compare] if is_dataclass(kind) else []
         added = {entry.name: entry.default for entry in every if entry.metadata.get("added")}
         names = tuple(entry.name for entry in every if entry.name not in added)
         _FIELDS[kind] = _Fields(names, tuple(added.items())) if is_dataclass(kind) else None

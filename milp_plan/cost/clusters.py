@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from milp_plan.core import Cluster, CommunicationModel, Device, DeviceClass, Finding, InputError
 
@@ -16,9 +17,6 @@ NODE_DEVICES = 8
 MAX_DEVICES = 64
 """Largest cluster that is built; channels grow with the square."""
 
-NONE: Mapping[str, DeviceSpec] = {}
-"""No device classes of one's own."""
-
 _TERM = re.compile(r"([1-9][0-9]{0,8})x(\S+)")
 
 
@@ -26,7 +24,8 @@ _TERM = re.compile(r"([1-9][0-9]{0,8})x(\S+)")
 class ModelledCluster(Cluster):
     """A cluster, and the figures that durations and transfers on it are computed from.
 
-    Problems hold the :attr:`plain` cluster: durations and channels are in them already.
+    Generated problems hold the :attr:`plain` cluster: durations and channels are in them already.
+    Figures count neither for equality nor for fingerprints.
 
     Parameters
     ----------
@@ -38,14 +37,25 @@ class ModelledCluster(Cluster):
         Kinds of its channels, and what each joins.
     """
 
-    name: str = ""
-    specs: Mapping[str, DeviceSpec] = field(default_factory=dict)
-    links: tuple[LinkSpec, ...] = ()
+    name: str = field(default="", compare=False)
+    specs: Mapping[str, DeviceSpec] = field(default_factory=dict, compare=False)
+    links: tuple[LinkSpec, ...] = field(default=(), compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare devices and channels, also with a cluster without figures."""
+        return isinstance(other, Cluster) and _content(self) == _content(other)
+
+    __hash__ = Cluster.__hash__
 
     @property
     def plain(self) -> Cluster:
         """The cluster alone."""
-        return Cluster(**{entry.name: getattr(self, entry.name) for entry in fields(Cluster)})
+        return Cluster(**_content(self))
+
+
+def _content(cluster: Cluster) -> dict[str, Any]:
+    """Field -> content of a cluster without figures."""
+    return {entry.name: getattr(cluster, entry.name) for entry in fields(Cluster)}
 
 
 def plain(cluster: Cluster) -> Cluster:
@@ -62,7 +72,7 @@ def spec_of(cluster: Cluster, name: str) -> DeviceSpec:
         No class of that name.
     """
     own = cluster.specs if isinstance(cluster, ModelledCluster) else {}
-    return own[name] if name in own else device_spec(name)
+    return (own or {}).get(name) or device_spec(name)
 
 
 def link_of(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
@@ -171,7 +181,9 @@ def cluster(
     )
 
 
-def terms_of(text: str, own: Mapping[str, DeviceSpec] = NONE) -> list[tuple[int, DeviceSpec]]:
+def terms_of(
+    text: str, own: Mapping[str, DeviceSpec] | None = None
+) -> list[tuple[int, DeviceSpec]]:
     """Read ``"2xH100+2xA100"``; classes of one's own come before named ones.
 
     Raises
@@ -186,7 +198,7 @@ def terms_of(text: str, own: Mapping[str, DeviceSpec] = NONE) -> list[tuple[int,
             remedy = "write for example 4xH100 or 2xH100+2xA100"
             raise InputError([Finding("cluster", repr(text), "<count>x<class>[+...]", remedy)])
         name = match[2]
-        terms.append((int(match[1]), own[name] if name in own else device_spec(name)))
+        terms.append((int(match[1]), (own or {}).get(name) or device_spec(name)))
     names = [spec.name for _, spec in terms]
     if len(set(names)) < len(names):
         remedy = "add up the counts of that class"

@@ -2,8 +2,15 @@
 
 import pytest
 
-from milp_plan.core import CommunicationModel, InputError
-from milp_plan.cost import DEVICES, LINKS, cluster, device_spec, link_spec, sources
+from milp_plan.core import (
+    CommunicationModel,
+    ComputationGraph,
+    InputError,
+    Operator,
+    Option,
+    PlanningProblem,
+)
+from milp_plan.cost import DEVICES, LINKS, cluster, device_spec, link_spec, plain, sources
 
 
 def test_published_figures():
@@ -38,6 +45,17 @@ def test_every_figure_says_where_it_is_from():
     assert list(told) == ["device B200", "device L40S", "link NVLink5", "link HDR"]
     assert "half of 4.5 Pflop/s with sparsity" in told["device B200"]
     assert told["link HDR"].startswith("25000000000 byte/s x 850/1000, 5000 ns; InfiniBand HDR")
+
+
+def test_figures_count_neither_for_equality_nor_for_fingerprints():
+    told = cluster("2xH100")
+    assert told == plain(told) == told
+    assert hash(told) == hash(plain(told))
+    assert told != cluster("2xH100", link="PCIe4")
+    graph = ComputationGraph((Operator("a", (Option("run", {"H100": 1}),)),), ())
+    problems = [PlanningProblem("p", graph, machines) for machines in (told, plain(told))]
+    assert problems[0].fingerprint == problems[1].fingerprint
+    assert problems[0] == problems[1]
 
 
 def test_every_device_names_known_links():
