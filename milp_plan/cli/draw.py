@@ -178,7 +178,7 @@ def export(
     if switches and formulation == "auto":
         solver = solver.with_options(chosen_switches(solver.found.name, switches))
     most = allowed(model_memory)
-    wanted = refuse_large(problem, solver.found.name, most)
+    wanted = refuse_large(problem, solver, most)
     if wanted is not None and wanted > TOLD:
         note(f"{problem.name}: building a model of about {wanted / GIB:.1f} GiB")
     with at_most(problem.name, most):
