@@ -72,7 +72,7 @@ def spec_of(cluster: Cluster, name: str) -> DeviceSpec:
         No class of that name.
     """
     own = cluster.specs if isinstance(cluster, ModelledCluster) else {}
-    return (own or {}).get(name) or device_spec(name)
+    return own[name] if name in own else device_spec(name)
 
 
 def link_of(cluster: Cluster, spec: DeviceSpec) -> LinkSpec:
