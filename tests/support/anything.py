@@ -78,6 +78,14 @@ def serial_case(seed: int) -> PlanningProblem:
     return replace(problem, name=f"serial-{seed}")
 
 
+def schedule_case(seed: int) -> PlanningProblem:
+    """Return the problem of a seed, mostly of real magnitudes; each sixth is a pipeline."""
+    rng = Random(f"schedule {seed}")
+    make = _pipeline if seed % 6 == 5 else _general
+    problem = make(rng, Numbers(rng, rng.random() < 0.75))
+    return replace(problem, name=f"schedule-{seed}")
+
+
 def uneven_case(seed: int) -> PlanningProblem:
     """Return a problem under the serial law whose devices are not alike; sometimes nobody pays."""
     rng = Random(f"uneven {seed}")

@@ -108,6 +108,7 @@ def _paged(seed: int) -> Any:
 
 
 TINY: dict[str, Tiny] = {
+    "schedule": Tiny(anything.schedule_case, anything.optimum),
     "serial": Tiny(anything.serial_case, anything.optimum),
     "sharding": Tiny(_sharding, sharding.least_cost),
     "hybrid": Tiny(lambda seed: hybrid.random_problem(seed, 3), hybrid.best_value),

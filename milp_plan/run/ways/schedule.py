@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
@@ -24,6 +25,7 @@ from ..polish import polish
 from ..settings import AUTO
 from ..way import Step, Way
 from .compaction import compact
+from .tiny_schedule import is_tiny, offer_best_of_all
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -117,6 +119,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("enumeration", self.enumerate, lambda: self.small),
+            Step(
+                "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
+            ),
             Step("exact coarsening", self.choose_coarsening),
             Step("annealing", self.anneal, lambda: alone),
             Step(

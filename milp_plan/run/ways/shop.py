@@ -8,6 +8,7 @@ checker, every bound is on the whole problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Event
 
 from milp_plan.backends import Limits, highs
@@ -34,6 +35,7 @@ from ..polish import polish
 from ..way import Step, Way
 from .periodic import plan_periodic
 from .slot_bound import slot_bound
+from .tiny_schedule import is_tiny, offer_best_of_all
 
 FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.15, 0.3
 """Parts of the time limit for the search over words: before the bound by slots, and after it."""
@@ -109,6 +111,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
             Step("floors", self.find_floors, always=True),
             Step("experts", self.ask_experts, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
+            Step("every plan", partial(offer_best_of_all, ledger), partial(is_tiny, ledger)),
             Step("model", lambda: self.solve_whole(1.0), lambda: ledger.repeatable),
             Step("searches", self.improve_and_prove, lambda: not ledger.repeatable),
         )

@@ -1,0 +1,152 @@
+"""The best plan of a tiny problem, whatever counts: every placement, and what schedules it has.
+
+Placements are taken by what none of their schedules is below: the critical path or the busiest
+device or channel for the makespan, the busiest device for the span, the bytes that lie beside
+each other for the peak. Those that may be better than the best plan known are scheduled exactly
+(see :mod:`.settling`); a bottleneck is told by the placement, so there any schedule will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
+from milp_plan.core.budget import Budget, OutOfTime
+
+from .settling import Settling, quiet_order
+from .tasks import Tasks, all_tasks, joint_placements, placement_count
+
+EVERY_PLAN = "every plan"
+
+LARGEST = 10
+"""Operators of a tiny problem."""
+
+MOST_PLACEMENTS = 3000
+"""Placements of all operators together, at most."""
+
+MOST_ROWS = 10_000
+"""Placements with a choice of sources that are held at once: each takes memory."""
+
+MOST_STEPS = 60_000
+"""Steps of all searches together where a run must be repeatable."""
+
+
+class EveryPlan:
+    """Search through every plan of a problem that :meth:`suits`.
+
+    Parameters
+    ----------
+    problem
+        Tiny.
+    known
+        Value of the best plan known; only better ones are looked for.
+
+    Attributes
+    ----------
+    best
+        Least value of a plan so far; ``None`` without any.
+    complete
+        Whether nothing is left to look at: ``best`` is the optimum then, and ``None`` says that
+        there is no plan.
+    """
+
+    def __init__(self, problem: PlanningProblem, known: int | None = None) -> None:
+        self.problem, self.best = problem, known
+        self.complete = False
+        self.static = problem.memory_law is MemoryLaw.STATIC
+        limits = [device.memory_bytes for device in problem.cluster.devices]
+        self.limits: list[int | None] = [None] * len(limits) if self.static else limits
+        self.steps = 0
+
+    @staticmethod
+    def suits(problem: PlanningProblem) -> bool:
+        """Whether a problem is tiny, and its operators run once, on devices that just compute."""
+        return (
+            problem.serial is None
+            and not problem.has_memory_ways
+            and len(problem.graph.operators) <= LARGEST
+            and placement_count(problem) <= MOST_PLACEMENTS
+        )
+
+    def plans(self, budget: Budget, steps: int | None = None) -> Iterator[Plan]:
+        """Better and better plans, until all is done, the budget ends, or after so many steps."""
+        self._budget, self._most = budget, steps
+        try:
+            rows = sorted(self._rows(), key=lambda row: row[0])
+            for bound, tasks in rows:
+                if self.best is not None and bound >= self.best:
+                    break
+                plan = self._better(tasks)
+                if plan is not None:
+                    yield plan
+        except OutOfTime:
+            return
+        self.complete = True
+
+    def _look(self) -> None:
+        self.steps += 1
+        if self._most is not None and self.steps > self._most:
+            raise OutOfTime
+        if not self.steps % 16:
+            self._budget.check()
+
+    def _rows(self) -> Iterator[tuple[int, Tasks]]:
+        """Placements that may be better, with every choice of sources, each with its bound."""
+        memory = [device.memory_bytes for device in self.problem.cluster.devices]
+        rows = 0
+        for placement in joint_placements(self.problem):
+            for tasks in all_tasks(self.problem, placement):
+                self._look()
+                used = tasks.static_bytes if self.static else tasks.persistent
+                if all(m is None or u <= m for u, m in zip(used, memory, strict=True)):
+                    bound = self._bound(tasks)
+                    if self.best is None or bound < self.best:
+                        rows += 1
+                        if rows > MOST_ROWS:
+                            raise OutOfTime
+                        yield bound, tasks
+
+    def _bound(self, tasks: Tasks) -> int:
+        """No schedule of these tasks has less."""
+        objective = self.problem.objective
+        if objective is Objective.MAKESPAN:
+            return max(*tasks.tails, tasks.busiest())
+        if objective is Objective.SPAN:
+            return tasks.busiest(devices=True)
+        if objective is Objective.BOTTLENECK:
+            return tasks.busiest()
+        return max(tasks.static_bytes if self.static else tasks.persistent)
+
+    def _better(self, tasks: Tasks) -> Plan | None:
+        """The best plan of these tasks, if it is better than the best one known."""
+        objective = self.problem.objective
+        if not self.problem.needs_schedule:
+            return self._found(tasks, self._bound(tasks), None)
+        peak = objective is Objective.PEAK_MEMORY and not self.static
+        quiet = quiet_order(tasks, self._below() if peak else self.limits, self._look)
+        if quiet is None:
+            return None
+        if objective in (Objective.MAKESPAN, Objective.SPAN):
+            settling = Settling(tasks, self.limits, self.best, self._look)
+            settling.run()
+            if settling.starts is None or settling.best is None:
+                return None
+            return self._found(tasks, settling.best, settling.starts)
+        while peak:
+            self.best = quiet[1]
+            lower = quiet_order(tasks, self._below(), self._look)
+            if lower is None:
+                break
+            quiet = lower
+        value = quiet[1] if peak else self._bound(tasks)
+        return self._found(tasks, value, tasks.one_by_one(quiet[0]))
+
+    def _below(self) -> list[int | None]:
+        """Bytes of each device in plans whose peak is below the best."""
+        if self.best is None:
+            return self.limits
+        return [self.best - 1 if m is None else min(m, self.best - 1) for m in self.limits]
+
+    def _found(self, tasks: Tasks, value: int, starts: Sequence[int] | None) -> Plan:
+        self.best = value
+        return tasks.plan(starts, EVERY_PLAN)
