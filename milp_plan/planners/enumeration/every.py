@@ -64,7 +64,7 @@ class EveryPlan:
         return (
             problem.serial is None
             and not problem.has_memory_ways
-            and len(problem.graph.operators) <= LARGEST
+            and 0 < len(problem.graph.operators) <= LARGEST
             and placement_count(problem) <= MOST_PLACEMENTS
         )
 
@@ -110,7 +110,7 @@ class EveryPlan:
         """No schedule of these tasks has less."""
         objective = self.problem.objective
         if objective is Objective.MAKESPAN:
-            return max(*tasks.tails, tasks.busiest())
+            return max([*tasks.tails, tasks.busiest()])
         if objective is Objective.SPAN:
             return tasks.busiest(devices=True)
         if objective is Objective.BOTTLENECK:
