@@ -8,7 +8,6 @@ needed. Each tool is a process of its own, one after the other; every plan is ch
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -17,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,6 +26,7 @@ import dispatch
 import neighbourhoods
 import reader
 import schedule_model
+from environment import ORTOOLS, peer_python
 
 from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
@@ -37,8 +36,6 @@ from milp_plan.study.tasks import document_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SUITES = ROOT / "instances" / "suites"
-ENVIRONMENT = ROOT / ".venv-peers"
-ORTOOLS = "ortools==9.15.6755"
 MILP_PLAN = (sys.executable, "-m", "milp_plan")
 PEER = (constructions, cpsat, dispatch, neighbourhoods, reader, schedule_model)
 """Modules of the peer: a change of one of them is another measurement."""
@@ -53,29 +50,6 @@ COLUMNS = 4
 SCALE = (10**6, "ms")
 
 Row = dict[str, Any]
-
-
-@cache
-def peer_python() -> str:
-    """Return the interpreter of the peer's environment, made where there is none yet."""
-    python = ENVIRONMENT / "bin" / "python"
-    ENVIRONMENT.mkdir(exist_ok=True)
-    with (ENVIRONMENT / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        ready = ENVIRONMENT / ".ready"
-        if not ready.is_file() or ready.read_text() != ORTOOLS:
-            base = getattr(sys, "_base_executable", sys.executable)
-            _quietly([base, "-m", "venv", "--without-pip", str(ENVIRONMENT)])
-            pip = [base, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-            _quietly([*pip, "install", "--quiet", ORTOOLS])
-            ready.write_text(ORTOOLS)
-    return str(python)
-
-
-def _quietly(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 def instance_file(name: str, folder: Path) -> Path:
