@@ -93,7 +93,7 @@ def _named_twice(text: bytes) -> Iterator[Finding]:
     def pairs(members: list[tuple[str, Any]]) -> None:
         names[:] = [name for name, _ in members]  # the outermost object comes last
 
-    json.loads(text, object_pairs_hook=pairs)
+    json.loads(text, object_pairs_hook=pairs, parse_int=str)  # of any length: names count alone
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Finding(f"member {name!r}", "it stands there twice", "once", "remove one of them")
 
