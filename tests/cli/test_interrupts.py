@@ -15,6 +15,7 @@ from milp_plan.cli.exits import Exit
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read
 from milp_plan.planners import PLANNERS, portfolio
+from milp_plan.run.ways import schedule
 
 from .cases import INSTANCES, call
 from .test_processes import finish, start
@@ -37,7 +38,7 @@ def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Pat
     heard = []
     for line in process.stderr:
         heard.append(line)
-        if "incumbent" in line and "incumbent —" not in line:
+        if "incumbent" in line and "—" not in line:  # there are a plan and a bound
             break
     process.send_signal(number)
     ended, out, err = finish(process)
@@ -55,6 +56,7 @@ def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     def pressed(_problem: PlanningProblem, seed: int = 0) -> Plan | None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(schedule, "FIRST", ())
     planners = {"one": PLANNERS["single_device"], "pressed": pressed}
     monkeypatch.setattr(portfolio, "PLANNERS", planners)
     monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter(()))  # nothing is proved
