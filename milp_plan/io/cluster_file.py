@@ -22,11 +22,11 @@ from milp_plan.cost import (
     terms_of,
 )
 
-from .defects import nearest, schema_findings
+from .defects import nearest
 from .files import Document, read_document
-from .pipeline_file import Amount, endless, exact, toml_content
+from .pipeline_file import Amount, decode_toml, exact
 from .toml_text import assignments
-from .wire import Positive, Strict, schema_of
+from .wire import Positive, Strict
 
 TITLE = "a cluster: devices, nodes, links, groups (TOML)"
 SUFFIX = ".toml"
@@ -131,11 +131,7 @@ def read_wire(document: Document) -> WireCluster:
         With every defect of the file.
     """
     try:
-        content = toml_content(document)
-        findings = [*schema_findings(content, schema_of(WireCluster)), *endless(content)]
-        if findings:
-            raise InputError(findings)
-        wire = msgspec.convert(content, WireCluster)
+        wire = decode_toml(document, WireCluster)
         findings = [*_figures(wire), *_shared(wire), *_names(wire)]
         if not findings:
             findings = list(_Builder(wire).findings())

@@ -24,11 +24,11 @@ from milp_plan.core.jobs import (
 )
 from milp_plan.core.partition import partition
 
-from .defects import refuse_other, schema_findings
+from .defects import refuse_other
 from .files import Document, read_document
-from .pipeline_file import Amount, endless, exact, toml_content
+from .pipeline_file import Amount, decode_toml, exact
 from .toml_text import assignments
-from .wire import Count, Positive, Strict, decode, encode, schema_of
+from .wire import Count, Positive, Strict, decode, encode
 
 TITLE = "jobs of one cluster (TOML)"
 MARKER = "milp-plan-jobs"
@@ -170,11 +170,7 @@ def read(document: Document) -> JobsProblem:
         With every defect of the file.
     """
     try:
-        content = toml_content(document)
-        findings = [*schema_findings(content, schema_of(WireJobs)), *endless(content)]
-        if findings:
-            raise InputError(findings)
-        given = msgspec.convert(content, WireJobs)
+        given = decode_toml(document, WireJobs)
         findings = list(_job_findings(given))
         if findings:
             raise InputError(findings)

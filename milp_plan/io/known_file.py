@@ -13,10 +13,9 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import schema_findings
 from .files import read_document
-from .pipeline_file import Amount, endless, exact, toml_content
-from .wire import Count, Positive, Strict, schema_of
+from .pipeline_file import Amount, decode_toml, exact
+from .wire import Count, Positive, Strict
 
 
 class KnownValue(Strict):
@@ -102,11 +101,7 @@ def read_known(path: str | Path) -> KnownValues:
         With every defect of the file.
     """
     document = read_document(path, "known values (TOML)")
-    content = toml_content(document)
-    findings = [*schema_findings(content, schema_of(KnownFile)), *endless(content)]
-    if findings:
-        raise InputError(findings).in_file(document.file)
-    entries = msgspec.convert(content, KnownFile).known
+    entries = decode_toml(document, KnownFile).known
     findings = list(_findings(entries))
     if findings:
         raise InputError(findings).in_file(document.file)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ from .wire import Positive, Strict, schema_of
 Amount = Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0)]
 """A time or a size in the file's own unit; decimals stay exact."""
 
+
+_Wire = TypeVar("_Wire", bound=msgspec.Struct)
 
 LARGEST = 10**18
 """Of times and sizes."""
@@ -66,11 +68,7 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
         above :data:`LARGEST`, or more than :data:`MOST_PIECES` pieces.
     """
     document = read_document(path, "a pipeline file (TOML)")
-    content = toml_content(document)
-    findings = [*schema_findings(content, schema_of(PipelineFile)), *endless(content)]
-    if findings:
-        raise InputError(findings).in_file(document.file)
-    read = msgspec.convert(content, PipelineFile)
+    read = decode_toml(document, PipelineFile)
     numbers = {f"pieces[{place}]": piece for place, piece in enumerate(read.pieces)}
     for where, item in {**numbers, "transfer": read.transfer}.items():
         amounts = [item] if isinstance(item, int | float) else msgspec.structs.astuple(item)[:-1]
@@ -94,6 +92,21 @@ def endless(item: Any, path: tuple[str | int, ...] = ()) -> Iterator[Finding]:
         entries = item.items() if isinstance(item, dict) else enumerate(item)
         for step, entry in entries:
             yield from endless(entry, (*path, step))
+
+
+def decode_toml(document: Document, kind: type[_Wire]) -> _Wire:
+    """Decode a TOML document into a wire type.
+
+    Raises
+    ------
+    InputError
+        It is no TOML; or with every departure from the type, and every number that is not finite.
+    """
+    content = toml_content(document)
+    findings = [*schema_findings(content, schema_of(kind)), *endless(content)]
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    return msgspec.convert(content, kind)
 
 
 def toml_content(document: Document) -> dict[str, Any]:

@@ -12,10 +12,9 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import schema_findings
 from .files import read_document
-from .pipeline_file import Amount, endless, toml_content
-from .wire import Positive, Strict, schema_of
+from .pipeline_file import Amount, decode_toml
+from .wire import Positive, Strict
 
 
 class Peer(Strict):
@@ -68,11 +67,7 @@ def read_recipe(path: str | Path) -> Recipe:
         With every defect of the file.
     """
     document = read_document(path, "a recipe (TOML)")
-    content = toml_content(document)
-    findings = [*schema_findings(content, schema_of(Recipe)), *endless(content)]
-    if findings:
-        raise InputError(findings).in_file(document.file)
-    recipe = msgspec.convert(content, Recipe)
+    recipe = decode_toml(document, Recipe)
     if recipe.figure is not None and recipe.figure > len(recipe.cases):
         found, most = str(recipe.figure), f"at most {len(recipe.cases)}, the number of cases"
         raise InputError([Finding("figure", found, most, "name a case", document.file)])

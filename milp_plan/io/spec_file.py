@@ -14,7 +14,7 @@ from milp_plan.core import Finding, InputError
 
 from .defects import nearest, schema_findings
 from .files import read_document
-from .pipeline_file import Amount, endless, toml_content
+from .pipeline_file import Amount, decode_toml, endless
 from .suite_file import above
 from .wire import Strict, schema_of
 
@@ -102,11 +102,7 @@ def read_spec(path: str | Path) -> Spec:
         With every defect of the files.
     """
     document = read_document(path, "a table's spec (TOML)")
-    content = toml_content(document)
-    findings = [*schema_findings(content, schema_of(Spec)), *endless(content)]
-    if findings:
-        raise InputError(findings).in_file(document.file)
-    spec = msgspec.convert(content, Spec)
+    spec = decode_toml(document, Spec)
     if spec.published_file is not None:
         spec.published += _read_csv(Path(path).parent / spec.published_file)
     findings = list(_findings(spec))

@@ -14,11 +14,10 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import schema_findings
 from .files import read_document
-from .pipeline_file import endless, toml_content
+from .pipeline_file import decode_toml
 from .suite_file import SuiteLimits, above
-from .wire import Count, Strict, schema_of
+from .wire import Count, Strict
 
 Case = dict[str, Any]
 
@@ -78,11 +77,8 @@ def read_study(path: str | Path) -> tuple[Study, Path]:
         With every defect of the file.
     """
     document = read_document(path, "a study (TOML)")
-    content = toml_content(document)
-    findings = [*schema_findings(content, schema_of(Study)), *endless(content)]
-    if findings:
-        raise InputError(findings).in_file(document.file)
-    study = msgspec.convert(content, Study)
+    study = decode_toml(document, Study)
+    findings: list[Finding] = []
     script = above(Path(path), study.script)
     if not script.is_file():
         findings.append(Finding("script", repr(study.script), "a file", "correct the path"))

@@ -17,11 +17,11 @@ import msgspec
 
 from milp_plan.core import Finding, InputError, Objective
 
-from .defects import nearest, schema_findings
+from .defects import nearest
 from .files import read_document
 from .goal import Goal
-from .pipeline_file import endless, toml_content
-from .wire import Count, Positive, Strict, schema_of
+from .pipeline_file import decode_toml
+from .wire import Count, Positive, Strict
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 _LONGEST_NAME = 255
@@ -200,11 +200,7 @@ def read_suite(path: str | Path) -> Suite:
         With every defect of the file. An instance that is absent is none: its entry says so.
     """
     document = read_document(path, "a suite (TOML)")
-    content = toml_content(document)
-    findings = [*schema_findings(content, schema_of(SuiteFile)), *endless(content)]
-    if findings:
-        raise InputError(findings).in_file(document.file)
-    suite = msgspec.convert(content, SuiteFile)
+    suite = decode_toml(document, SuiteFile)
     findings = list(_findings(suite))
     if findings:
         raise InputError(findings).in_file(document.file)
