@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from math import gcd
+from math import comb, gcd
 from typing import Any, Literal
 
 import pyomo.environ as pyo
@@ -71,6 +71,9 @@ class Switches:
     entries: int = field(
         default=200_000, metadata={"help": "most entries of the matrix of a model by slots"}
     )
+    pairs: int = field(
+        default=50_000, metadata={"help": "most pairs of slices of a model by order"}
+    )
 
 
 class Resharding(BuilderFormulation):
@@ -102,6 +105,13 @@ class Resharding(BuilderFormulation):
         entries = _entries(problem, None)
         if options.times == "slots" and entries > options.entries:
             return f"slots need {entries} entries, the switch entries allows {options.entries}"
+        count = len(problem.slices)
+        if (
+            options.times != "slots"
+            and entries > options.entries
+            and comb(count, 2) > options.pairs
+        ):
+            return f"{count} slices are too many pairs, the switch pairs allows {options.pairs}"
         return None
 
 

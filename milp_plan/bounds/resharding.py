@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
 
 from milp_plan.core import ceil_div
 from milp_plan.core.bound import Bound
@@ -37,24 +39,30 @@ def sender_bound(problem: ReshardingProblem) -> Bound:
     no union of senders of slices say nothing more: without the cards that no such slice has, the
     same slices stay on fewer cards.
     """
+    groups: dict[frozenset[str], list[int]] = {}
+    for entry in problem.slices:
+        if entry.senders:
+            groups.setdefault(frozenset(entry.senders), []).append(problem.least_ticks(entry))
+    for row in groups.values():
+        row.sort()
+    sums = {senders: sum(row) for senders, row in groups.items()}
     found = Bound("sender", 0, "nothing is sent")
-    for chosen in _unions(problem):
-        inside = sorted(
-            problem.least_ticks(entry)
-            for entry in problem.slices
-            if entry.senders and chosen.issuperset(entry.senders)
-        )
-        at_least = sum(inside[: ceil_div(len(inside), len(chosen))])
-        value = max(ceil_div(sum(inside), len(chosen)), at_least)
+    for chosen in _unions(set(groups)):
+        inside = [senders for senders in groups if chosen.issuperset(senders)]
+        number = sum(len(groups[senders]) for senders in inside)
+        total, fewest = sum(sums[senders] for senders in inside), ceil_div(number, len(chosen))
+        value = ceil_div(total, len(chosen))
+        if fewest * total > found.value * number:  # the shortest ones are no longer than the mean
+            lengths = merge(*(groups[senders] for senders in inside))
+            value = max(value, sum(islice(lengths, fewest)))
         if value > found.value:
             names = ", ".join(sorted(chosen))
-            found = Bound("sender", value, f"{len(inside)} slices have no sender but {names}")
+            found = Bound("sender", value, f"{number} slices have no sender but {names}")
     return found
 
 
-def _unions(problem: ReshardingProblem) -> set[frozenset[str]]:
+def _unions(single: set[frozenset[str]]) -> set[frozenset[str]]:
     """Unions of senders of slices, as many as are looked at; that of all of them is one."""
-    single = {frozenset(entry.senders) for entry in problem.slices if entry.senders}
     found = set(single)
     if single:
         found.add(frozenset().union(*single))

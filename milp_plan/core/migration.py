@@ -7,11 +7,12 @@ pieces without ranks; data, tensor and pipeline degrees say which rank has which
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .errors import Finding, InputError
 from .resharding import Card, ReshardingProblem, Slice
-from .tiles import Box, Tile, slices_between, volume
+from .tiles import Tile, slices_between, volume
 
 WEIGHTS, OPTIMIZER = "weights", "optimizer"
 
@@ -78,13 +79,14 @@ class Degrees:
             found = f"{self.pipeline} stages of {layers} layers"
             yield Finding(f"{where}, pipeline", found, "a layer for each stage", "lower it")
 
+    def stage(self, parameter: Parameter, layers: int) -> int:
+        """Return the stage of a parameter."""
+        ends = (_bound(layers, stage + 1, self.pipeline) for stage in range(self.pipeline))
+        return next(stage for stage, end in enumerate(ends) if parameter.layer < end)
+
     def tiles(self, parameter: Parameter, what: str, layers: int) -> list[Tile]:
         """Return what of a parameter each rank has; ranks in order, those of its stage alone."""
-        stage = next(
-            s
-            for s in range(self.pipeline)
-            if parameter.layer < _bound(layers, s + 1, self.pipeline)
-        )
+        stage = self.stage(parameter, layers)
         found = []
         for data in range(self.data):
             for tensor in range(self.tensor):
@@ -157,30 +159,45 @@ class Migration:
         pairs = ((WEIGHTS, self.weight_bytes), (OPTIMIZER, self.optimizer_bytes))
         return tuple((what, size) for what, size in pairs if size)
 
-    def slices(self) -> Iterator[Slice]:
-        """Yield what has to go from host to host."""
+    @cached_property
+    def slices(self) -> tuple[Slice, ...]:
+        """What has to go from host to host.
+
+        Parameters of one shape, cut along one axis, on the same stages, are cut in the same way.
+        """
+        cuts: dict[tuple[object, ...], list[Slice]] = {}
+        found = []
         for parameter in self.parameters:
+            sides = (self.before, self.after)
+            stages = tuple(side.stage(parameter, self.layers) for side in sides)
             for what, size in self.states:
-                before, after = (
-                    side.tiles(parameter, what, self.layers) for side in (self.before, self.after)
-                )
-                yield from slices_between(before, after, size, f"{parameter.name} {what}")
+                key = (parameter.shape, parameter.split, stages, what)
+                if key not in cuts:
+                    old, new = (side.tiles(parameter, what, self.layers) for side in sides)
+                    cuts[key] = list(slices_between(old, new, size))
+                prefix = f"{parameter.name} {what}"
+                found += [replace(entry, name=prefix + entry.name) for entry in cuts[key]]
+        return tuple(found)
 
     def problem(self, bytes_per_s: int) -> ReshardingProblem:
         """Return the resharding problem: a card of that rate per host."""
         hosts = dict.fromkeys((*self.before.hosts, *self.after.hosts))
         cards = tuple(Card(host, bytes_per_s) for host in hosts)
-        return ReshardingProblem(self.name, cards, tuple(self.slices()))
+        return ReshardingProblem(self.name, cards, self.slices)
 
     def needed_bytes(self) -> int:
         """Bytes that hosts need after the change, each element once for each host."""
+        known: dict[tuple[object, ...], int] = {}
         total = 0
         for parameter in self.parameters:
+            stage = self.after.stage(parameter, self.layers)
             for what, size in self.states:
-                found: dict[str, set[Box]] = {}
-                for tile in self.after.tiles(parameter, what, self.layers):
-                    found.setdefault(tile.host, set()).add(tile.box)
-                total += size * sum(volume(box) for boxes in found.values() for box in boxes)
+                key = (parameter.shape, parameter.split, stage, what)
+                if key not in known:
+                    tiles = self.after.tiles(parameter, what, self.layers)
+                    boxes = {(tile.host, tile.box) for tile in tiles}
+                    known[key] = size * sum(volume(box) for _, box in boxes)
+                total += known[key]
         return total
 
     def missing_bytes(self) -> int:
@@ -189,7 +206,7 @@ class Migration:
         Proof: nobody can use what is not there, and a host needs an element once for all of its
         devices. It is reached: a slice goes to exactly the hosts that lack it.
         """
-        return sum(entry.size * len(entry.receivers) for entry in self.slices())
+        return sum(entry.size * len(entry.receivers) for entry in self.slices)
 
 
 def _bound(extent: int, part: int, parts: int) -> int:

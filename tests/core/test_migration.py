@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from milp_plan.bounds.resharding import receiver_bound, sender_bound
 from milp_plan.check.resharding import verify_resharding
 from milp_plan.core import InputError
 from milp_plan.core.migration import OPTIMIZER, WEIGHTS, Degrees, Migration, Parameter
-from milp_plan.planners.resharding import load_only, randomised
+from milp_plan.planners.resharding import busiest_first, load_only, randomised
 
 PARAMETERS = (
     Parameter("first", (7, 6), 0, 1),
@@ -97,6 +98,48 @@ def test_there_and_back(seed):
         for planner in (load_only, randomised):
             assert verify_resharding(problem, planner(problem, 0)).ok
         assert migration.missing_bytes() <= migration.needed_bytes()
+
+
+BLOCK = [("q", (512, 512), 0), ("o", (512, 512), 1), ("up", (2048, 512), 0), ("norm", (512,), None)]
+
+
+def test_thousands_of_slices():
+    """A card that must receive most hardly pauses: within 1 % of the bound, and by what rules."""
+    parameters = tuple(
+        Parameter(f"{name}.{layer}", shape, layer, split)
+        for layer in range(40)
+        for name, shape, split in BLOCK
+    )
+    hosts = tuple(f"h{i}" for i in range(8))
+    before = Degrees(hosts, 4, 4, 2, 4, True)
+    after = Degrees(hosts[:6], 4, 3, 4, 2, True)
+    migration = Migration("large", parameters, before, after)
+    problem = migration.problem(10**9)
+    assert len(problem.slices) > 1_000
+    verdict = verify_resharding(problem, busiest_first(problem))
+    bound = max(receiver_bound(problem).value, sender_bound(problem).value)
+    assert verdict.ok
+    assert bound <= verdict.value <= 1.01 * bound
+    assert verify_resharding(problem, load_only(problem)).value > 1.1 * bound
+
+
+def test_what_is_cut_alike_is_cut_once():
+    """A parameter alone has the same slices as among others of its shape."""
+    for seed in range(10):
+        migration = drawn(seed)
+        many = tuple(
+            replace(parameter, name=f"{parameter.name}{copy}")
+            for parameter in migration.parameters
+            for copy in range(2)
+        )
+        other = replace(migration, parameters=many)
+        rows = {
+            (s.name.replace("0 ", " ", 1), s.size, s.senders, s.receivers)
+            for s in other.slices
+            if "0 " in s.name
+        }
+        assert rows == {(s.name, s.size, s.senders, s.receivers) for s in migration.slices}
+        assert other.needed_bytes() == 2 * migration.needed_bytes()
 
 
 def test_optimizer_state_is_cut_by_the_data_degree():

@@ -17,7 +17,7 @@ from milp_plan.core.tiles import Mesh, Tile, intersection, slices_between, tiles
 from milp_plan.draw.canvas import write_figure
 from milp_plan.draw.resharding import resharding_figure
 from milp_plan.models.planted_resharding import planted_resharding
-from milp_plan.planners.resharding import Search, load_only, randomised
+from milp_plan.planners.resharding import Search, busiest_first, load_only, randomised
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
@@ -250,7 +250,7 @@ def test_bound_optimum_plans(seed):
     problem, _ = planted_resharding(seed)
     optimum = least(problem)
     assert max(receiver_bound(problem).value, sender_bound(problem).value) <= optimum
-    for planner in (load_only, randomised):
+    for planner in (load_only, busiest_first, randomised):
         verdict = verify_resharding(problem, planner(problem, seed))
         assert verdict.ok
         assert verdict.value >= optimum
@@ -273,7 +273,7 @@ def test_nobody_has_it():
     lost = replace(PROBLEM, slices=(replace(SLICES[0], senders=()), SLICES[1]))
     assert resharding_obstacle(lost) == "no host has 1 slices of 6 bytes, among them 'top'"
     assert resharding_obstacle(PROBLEM) is None
-    assert load_only(lost) is randomised(lost) is None
+    assert load_only(lost) is busiest_first(lost) is randomised(lost) is None
     outcome = solve(lost, Settings(time_limit_s=60))
     assert (outcome.value, outcome.infeasible_because) == (None, resharding_obstacle(lost))
 

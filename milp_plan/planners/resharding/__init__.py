@@ -1,6 +1,15 @@
-"""Planners of resharding: by load, by random rounds, and a search that proves."""
+"""Planners for problems of resharding."""
 
+from .dispatch import BUSIEST, busiest_first
 from .greedy import LOAD_ONLY, RANDOMISED, load_only, randomised
-from .search import SEARCH, Search
+from .search import Search
 
-__all__ = ["LOAD_ONLY", "RANDOMISED", "SEARCH", "Search", "load_only", "randomised"]
+__all__ = [
+    "BUSIEST",
+    "LOAD_ONLY",
+    "RANDOMISED",
+    "Search",
+    "busiest_first",
+    "load_only",
+    "randomised",
+]

@@ -173,10 +173,14 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     def heuristics(
         self,
     ) -> Mapping[str, Callable[[ReshardingProblem, int], ReshardingPlan | None]]:
-        """By load, and by random rounds."""
-        from milp_plan.planners.resharding import LOAD_ONLY, RANDOMISED, load_only, randomised
+        """By busy ports, by load, and by random rounds."""
+        from milp_plan.planners import resharding as known
 
-        return {LOAD_ONLY: load_only, RANDOMISED: randomised}
+        return {
+            known.BUSIEST: known.busiest_first,
+            known.LOAD_ONLY: known.load_only,
+            known.RANDOMISED: known.randomised,
+        }
 
 
 def _changed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import count
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.resharding import ReshardingPlan, ReshardingProblem
@@ -15,6 +14,10 @@ DRAW_SHARE, SEARCH_SHARE = 0.05, 0.3
 
 DRAWS = 20
 """Plans by random rounds, at most."""
+
+DRAWN, SEARCHED = 200, 1_000
+"""Slices up to which random rounds are drawn, and orders searched: both take time in their square,
+and beyond them the busiest port hardly pauses."""
 
 
 class ReshardingWay(Way[ReshardingProblem, ReshardingPlan]):
@@ -44,24 +47,34 @@ class ReshardingWay(Way[ReshardingProblem, ReshardingPlan]):
         )
 
     def try_heuristics(self) -> None:
-        """By load, by random rounds, and by more random rounds."""
+        """By busy ports, by load, by random rounds, and by more random rounds."""
+        from milp_plan.planners.resharding import RANDOMISED
+
         ledger, problem = self.ledger, self.ledger.problem
         seed = ledger.settings.seed
         with ledger.budget.phase("heuristics"):
-            for name, planner in ledger.kind.heuristics().items():
+            planners = dict(ledger.kind.heuristics())
+            draw = planners.pop(RANDOMISED)
+            for name, planner in planners.items():
                 ledger.offer(planner(problem, seed), name, "heuristics")
                 ledger.baselines[name] = ledger.reached.get(name)
+            if len(problem.slices) > DRAWN:
+                return
+            ledger.offer(draw(problem, seed), RANDOMISED, "heuristics")
+            ledger.baselines[RANDOMISED] = ledger.reached.get(RANDOMISED)
             part = ledger.budget.part("random rounds", DRAW_SHARE)
-            for number in count(1):
-                if number >= DRAWS or ledger.done or part.over:
+            for number in range(1, DRAWS):
+                if ledger.done or part.over:
                     return
-                ledger.offer(planner(problem, seed + number), name, "heuristics")
+                ledger.offer(draw(problem, seed + number), RANDOMISED, "heuristics")
 
     def search(self) -> None:
         """Orders of deliveries; small problems are proved here, in exact integers."""
         from milp_plan.planners.resharding import Search
 
         ledger = self.ledger
+        if len(ledger.problem.slices) > SEARCHED:
+            return
         part = ledger.budget.part("search", SEARCH_SHARE)
         with ledger.budget.phase("search"):
             search = Search(ledger.problem, ledger.value, ledger.lower or 0)
