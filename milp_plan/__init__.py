@@ -23,6 +23,8 @@ Verbs take problems of every kind, and models:
 ``check``          hold any plan against every law: a ``Verdict``
 ``bound``          what no plan can beat: a ``Bound``
 ``explain``        why a value is what it is, what if, or why there is no plan
+``diff``           what differs between two plans, and what that costs
+``sweep``          a problem under many limits, each planned from its neighbours
 ``draw``           a picture of a plan
 ``to_frame``       a plan as a table (pandas)
 ``write``          a problem or a plan to a file
@@ -32,9 +34,10 @@ Verbs take problems of every kind, and models:
 Nouns: ``Model`` builds a placement problem call by call (its calls return a ``Handle``);
 ``PlanningProblem`` with ``ComputationGraph``, ``Operator``, ``Option``, ``Value``, ``Cluster``,
 ``Device``, ``DeviceClass``, ``Channel``, ``Objective``, ``SerialLaw`` is what it builds. ``Plan``,
-``Verdict``, ``Bound``, ``Explanation`` and ``Outcome`` are answers; ``Settings``, ``Progress`` and
-``Incumbent`` are what a run is asked and what it says on the way. What is wrong with an input is an
-``InputError``; every error that is raised on purpose is a ``MilpPlanError``.
+``Verdict``, ``Bound``, ``Explanation``, ``Comparison``, ``Variants`` and ``Outcome`` are answers;
+``Settings``, ``Progress`` and ``Incumbent`` are what a run is asked and what it says on the way.
+What is wrong with an input is an ``InputError``; every error that is raised on purpose is a
+``MilpPlanError``.
 
 Problems, plans and outcomes show themselves with ``print``, with rich and in notebooks; plans and
 outcomes have ``to_frame()`` and ``draw()``; all of them can be pickled. Names are loaded when they
@@ -74,8 +77,11 @@ if TYPE_CHECKING:
     from .face.model import Model
     from .face.networks import from_networkx, to_networkx
     from .face.reasons import explain
+    from .face.swept import Variants
+    from .face.variants import diff, sweep
     from .face.verbs import bound, check, draw, generate, read, read_plan, solve, to_frame, write
     from .run import Incumbent, Outcome, Progress, Settings
+    from .run.comparison import Comparison
 
 _HOMES = {
     **dict.fromkeys(("bound", "generate", "read", "read_plan"), "face.verbs"),
@@ -85,10 +91,13 @@ _HOMES = {
     **dict.fromkeys(("Channel", "Cluster", "ComputationGraph", "Device", "DeviceClass"), "core"),
     **dict.fromkeys(("Objective", "Operator", "Option", "Plan", "PlanningProblem"), "core"),
     **dict.fromkeys(("InputError", "MilpPlanError", "SerialLaw", "Value", "Verdict"), "core"),
+    **dict.fromkeys(("diff", "sweep"), "face.variants"),
     "Bound": "core.bound",
+    "Comparison": "run.comparison",
     "Explanation": "face.explanation",
     "Handle": "face.handles",
     "Model": "face.model",
+    "Variants": "face.swept",
     "explain": "face.reasons",
 }
 
@@ -99,6 +108,7 @@ __all__ = [
     "Bound",
     "Channel",
     "Cluster",
+    "Comparison",
     "ComputationGraph",
     "Device",
     "DeviceClass",
@@ -118,10 +128,12 @@ __all__ = [
     "SerialLaw",
     "Settings",
     "Value",
+    "Variants",
     "Verdict",
     "__version__",
     "bound",
     "check",
+    "diff",
     "draw",
     "explain",
     "from_networkx",
@@ -129,6 +141,7 @@ __all__ = [
     "read",
     "read_plan",
     "solve",
+    "sweep",
     "to_frame",
     "to_networkx",
     "write",

@@ -72,13 +72,13 @@ def diff(
             say_answer(failure(wire.Diff, broken, error))
         ctx.exit(code_of(error))
     if plot is not None:
-        written.write("plot_file", plot, partial(_draw, found, plans))
+        written.write("plot_file", plot, partial(found.draw, titles=[p.name for p in plans]))
     valid = found.before.verdict.ok and found.after.verdict.ok
     code = most_serious([Exit.DONE if valid else Exit.NOT_VALID, written.code])
     if as_json:
         say_answer(_answer((first, second), plans, found, written, code))
     else:
-        _show(first, found, plans)
+        _show(found, plans)
         if "plot_file" in written.files:
             say(written.files["plot_file"])
     for failed in written.failures:
@@ -129,17 +129,6 @@ def _compared(first: Item, second: Item, plans: tuple[Path, Path]) -> Comparison
         raise error.in_file(str(second.path)) from None
 
 
-def _draw(found: Comparison, plans: tuple[Path, Path], path: Path) -> None:
-    from milp_plan.draw import write_figure
-    from milp_plan.draw.beside import beside
-    from milp_plan.run import kind_of
-
-    kind = kind_of(found.before.problem)
-    sides = (found.before, found.after)
-    draws = [partial(kind.draw, side.problem, side.plan) for side in sides]
-    write_figure(beside(draws, [plan.name for plan in plans]), path)
-
-
 def _answer(
     pair: tuple[Item, Item],
     plans: tuple[Path, Path],
@@ -180,41 +169,14 @@ def _side(item: Item, plan_file: Path, side: Side) -> reason_wire.Side:
     )
 
 
-def _show(item: Item, found: Comparison, plans: tuple[Path, Path]) -> None:
-    from milp_plan.run.reasons.words import move_lines
+def _show(found: Comparison, plans: tuple[Path, Path]) -> None:
+    from milp_plan.run.reasons.words import component_rows, difference_line, difference_lines
 
-    assert item.kind is not None
-    measure = item.kind.measure(item.problem)
-    values = [measure.text(side.verdict.value) for side in (found.before, found.after)]
-    if found.change is None:
-        told = "a plan has no value"
-    elif found.change == 0:
-        told = "equal"
-    else:
-        word = "better" if found.change < 0 else "worse"
-        told = f"{word} by {measure.text(abs(found.change))}"
-    say(f"{item.problem.name}: {measure.objective} {values[0]} -> {values[1]}: {told}")
-    for side, plan in zip((found.before, found.after), plans, strict=True):
-        if not side.verdict.ok:
-            broken = side.verdict.violations
-            say(f"  {plan}: not valid, {len(broken)} violations, the first: {broken[0].message}")
-    for line in move_lines(item.problem, found.moves, item.kind.reasons().noun):
+    say(difference_line(found))
+    for line in difference_lines(found, [str(plan) for plan in plans]):
         say(line)
-    if found.before.verdict.ok and found.after.verdict.ok and not found.moves:
-        say("nothing is treated differently")
-    rows = [
-        [name, _number(one), _number(two), _number(_change(one, two))]
-        for name, (one, two) in found.components.items()
-    ]
+    rows = component_rows(found)
     if rows:
         say_table(["part (exact)", "first", "second", "change"], rows[:MOST], numeric=[1, 2, 3])
         if len(rows) > MOST:
             say(f"and {len(rows) - MOST} more")
-
-
-def _change(one: int | None, two: int | None) -> int | None:
-    return None if one is None or two is None else two - one
-
-
-def _number(amount: int | None) -> str:
-    return "—" if amount is None else f"{amount:,}"

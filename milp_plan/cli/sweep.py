@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import MilpPlanError
-from milp_plan.core.amounts import share_text
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
 
@@ -43,24 +42,12 @@ def numbers(_ctx: click.Context, _parameter: click.Parameter, text: str | None) 
     click.BadParameter
         They are none.
     """
-    from milp_plan.run.change import positive
+    from milp_plan.run.change import steps
 
-    found: list[Fraction] = []
     try:
-        for part in [] if text is None else text.split(","):
-            ends = [positive(word) for word in part.split(":")]
-            if len(ends) == 1:
-                found += ends
-            elif len(ends) == 3 and ends[0] <= ends[1] and (ends[1] - ends[0]) / ends[2] < MOST:
-                count = int((ends[1] - ends[0]) / ends[2])
-                found += [ends[0] + ends[2] * number for number in range(count + 1)]
-            else:
-                raise ValueError(
-                    f"{part!r} is no range; write first:last:step, such as 0.5:1.2:0.1"
-                )
+        return [] if text is None else steps(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-    return found
 
 
 def counts(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[Fraction]:
@@ -182,7 +169,7 @@ def _swept(
 
     def show(point: Point, number: int) -> AbstractContextManager[ProgressHook]:
         if not quiet:
-            note(f"variant {number + 1} of {len(done.points)}: {_told(point)}")
+            note(f"variant {number + 1} of {len(done.points)}: {point.told()}")
         return display(point.problem, quiet=quiet)
 
     done.run(show)
@@ -203,47 +190,10 @@ def _code_of(point: Point) -> Exit:
     return Exit.INFEASIBLE if proved else Exit.NO_PLAN
 
 
-def _told(point: Point) -> str:
-    return ", ".join(f"{name} {_number(step)}" for name, step in point.settings.items())
-
-
-def _number(step: Fraction) -> str:
-    """Write a factor as a decimal where it ends soon, else as a fraction."""
-    return f"{float(step):.6g}" if Fraction(f"{float(step):.6g}") == step else str(step)
-
-
-HEADS = ("value", "bound", "gap", "found", "front")
-
-
-def _rows(done: Sweep) -> tuple[list[str], list[list[str]]]:
-    """The table for people."""
-    from milp_plan.core.gap import relative_gap
-
-    measure, best = done.kind.measure(done.problem), done.front()
-    rows = []
-    for point in done.points:
-        found = point.found
-        bound = None if found is None else found.bound
-        row = [_number(step) for step in point.settings.values()]
-        row += [measure.text(point.value), measure.text(bound)]
-        row += [share_text(relative_gap(point.value, bound)), _found(point)]
-        rows.append([*row, "yes" if point in best else ""])
-    return [*(axis.name for axis in done.axes), *HEADS], rows
-
-
-def _found(point: Point) -> str:
-    found = point.found
-    if found is None:
-        return "not planned"
-    if found.infeasible_because is not None:
-        return "no plan exists"
-    if found.value is None:
-        return f"no plan found ({found.stop})"
-    return "proved optimal" if found.proved else str(found.stop).replace("_", " ")
-
-
 def _show(done: Sweep, written: Writing) -> None:
-    heads, rows = _rows(done)
+    from milp_plan.report.variants import told_rows
+
+    heads, rows = told_rows(done)
     title = f"{done.problem.name}: {done.kind.measure(done.problem).objective}"
     number = len(done.axes)
     say_table(heads, rows, title=title, numeric=range(number + 3))
@@ -258,9 +208,9 @@ def _show(done: Sweep, written: Writing) -> None:
 
 def _write_table(done: Sweep, path: Path) -> None:
     from milp_plan.io import write_document
-    from milp_plan.report.variants import csv_text, markdown
+    from milp_plan.report.variants import csv_text, markdown, told_rows
 
-    heads, rows = _rows(done)
+    heads, rows = told_rows(done)
     if path.suffix == ".md":
         measure = done.kind.measure(done.problem)
         title = f"{done.problem.name}: {measure.objective}"
@@ -280,27 +230,9 @@ def _write_table(done: Sweep, path: Path) -> None:
 
 def _write_plot(done: Sweep, path: Path) -> None:
     from milp_plan.draw import write_figure
-    from milp_plan.draw.canvas import axis_label
-    from milp_plan.report.variants import Row, scale_of, variants_figure
+    from milp_plan.report.variants import sweep_figure
 
-    measure, best = done.kind.measure(done.problem), done.front()
-    scale = scale_of(measure, max((p.value or 0 for p in done.points), default=0))
-
-    def amount(number: int | None) -> float | None:
-        return None if number is None else scale(number)
-
-    rows = [
-        Row(
-            {name: float(step) for name, step in point.settings.items()},
-            amount(point.value),
-            amount(None if point.found is None else point.found.bound),
-            point.found is not None and point.found.proved,
-            point in best,
-        )
-        for point in done.points
-    ]
-    label = axis_label(measure.objective.replace("_", " "), scale)
-    write_figure(variants_figure(rows, done.problem.name, label), path)
+    write_figure(sweep_figure(done), path)
 
 
 def _answer(item: Item, done: Sweep, written: Writing, code: Exit) -> wire.Sweep:

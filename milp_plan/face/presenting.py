@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from milp_plan.core import Verdict
 from milp_plan.core.shown import ShownPlan, problem_of
 from milp_plan.run import Outcome, kind_of
+from milp_plan.run.comparison import Comparison
 from milp_plan.run.telling import facts, headline, warnings
 
 from . import verbs
 from .explanation import Explanation
+from .swept import Variants
 
 if TYPE_CHECKING:
     import pandas
@@ -45,6 +47,10 @@ def told(item: Any) -> Told:
         return _of_verdict(item)
     if isinstance(item, Explanation):
         return Told(f"{item.problem.name}, explained", [], [], list(item.lines))
+    if isinstance(item, Comparison):
+        return _of_comparison(item)
+    if isinstance(item, Variants):
+        return _of_variants(item)
     kind = kind_of(item)
     title = f"{item.name}: {kind.name} problem, objective {kind.measure(item).objective}"
     return Told(title, ["", ""], kind.rows(item), [])
@@ -64,6 +70,25 @@ def _of_plan(plan: Any) -> Told:
     below = [f"and {more:,} more; see to_frame()"] if more else []
     headings = list(first[0]) if first else []
     return Told(title, headings, [[_cell(c) for c in row.values()] for row in first], below)
+
+
+def _of_comparison(found: Comparison) -> Told:
+    from milp_plan.run.reasons.words import component_rows, difference_line, difference_lines
+
+    rows = component_rows(found)
+    more = [f"and {len(rows) - MOST_ROWS:,} more parts"] if len(rows) > MOST_ROWS else []
+    headings = ["part (exact)", "before", "after", "change"] if rows else ["", ""]
+    below = [*more, *difference_lines(found, ("before", "after"))]
+    return Told(difference_line(found), headings, rows[:MOST_ROWS], below)
+
+
+def _of_variants(found: Variants) -> Told:
+    from milp_plan.report.variants import told_rows
+
+    headings, rows = told_rows(found.sweep)
+    objective = kind_of(found.problem).measure(found.problem).objective
+    left = ["interrupted: the rest is not planned"] if found.interrupted else []
+    return Told(f"{found.problem.name}: {objective}", headings, rows, left)
 
 
 def _of_verdict(verdict: Verdict) -> Told:

@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.draw.canvas import Scale, drawing_style, new_figure, size_scale, time_scale
+from milp_plan.core.amounts import share_text
+from milp_plan.core.gap import relative_gap
+from milp_plan.draw.canvas import (
+    Scale,
+    axis_label,
+    drawing_style,
+    new_figure,
+    size_scale,
+    time_scale,
+)
+from milp_plan.study.variants import step_text
 
 from .pages import table
 
@@ -16,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from milp_plan.run.kind import Measure
+    from milp_plan.study.variants import Point, Sweep
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -87,6 +98,54 @@ def variants_figure(rows: Sequence[Row], title: str, value_label: str) -> Figure
         if others:
             axes.legend(frameon=False)
     return figure
+
+
+HEADS = ("value", "bound", "gap", "found", "front")
+
+
+def told_rows(done: Sweep) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of a sweep for people."""
+    measure, best = done.kind.measure(done.problem), done.front()
+    rows = []
+    for point in done.points:
+        row = [step_text(step) for step in point.settings.values()]
+        row += [measure.text(point.value), measure.text(point.bound)]
+        row += [share_text(relative_gap(point.value, point.bound)), _found(point)]
+        rows.append([*row, "yes" if point in best else ""])
+    return [*(axis.name for axis in done.axes), *HEADS], rows
+
+
+def _found(point: Point) -> str:
+    found = point.found
+    if found is None:
+        return "not planned"
+    if found.infeasible_because is not None:
+        return "no plan exists"
+    if found.value is None:
+        return f"no plan found ({found.stop})"
+    return "proved optimal" if found.proved else str(found.stop).replace("_", " ")
+
+
+def sweep_figure(done: Sweep) -> Figure:
+    """Draw values of a sweep against what they take; see :func:`variants_figure`."""
+    measure, best = done.kind.measure(done.problem), done.front()
+    scale = scale_of(measure, max((p.value or 0 for p in done.points), default=0))
+
+    def amount(number: int | None) -> float | None:
+        return None if number is None else scale(number)
+
+    rows = [
+        Row(
+            {name: float(step) for name, step in point.settings.items()},
+            amount(point.value),
+            amount(point.bound),
+            point.found is not None and point.found.proved,
+            point in best,
+        )
+        for point in done.points
+    ]
+    label = axis_label(measure.objective.replace("_", " "), scale)
+    return variants_figure(rows, done.problem.name, label)
 
 
 def csv_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> bytes:

@@ -57,6 +57,31 @@ def positive(text: str) -> Fraction:
     return fraction
 
 
+MOST_STEPS = 10_000
+"""Numbers that a range may name."""
+
+
+def steps(text: str) -> list[Fraction]:
+    """Read exact positive numbers, such as ``0.5,1,2``, or first:last:step.
+
+    Raises
+    ------
+    ValueError
+        They are none, or too many.
+    """
+    found: list[Fraction] = []
+    for part in text.split(","):
+        ends = [positive(word) for word in part.split(":")]
+        if len(ends) == 1:
+            found += ends
+        elif len(ends) == 3 and ends[0] <= ends[1] and (ends[1] - ends[0]) / ends[2] < MOST_STEPS:
+            number = int((ends[1] - ends[0]) / ends[2])
+            found += [ends[0] + ends[2] * place for place in range(number + 1)]
+        else:
+            raise ValueError(f"{part!r} is no range; write first:last:step, such as 0.5:1.2:0.1")
+    return found
+
+
 def count(text: str) -> int:
     """Read an integer of at least 1."""
     if not text.strip().isdigit() or int(text) < 1:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core.shown import Shown
 
 from .kinds import kind_of
 from .reasons.base import Move
@@ -32,9 +36,9 @@ class Side:
     bound: int | None = None
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What differs between two plans.
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
+    """What differs between two plans; shows itself as lines of text.
 
     Parameters
     ----------
@@ -53,6 +57,33 @@ class Comparison:
     change: int | None
     moves: tuple[Move, ...]
     components: dict[str, tuple[int | None, int | None]]
+
+    def __repr__(self) -> str:
+        from .reasons.words import difference_line
+
+        return f"<Comparison {difference_line(self)}>"
+
+    def draw(
+        self, path: str | Path | None = None, *, titles: Sequence[str] = ("before", "after")
+    ) -> Any:
+        """Return both pictures beside each other, on one scale; write them where a path is given.
+
+        Raises
+        ------
+        UnsupportedProblemError
+            There is no picture of this kind of problem.
+        BackendUnavailableError
+            matplotlib is not installed.
+        """
+        from milp_plan.draw import write_figure
+        from milp_plan.draw.beside import beside
+
+        kind = kind_of(self.before.problem)
+        sides = (self.before, self.after)
+        figure = beside([partial(kind.draw, side.problem, side.plan) for side in sides], titles)
+        if path is not None:
+            write_figure(figure, Path(path))
+        return figure
 
 
 def compare(before: Side, after: Side) -> Comparison:

@@ -77,6 +77,20 @@ class Point:
         """Value of its plan, if it has one."""
         return None if self.found is None else self.found.value
 
+    @property
+    def bound(self) -> int | None:
+        """What no plan of it can beat, if that is known."""
+        return None if self.found is None else self.found.bound
+
+    def told(self) -> str:
+        """Which variant it is, in words."""
+        return ", ".join(f"{name} {step_text(step)}" for name, step in self.settings.items())
+
+
+def step_text(step: Fraction) -> str:
+    """Write a factor as a decimal where it ends soon, else as a fraction."""
+    return f"{float(step):.6g}" if Fraction(f"{float(step):.6g}") == step else str(step)
+
 
 def axes_of(
     memory: Iterable[Fraction] = (),
@@ -133,7 +147,7 @@ class Sweep:
     settings
         How each variant is planned, and for how long.
     store
-        Where answers are.
+        Where answers are; ``None`` keeps them nowhere.
 
     Raises
     ------
@@ -144,7 +158,7 @@ class Sweep:
     problem: Any
     axes: tuple[Axis, ...]
     settings: Settings
-    store: Store
+    store: Store | None = None
     points: list[Point] = field(init=False)
     interrupted: bool = False
 
@@ -203,12 +217,12 @@ class Sweep:
     def plan_file(self, point: Point) -> Path | None:
         """Where the plan of a point is."""
         planned = point.found is not None and point.found.plan is not None
-        return self.store.plan_path(point.key) if planned else None
+        return self.store.plan_path(point.key) if planned and self.store is not None else None
 
     def _plan(self, point: Point, left: Any, hook: ProgressHook | None) -> None:
         near = [entry.found.plan for entry in self.neighbours(point) if entry.found is not None]
         starts = [plan for plan in (left, *near) if plan is not None]
-        lock = self.store.lock(point.key)
+        lock = None if self.store is None else self.store.lock(point.key)
         try:
             point.found = plan_variant(point.problem, self.settings, starts, hook)
             self._save(point)
@@ -253,6 +267,8 @@ class Sweep:
     def _save(self, point: Point) -> None:
         found = point.found
         assert found is not None
+        if self.store is None:
+            return
         stopped = found.stop is Stop.INTERRUPTED
         content = {
             "status": "interrupted" if stopped else "done",
@@ -271,8 +287,8 @@ class Sweep:
 
     def _load(self, point: Point) -> Any:
         """Take an answer from the store; of one that was interrupted only return the plan."""
-        record = self.store.load(point.key)
-        if record is None:
+        record = None if self.store is None else self.store.load(point.key)
+        if self.store is None or record is None:
             return None
         plan, verdict = None, None
         if record["plan_sha256"] is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from milp_plan.core import Counts, Units
 
+from ..comparison import Comparison
 from ..conflict import Conflict, Infeasibility, Relaxation
 from ..kind import Measure
 from ..kinds import kind_of
@@ -203,6 +204,54 @@ def _relaxation(units: Units, measure: Measure, least: Relaxation) -> Iterator[s
     else:
         below = f"with {least.proved_below} % of what there is it is proved that none does"
         yield f"  {below}; between that and {least.percent} % no plan was found in the time"
+
+
+def difference_line(found: Comparison) -> str:
+    """Say in one line what two plans are worth."""
+    problem = found.before.problem
+    measure = kind_of(problem).measure(problem)
+    values = [measure.text(side.verdict.value) for side in (found.before, found.after)]
+    if found.change is None:
+        told = "a plan has no value"
+    elif found.change == 0:
+        told = "equal"
+    else:
+        word = "better" if found.change < 0 else "worse"
+        told = f"{word} by {measure.text(abs(found.change))}"
+    return f"{problem.name}: {measure.objective} {values[0]} -> {values[1]}: {told}"
+
+
+def difference_lines(found: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Say which of two plans breaks a rule, and what they treat differently.
+
+    Parameters
+    ----------
+    found
+        What is told.
+    names
+        Of the two plans.
+    """
+    sides = (found.before, found.after)
+    for side, name in zip(sides, names, strict=True):
+        if not side.verdict.ok:
+            broken = side.verdict.violations
+            yield f"  {name}: not valid, {len(broken)} violations, the first: {broken[0].message}"
+    problem = found.before.problem
+    yield from move_lines(problem, found.moves, kind_of(problem).reasons().noun)
+    if all(side.verdict.ok for side in sides) and not found.moves:
+        yield "nothing is treated differently"
+
+
+def component_rows(found: Comparison) -> list[list[str]]:
+    """Return parts of the recomputation that differ: name, before, after, change."""
+    return [
+        [name, _exact(one), _exact(two), _exact(None if one is None or two is None else two - one)]
+        for name, (one, two) in found.components.items()
+    ]
+
+
+def _exact(amount: int | None) -> str:
+    return "—" if amount is None else f"{amount:,}"
 
 
 def move_lines(problem: Any, moves: Sequence[Move], noun: str) -> Iterator[str]:

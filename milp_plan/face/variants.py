@@ -1,0 +1,180 @@
+"""Plans beside each other: two of them, and those of one problem under many limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from milp_plan.core import Finding, InputError
+from milp_plan.core.shown import problem_of, remember
+from milp_plan.run import Outcome, Settings, kind_of
+from milp_plan.run.change import steps
+from milp_plan.run.comparison import Comparison, Side, compare
+from milp_plan.run.settings import ProgressHook
+from milp_plan.run.solving import refuse_ignored
+from milp_plan.study.store import Store
+from milp_plan.study.variants import Axis, Point, Sweep, axes_of
+
+from .progress import chosen, to_stderr
+from .quantities import count, number, refuse, seconds, told
+from .swept import Variants
+from .verbs import as_problem
+
+
+def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -> Comparison:
+    """Say what differs between two plans of a problem, or of variants of it.
+
+    Parameters
+    ----------
+    before, after
+        Outcomes of :func:`milp_plan.solve`, or plans.
+    problem
+        What the plans are for; outcomes know it, and plans that were planned or read here.
+    variant
+        What the second is for, where that is another problem.
+
+    Returns
+    -------
+    Comparison
+        With ``change`` of the value, ``moves`` (what is treated differently, and what that costs)
+        and ``components``; it shows itself, and ``draw()`` sets both pictures beside each other.
+
+    Raises
+    ------
+    InputError
+        They are not plans of one kind of problem with the same parts and the same objective, or a
+        plan's problem is not known.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> file = "instances/gpt-tiny-training-2xA100.json"
+    >>> tight, roomy = (mp.solve(mp.read(file, memory_scale=s), time_limit=20) for s in (1, 2))
+    >>> found = mp.diff(tight, roomy)
+    >>> found.change
+    -30829
+    >>> print(found)  # doctest: +ELLIPSIS
+    gpt-tiny-training-2xA100: makespan 584.614 µs -> 553.785 µs: better by 30.829 µs
+    ...
+    """
+    first = _side("before", before, problem)
+    return compare(first, _side("after", after, problem if variant is None else variant))
+
+
+def _side(name: str, given: Any, problem: Any) -> Side:
+    """Return a plan with its problem and a verdict on it."""
+    bound = given.bound if isinstance(given, Outcome) else None
+    plan = given.plan if isinstance(given, Outcome) else given
+    if problem is None:
+        problem = given.problem if isinstance(given, Outcome) else problem_of(plan)
+    if plan is None:
+        refuse(f"diff, {name}", "no plan", "an outcome with a plan, or a plan", "plan it first")
+    if problem is None:
+        found = "a plan that does not know its problem"
+        refuse(f"diff, {name}", found, "its problem", "say diff(..., problem=...)")
+    problem = as_problem(problem)
+    return Side(problem, plan, kind_of(problem).verify(problem, plan), bound)
+
+
+def sweep(
+    problem: Any,
+    *,
+    memory: Any = (),
+    devices: Any = (),
+    bandwidth: Any = (),
+    time_limit: Any = 60.0,
+    store: str | Path | None = None,
+    display: bool | Literal["auto"] = "auto",
+    seed: int = 0,
+    threads: int | None = None,
+    gap: float = 0.0,
+) -> Variants:
+    """Plan a problem with other memory, devices and bandwidth: what each of them brings.
+
+    Each variant starts from the plans of its neighbours, and never ends with a worse plan than a
+    neighbour's that is valid for it. Ctrl-C keeps what is there.
+
+    Parameters
+    ----------
+    problem
+        Of any kind; a :class:`milp_plan.Model` is built first.
+    memory, bandwidth
+        Factors on what there is: a number, several, or a text as on the command line,
+        ``"0.5:1.2:0.1"`` or ``"0.5,1,2"``.
+    devices
+        Numbers of devices.
+    time_limit
+        Seconds for each variant, or a text such as ``"5min"``.
+    store
+        Folder in which answers are kept: what is there is not planned again.
+    display
+        Whether to show progress, as for :func:`milp_plan.solve`.
+    seed, threads, gap
+        As for :func:`milp_plan.solve`.
+
+    Raises
+    ------
+    InputError
+        A factor or a number is none; or nothing is varied.
+    UnsupportedProblemError
+        The problem knows nothing of what is varied.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> problem = mp.read("instances/gpt-tiny-training-2xA100.json")
+    >>> found = mp.sweep(problem, memory=[0.8, 1, 1.2], time_limit=20)
+    >>> [point.value for point in found.points]
+    [None, 584614, 553785]
+    >>> [str(point.settings["memory"]) for point in found.front]
+    ['1', '6/5']
+    """
+    problem = as_problem(problem)
+    settings = Settings(
+        time_limit_s=seconds(time_limit, "sweep, time_limit"),
+        gap=float(number(gap, "sweep, gap", "a number of at least 0")),
+        seed=count(seed, "sweep, seed", 0),
+        threads=None if threads is None else count(threads, "sweep, threads"),
+    )
+    axes = _axes(memory, devices, bandwidth)
+    refuse_ignored(kind_of(problem), problem, settings)
+    done = Sweep(problem, axes, settings, None if store is None else Store(Path(store)))
+
+    def show(point: Point, _number: int) -> AbstractContextManager[ProgressHook]:
+        return chosen(point.problem, display, to_stderr)
+
+    done.run(show)
+    for point in done.points:
+        if point.found is not None:
+            remember(point.found.plan, point.problem)
+    return Variants(problem, tuple(done.points), tuple(done.front()), done.interrupted, done)
+
+
+def _axes(memory: Any, devices: Any, bandwidth: Any) -> tuple[Axis, ...]:
+    axes = axes_of(
+        _steps(memory, "memory"), _steps(devices, "devices"), _steps(bandwidth, "bandwidth")
+    )
+    if not axes:
+        refuse("sweep", "nothing to vary", "memory, devices or bandwidth", "name one of them")
+    broken = [step for axis in axes if axis.name == "devices" for step in axis.steps]
+    if wrong := [step for step in broken if step.denominator != 1]:
+        refuse("sweep, devices", str(float(wrong[0])), "whole numbers")
+    return axes
+
+
+def _steps(given: Any, name: str) -> list[Fraction]:
+    """Return factors or numbers, exactly."""
+    where, expected = f"sweep, {name}", 'numbers above 0, or a text such as "0.5:1.2:0.1"'
+    if isinstance(given, str):
+        try:
+            return steps(given)
+        except ValueError as error:
+            raise InputError([Finding(where, told(given), expected, str(error))]) from None
+    listed = given if isinstance(given, Iterable) else [given]
+    found = [number(entry, where, expected) for entry in listed]
+    if 0 in found:
+        refuse(where, "0", expected)
+    return found
