@@ -64,6 +64,11 @@ def _maker() -> Callable[[Callable[..., object]], Any]:
             plain = {name: unliteral(kind) for name, kind in kws.items()}
             return super().get_call_template([unliteral(kind) for kind in args], plain)
 
+        def compile(self, sig: Any) -> Any:
+            """Compile, or load from disk, to the end: what is left halfway is never usable."""
+            with undisturbed():
+                return super().compile(sig)
+
     def make(function: Callable[..., object]) -> Any:
         loop = Compiled(function, targetoptions=OPTIONS)
         loop.enable_caching()

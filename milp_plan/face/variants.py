@@ -51,13 +51,13 @@ def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -
     Examples
     --------
     >>> import milp_plan as mp
-    >>> file = "instances/gpt-tiny-training-2xA100.json"
-    >>> tight, roomy = (mp.solve(mp.read(file, memory_scale=s), time_limit=20) for s in (1, 2))
-    >>> found = mp.diff(tight, roomy)
+    >>> outcome = mp.solve(mp.read("instances/gang-beats-single.json"), time_limit=20)
+    >>> moved = mp.explain(outcome, what_if="move:m1=d0").effects[0].found
+    >>> found = mp.diff(outcome, moved.plan, problem=outcome.problem)
     >>> found.change
-    -30829
+    55
     >>> print(found)  # doctest: +ELLIPSIS
-    gpt-tiny-training-2xA100: makespan 584.614 µs -> 553.785 µs: better by 30.829 µs
+    gang-beats-single: makespan 110 ns -> 165 ns: worse by 55 ns
     ...
     """
     first = _side("before", before, problem)
@@ -125,12 +125,12 @@ def sweep(
     Examples
     --------
     >>> import milp_plan as mp
-    >>> problem = mp.read("instances/gpt-tiny-training-2xA100.json")
-    >>> found = mp.sweep(problem, memory=[0.8, 1, 1.2], time_limit=20)
+    >>> problem = mp.read("instances/gang-beats-single.json")
+    >>> found = mp.sweep(problem, devices=[1, 2, 3], time_limit=20)
     >>> [point.value for point in found.points]
-    [None, 584614, 553785]
-    >>> [str(point.settings["memory"]) for point in found.front]
-    ['1', '6/5']
+    [200, 110, 110]
+    >>> [int(point.settings["devices"]) for point in found.front]
+    [1, 2]
     """
     problem = as_problem(problem)
     settings = Settings(

@@ -6,6 +6,7 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core.budget import Budget, OutOfTime, TimeIsUp, alarm, now, undisturbed
+from milp_plan.core.compiled import compiled
 from milp_plan.run import Settings, solve, solving
 from milp_plan.run.ways import schedule
 
@@ -91,6 +92,30 @@ def load_and_go_on(began):
             pass
     while True:
         pass
+
+
+def test_the_alarm_waits_for_what_is_compiled(monkeypatch):
+    """A loop that was given up halfway could not be called again in the same process."""
+    numba = pytest.importorskip("numba")
+    if numba.config.DISABLE_JIT:
+        pytest.skip("nothing is compiled (NUMBA_DISABLE_JIT)")
+    from numba.core.registry import CPUDispatcher
+
+    compile_it, ended = CPUDispatcher.compile, []
+
+    def interrupted(self, sig):
+        signal.raise_signal(signal.SIGALRM)
+        ended.append(sig)
+        return compile_it(self, sig)
+
+    @compiled
+    def twice(number):
+        return 2 * number
+
+    monkeypatch.setattr(CPUDispatcher, "compile", interrupted)
+    with alarm(1000.0):
+        assert twice(3) == 6
+    assert ended
 
 
 def test_the_alarm_waits_for_what_is_loading():
