@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     help="'fine' (one operator per layer) or, for transformers, 'block'.",
 )
 @click.option(
+    "--blocks",
+    type=click.IntRange(min=1),
+    help="Blocks of a GPT or a mixture of experts, instead of its own number.",
+)
+@click.option(
     "--split",
     "splits",
     multiple=True,
@@ -84,6 +89,7 @@ def generate(
     batch: int,
     micro_batches: int,
     granularity: str,
+    blocks: int | None,
     splits: tuple[str, ...],
     meshes: tuple[str, ...],
     shape: str | None,
@@ -105,7 +111,7 @@ def generate(
 
     refuse([Output("--output", output, Content.INSTANCE)])
     if shape is not None:
-        unused = {"--mesh": meshes, "--split": splits, "--micro-batches": micro_batches > 1}
+        unused = {"--mesh": meshes, "--split": splits}
         if given := [name for name, there in unused.items() if there]:
             raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
         grid = verbs.generate(
@@ -113,7 +119,9 @@ def generate(
             sharding=shape,
             mode=mode,
             batch=batch,
+            micro_batches=micro_batches,
             granularity=granularity,
+            blocks=blocks,
             memory_scale=memory_scale,
             zero_levels=zero_levels,
             optimizer=optimizer,
@@ -131,6 +139,7 @@ def generate(
         batch=batch,
         micro_batches=micro_batches,
         granularity=granularity,
+        blocks=blocks,
         memory_scale=memory_scale,
         options=splits,
         meshes=meshes,

@@ -93,7 +93,8 @@ def generate(
         A mesh of all devices, such as ``"2x4"``, to choose strategies alone: a sharding problem.
     options
         As of :func:`milp_plan.zoo.generate`, with a mesh of :func:`milp_plan.zoo.shard`: ``mode``,
-        ``batch``, ``micro_batches``, ``granularity``, ``options`` (splits of layers), ``meshes``,
+        ``batch``, ``micro_batches``, ``granularity``, ``blocks``, ``options``
+        (splits of layers), ``meshes``,
         ``zero_levels``, ``optimizer``, ``memory_scale``, ``communication``, ``link``,
         ``objective``, ``name``.
 

@@ -101,6 +101,24 @@ def check_granularity(granularity: str) -> None:
         )
 
 
+def number_of_blocks(own: int, asked: int | None) -> int:
+    """Return how many blocks to make: those asked for, or an architecture's own.
+
+    Raises
+    ------
+    InputError
+        Fewer than one are asked for.
+    """
+    if asked is not None and asked < 1:
+        raise InputError([Finding("blocks", str(asked), "at least 1", "ask for more")])
+    return own if asked is None else asked
+
+
+def titled(name: str, asked: int | None) -> str:
+    """Name of an architecture with so many blocks."""
+    return name if asked is None else f"{name}-{asked}-blocks"
+
+
 def linear(
     name: str,
     entry: str,

@@ -397,7 +397,7 @@ def training_step(
         Unknown optimizer, device class or option, a batch that does not divide, or a layer that
         does not lead to the loss.
     """
-    _check_counts(batch, micro_batches)
+    check_counts(batch, micro_batches)
     if optimizer not in OPTIMIZERS:
         expected = f"one of {', '.join(sorted(OPTIMIZERS))}"
         raise InputError([Finding("optimizer", repr(optimizer), expected, "correct the name")])
@@ -434,7 +434,7 @@ def inference(
     InputError
         Unknown device class or option, a batch that does not divide, or nothing but a loss.
     """
-    _check_counts(batch, micro_batches)
+    check_counts(batch, micro_batches)
     labels = tuple(options)
     kept = tuple(layer for layer in architecture.layers if layer.kind != "loss")
     forward = replace(architecture, layers=kept)
@@ -450,7 +450,14 @@ def inference(
     return _problem(architecture, cluster, graph, told, objective=objective, name=name)
 
 
-def _check_counts(batch: int, micro_batches: int) -> None:
+def check_counts(batch: int, micro_batches: int) -> None:
+    """Refuse counts below 1, and micro-batches of different sizes.
+
+    Raises
+    ------
+    InputError
+        With both findings.
+    """
     findings = []
     for where, number in (("batch", batch), ("micro_batches", micro_batches)):
         if number < 1:

@@ -39,38 +39,45 @@ class Entry:
     family
         What it is a member of, for example ``"gpt"``.
     make
-        Granularity -> architecture.
+        Granularity, and number of blocks where it has its own unless told -> architecture.
     granularities
         Those it has, the default first.
+    stacked
+        Whether one may ask for a number of blocks.
     """
 
     family: str
-    make: Callable[[str], Architecture]
+    make: Callable[[str, int | None], Architecture]
     granularities: tuple[str, ...] = ("fine",)
+    stacked: bool = False
 
 
-def _only(make: Callable[[], Architecture]) -> Callable[[str], Architecture]:
+def _only(make: Callable[[], Architecture]) -> Callable[[str, int | None], Architecture]:
     """Accept a granularity where there is only one."""
 
-    def made(_granularity: str) -> Architecture:
+    def made(_granularity: str, _blocks: int | None) -> Architecture:
         return make()
 
     return made
 
 
 def _named(
-    family: str, make: Callable[..., Architecture], names: Iterable[str]
+    family: str, make: Callable[..., Architecture], names: Iterable[str], *, stacked: bool
 ) -> dict[str, Entry]:
     def entry(name: str) -> Entry:
-        return Entry(family, lambda granularity: make(name, granularity=granularity), GRANULARITIES)
+        def made(granularity: str, blocks: int | None) -> Architecture:
+            told = {"blocks": blocks} if stacked else {}
+            return make(name, granularity=granularity, **told)
+
+        return Entry(family, made, GRANULARITIES, stacked)
 
     return {name: entry(name) for name in names}
 
 
 ARCHITECTURES: dict[str, Entry] = {
-    **_named("gpt", transformer.gpt, transformer.CONFIGS),
-    **_named("moe", moe.moe, moe.CONFIGS),
-    **_named("two-tower", two_tower.two_tower, two_tower.CONFIGS),
+    **_named("gpt", transformer.gpt, transformer.CONFIGS, stacked=True),
+    **_named("moe", moe.moe, moe.CONFIGS, stacked=True),
+    **_named("two-tower", two_tower.two_tower, two_tower.CONFIGS, stacked=False),
     "resnet50": Entry("resnet", _only(resnet50)),
     "inception_v3": Entry("inception", _only(inception_v3)),
     "unet": Entry("unet", _only(unet)),
@@ -83,20 +90,23 @@ MODES = ("training", "inference")
 """What :func:`generate` can build."""
 
 
-def architecture(name: str, granularity: str = "fine") -> Architecture:
-    """Return an architecture by name.
+def architecture(name: str, granularity: str = "fine", blocks: int | None = None) -> Architecture:
+    """Return an architecture by name, with so many blocks instead of its own number.
 
     Raises
     ------
     InputError
-        Unknown name, or a granularity it does not have; the finding lists those there are.
+        Unknown name, or a granularity it does not have; the finding lists those there are. A number
+        of blocks for an architecture that is no stack of equal ones.
     """
     if name not in ARCHITECTURES:
         raise _unknown("architecture", name, sorted(ARCHITECTURES))
     entry = ARCHITECTURES[name]
     if granularity not in entry.granularities:
         raise _unknown(f"granularity of {name}", granularity, entry.granularities)
-    return entry.make(granularity)
+    if blocks is not None and not entry.stacked:
+        raise InputError([Finding(f"blocks of {name}", str(blocks), "none", "leave them out")])
+    return entry.make(granularity, blocks)
 
 
 def _unknown(where: str, found: str, known: Iterable[str]) -> InputError:
@@ -113,6 +123,7 @@ def generate(
     batch: int = 8,
     micro_batches: int = 1,
     granularity: str = "fine",
+    blocks: int | None = None,
     memory_scale: str | int | Fraction = 1,
     options: Iterable[str] = (),
     meshes: Iterable[str] = (),
@@ -138,6 +149,8 @@ def generate(
         Samples of the step, and the parts they are cut into.
     granularity
         ``"fine"`` (one layer per kernel) or, for transformers, ``"block"``.
+    blocks
+        Blocks of a GPT or a mixture of experts, instead of its own number.
     memory_scale
         Factor on every device's memory, exact, such as ``"1/8"``.
     options
@@ -170,9 +183,9 @@ def generate(
         if word not in known:
             raise _unknown(where, word, known)
     scale = _scale(memory_scale)
-    network = architecture(architecture_name, granularity)
+    network = architecture(architecture_name, granularity, blocks)
     machines = arranged(cluster, communication, link)
-    title = name or f"{architecture_name}-{mode}-{machines.name}-b{batch}"
+    title = name or f"{network.name}-{mode}-{machines.name}-b{batch}"
     if shapes := tuple(meshes):
         _check_meshed(micro_batches, tuple(options))
         problem = meshed(
@@ -216,7 +229,9 @@ def shard(
     *,
     mode: str = "training",
     batch: int = 8,
+    micro_batches: int = 1,
     granularity: str = "fine",
+    blocks: int | None = None,
     memory_scale: str | int | Fraction = 1,
     zero_levels: Iterable[int] = (),
     optimizer: str = "adam",
@@ -227,7 +242,10 @@ def shard(
 
     Parameters
     ----------
-    architecture_name, cluster, mode, batch, granularity, memory_scale, optimizer, link, name
+    architecture_name, cluster, mode, batch, micro_batches
+        As for :func:`generate`; micro-batches run one after the other, each with strategies of its
+        own where the weights allow it (:mod:`milp_plan.cost.mesh.micro_batches`).
+    granularity, blocks, memory_scale, optimizer, link, name
         As for :func:`generate`; a device's memory limits what it keeps.
     shape
         Mesh such as ``"8"`` or ``"2x4"``, of the cluster's first devices.
@@ -247,10 +265,11 @@ def shard(
     scale = _scale(memory_scale)
     machines = arranged(cluster, None, link)
     found = sharding(
-        architecture(architecture_name, granularity),
+        architecture(architecture_name, granularity, blocks),
         machines,
         shape,
         batch=batch,
+        micro_batches=micro_batches,
         training=kept,
         zero_levels=(0, *zero_levels),
         name=name,

@@ -36,6 +36,7 @@ from milp_plan.cost.mesh import (
 )
 
 from .architecture import Architecture, Layer
+from .build import check_counts
 from .mesh_draft import MeshedDraft
 
 
@@ -78,6 +79,7 @@ def sharding(
     *,
     batch: int,
     training: Training | None = None,
+    micro_batches: int = 1,
     zero_levels: tuple[int, ...] = (0,),
     limited: bool = True,
     name: str | None = None,
@@ -88,6 +90,8 @@ def sharding(
     ----------
     architecture, batch
         What runs, on how many samples.
+    micro_batches
+        Parts the batch is cut into, one after the other (:mod:`milp_plan.cost.mesh.micro_batches`).
     cluster, shape
         What there is, and how devices of one class are arranged, such as ``"2x4"``
         (:func:`mesh_on`).
@@ -98,9 +102,10 @@ def sharding(
     name
         Of the problem; made from the arguments unless given.
     """
-    graph = mesh_graph(architecture, batch, training=training is not None)
+    check_counts(batch, micro_batches)
+    graph = mesh_graph(architecture, batch // micro_batches, training=training is not None)
     grid = mesh_on(cluster, shape)
-    setting = Setting(grid, training, zero_levels)
+    setting = Setting(grid, training, zero_levels, micro_batches)
     memory = {entry.name: entry.memory_bytes for entry in cluster.device_classes}
     limit = memory[grid.device.name] if limited else None
     mode = "inference" if training is None else "training"

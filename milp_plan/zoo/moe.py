@@ -24,7 +24,9 @@ from .blocks import (
     attention_half,
     check_granularity,
     norm,
+    number_of_blocks,
     shape,
+    titled,
     token_embedding,
 )
 from .spaces import combine_space, dispatch_space
@@ -72,7 +74,13 @@ CONFIGS = {
 block of Mixtral between embedding and head, on a short sequence."""
 
 
-def moe(name: str, *, granularity: str = "fine", tokens: int | None = None) -> Architecture:
+def moe(
+    name: str,
+    *,
+    granularity: str = "fine",
+    tokens: int | None = None,
+    blocks: int | None = None,
+) -> Architecture:
     """Return the mixture-of-experts transformer of that name.
 
     Parameters
@@ -84,14 +92,17 @@ def moe(name: str, *, granularity: str = "fine", tokens: int | None = None) -> A
         combination always stay apart.
     tokens
         Length of a sequence, if not the configuration's.
+    blocks
+        How many there are, if not as many as its configuration says.
 
     Raises
     ------
     InputError
-        Unknown granularity.
+        Unknown granularity, or no blocks.
     """
     check_granularity(granularity)
     config = CONFIGS[name]
+    depth = number_of_blocks(config.depth, blocks)
     size = shape(
         config.width,
         config.heads,
@@ -101,12 +112,13 @@ def moe(name: str, *, granularity: str = "fine", tokens: int | None = None) -> A
         bias=False,
     )
     layers = [token_embedding("embed", config.vocabulary, config.width, size.tokens, 0)]
-    for i in range(config.depth):
+    for i in range(depth):
         layers += attention_half(f"h{i}", layers[-1].name, size, granularity)
         layers += expert_half(f"h{i}", layers[-1].name, size, config.experts, config.chosen)
     layers += head(layers[-1].name, size, config.vocabulary, granularity=granularity)
-    source = MIXTRAL if name.startswith("mixtral") else f"same form as {MIXTRAL}"
-    return Architecture(name, tuple(layers), size.tokens, source)
+    published = name.startswith("mixtral") and depth == config.depth
+    source = MIXTRAL if published else f"same form as {MIXTRAL}"
+    return Architecture(titled(name, blocks), tuple(layers), size.tokens, source)
 
 
 def expert_half(block: str, entry: str, size: Shape, experts: int, chosen: int) -> list[Layer]:

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from milp_plan.cost.mesh import kinds
 
 from .architecture import Architecture, Layer
-from .blocks import Shape, check_granularity, encoder, norm, shape, token_embedding, with_norm
+from .blocks import (
+    Shape,
+    check_granularity,
+    encoder,
+    norm,
+    number_of_blocks,
+    shape,
+    titled,
+    token_embedding,
+    with_norm,
+)
 
 GPT2 = "Radford et al. 2019, Language models are unsupervised multitask learners (GPT-2)"
 
@@ -47,7 +57,13 @@ CONFIGS = {
 """Name -> sizes. The tiny and the mini one are ours, for small instances."""
 
 
-def gpt(name: str, *, granularity: str = "fine", tokens: int | None = None) -> Architecture:
+def gpt(
+    name: str,
+    *,
+    granularity: str = "fine",
+    tokens: int | None = None,
+    blocks: int | None = None,
+) -> Architecture:
     """Return the GPT of that name.
 
     Parameters
@@ -58,22 +74,26 @@ def gpt(name: str, *, granularity: str = "fine", tokens: int | None = None) -> A
         ``"fine"`` or ``"block"``.
     tokens
         Length of a sequence; all positions unless given.
+    blocks
+        How many there are, if not as many as its configuration says.
 
     Raises
     ------
     InputError
-        Unknown granularity.
+        Unknown granularity, or no blocks.
     """
     check_granularity(granularity)
     config = CONFIGS[name]
+    depth = number_of_blocks(config.depth, blocks)
     size = shape(config.width, config.heads, tokens or config.positions)
     layers = [
         token_embedding("embed", config.vocabulary, config.width, size.tokens, config.positions)
     ]
-    layers += encoder("h", "embed", size, config.depth, granularity)
+    layers += encoder("h", "embed", size, depth, granularity)
     layers += head(layers[-1].name, size, config.vocabulary, granularity=granularity, tied="embed")
-    source = GPT2 if name.startswith("gpt2") else f"same form as {GPT2}"
-    return Architecture(name, tuple(layers), size.tokens, source)
+    published = name.startswith("gpt2") and depth == config.depth
+    source = GPT2 if published else f"same form as {GPT2}"
+    return Architecture(titled(name, blocks), tuple(layers), size.tokens, source)
 
 
 def head(

@@ -332,3 +332,20 @@ def test_links_must_exist():
     with pytest.raises(InputError, match=r"none from A100.0 to A100.1"):
         mesh_on(lonely, "2")
     assert mesh("2", device_spec("A100"), (LinkSpec("l", 1, 1, 1),)).devices == 2
+
+
+def test_micro_batches_and_blocks_by_name():
+    problem = shard("gpt-tiny", "2xA100", "2", batch=8, micro_batches=4, blocks=3)
+    assert problem.name == "gpt-tiny-3-blocks-training-2xA100-b8"
+    assert "h2.add2@3" in problem.operators
+    assert "h3.add2@3" not in problem.operators
+    assert "h2.qkv.weights" in problem.operators
+    assert problem.provenance["micro-batches"] == "4"
+    assert problem.intervals[-1].tolist() == [3, 4]
+    one = shard("gpt-tiny", "2xA100", "2", batch=2)
+    assert {name.split("@")[0] for name in problem.operators} >= set(one.operators)
+    for wrong in ({"micro_batches": 3}, {"micro_batches": 0}, {"blocks": 0}):
+        with pytest.raises(InputError):
+            shard("gpt-tiny", "2xA100", "2", batch=8, **wrong)
+    with pytest.raises(InputError, match="blocks of resnet50"):
+        shard("resnet50", "2xA100", "2", blocks=2)

@@ -57,7 +57,26 @@ def eliminated(labelling: Labelling) -> tuple[Labelling, Eliminated] | None:
         use_offsets=offsets_of(widths * counts),
         constant=b.constant + constant,
     )
-    return summed(smaller), Eliminated(b, gone)
+    return summed(smaller), Eliminated(_around(b, gone), gone)
+
+
+def _around(labelling: Labelling, gone: Flags) -> Labelling:
+    """Keep what best labels follow from: no memory, and no edge between operators that stay."""
+    b = labelling
+    touched = gone[b.ends].any(axis=1)
+    sizes = np.diff(b.table_offsets)
+    nothing = np.zeros(0, dtype=np.int64)
+    return replace(
+        b,
+        ends=b.ends[touched],
+        table_offsets=offsets_of(sizes[touched]),
+        table=b.table[np.repeat(touched, sizes)],
+        part_offsets=np.zeros(len(b) + 1, dtype=np.int64),
+        parts=nothing.reshape(0, 2),
+        use_offsets=np.zeros(len(b) + 1, dtype=np.int64),
+        usage=nothing,
+        capacity=nothing,
+    )
 
 
 @compiled

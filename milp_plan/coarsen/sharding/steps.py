@@ -61,7 +61,7 @@ class Eliminated:
     Parameters
     ----------
     before
-        The problem before the step.
+        The problem before the step: its labels, and the edges of operators that went.
     gone
         Which of its operators went; no two of them are neighbours.
     """

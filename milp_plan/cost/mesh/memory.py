@@ -60,7 +60,17 @@ class Memory:
     @property
     def total(self) -> int:
         """Sum of all."""
-        return self.weights + self.gradients + self.state + self.output + self.saved
+        return self.kept + self.passing
+
+    @property
+    def kept(self) -> int:
+        """What stays from one micro-batch to the next."""
+        return self.weights + self.gradients + self.state
+
+    @property
+    def passing(self) -> int:
+        """What one micro-batch needs while it runs."""
+        return self.output + self.saved
 
 
 def kept_bytes(

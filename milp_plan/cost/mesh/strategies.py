@@ -18,7 +18,7 @@ not be a pending sum. Gradients of inputs that are sums are always paid on the e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -52,6 +52,8 @@ class Collective:
         What it is for.
     backward
         Whether it belongs to the backward pass.
+    once
+        Whether a step needs it once, however many micro-batches it has.
     """
 
     kind: str
@@ -60,6 +62,7 @@ class Collective:
     ticks: int
     why: str
     backward: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,11 @@ class Strategy:
         """Time to compute and to communicate, one after the other."""
         return self.pass_ns(backward=False) + self.pass_ns(backward=True)
 
+    @property
+    def once_ns(self) -> int:
+        """The part of it that a step pays once, however many micro-batches it has."""
+        return sum(one.ticks for one in self.collectives if one.once)
+
     def pass_ns(self, *, backward: bool) -> int:
         """Time of one pass, collectives included."""
         sent = sum(one.ticks for one in self.collectives if one.backward == backward)
@@ -130,17 +138,26 @@ class Setting:
         Bytes per parameter of a training step; ``None`` for inference.
     zero_levels
         Levels of ZeRO to offer; level 0 is always there.
+    micro_batches
+        How often each operator runs in a step, one run after the other; weights stay as they are.
     """
 
     mesh: Mesh
     training: Training | None = None
     zero_levels: tuple[int, ...] = (0,)
+    micro_batches: int = 1
 
     def __post_init__(self) -> None:
+        findings = []
         unknown = [level for level in self.zero_levels if level not in ZERO_LEVELS]
         if unknown:
             expected = f"some of {', '.join(map(str, ZERO_LEVELS))}"
-            raise InputError([Finding("zero_levels", str(unknown), expected, "correct them")])
+            findings.append(Finding("zero_levels", str(unknown), expected, "correct them"))
+        if self.micro_batches < 1:
+            found = str(self.micro_batches)
+            findings.append(Finding("micro_batches", found, "at least 1", "ask for more"))
+        if findings:
+            raise InputError(findings)
 
 
 def mappings(operator: MeshOperator, mesh: Mesh) -> Iterator[Mapping]:
@@ -174,22 +191,67 @@ def strategies(operator: MeshOperator, setting: Setting, *, readers: int = 1) ->
     -------
     list of Strategy
         A strategy is left out only if another one has the same layouts everywhere, costs no more
-        and keeps no more: whatever it can do, the other one can, so an optimum stays.
+        and keeps no more: whatever it can do, the other one can, so an optimum stays. With several
+        micro-batches the other one also keeps its parameters in the same way.
     """
     made = operator.output
     tiling = Tiling(setting.mesh, made.extents, made.element_bytes)
     found: list[Strategy] = []
     for mapping in mappings(operator, setting.mesh):
         found += _variants(operator, setting, mapping, tiling, readers)
-    return undominated(found)
+    if setting.micro_batches == 1:
+        return undominated(found)
+    return undominated(found, lambda row: keeping(operator, setting, row))
 
 
-def undominated(found: Iterable[Strategy]) -> list[Strategy]:
-    """Leave out strategies that another one with the same layouts beats; ties keep the first."""
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How a strategy keeps the parameters of its operator, from one micro-batch to the next.
+
+    Parameters
+    ----------
+    layouts
+        Of each parameter.
+    pending
+        Axes along which the gradient of each is a pending sum; empty in inference.
+    zero
+        What replicas share.
+    """
+
+    layouts: tuple[Layout, ...]
+    pending: tuple[tuple[str, ...], ...]
+    zero: int
+
+    @property
+    def text(self) -> str:
+        """Such as ``"2:x zero2"``, of all parameters that differ."""
+        words = dict.fromkeys(layout.text for layout in self.layouts)
+        sums = dict.fromkeys(axis for axes in self.pending for axis in axes)
+        told = [*words, *(f"sum:{axis}" for axis in sums)]
+        return " ".join([*told, f"zero{self.zero}"] if self.zero else told)
+
+
+def keeping(operator: MeshOperator, setting: Setting, row: Strategy) -> Keeping:
+    """Say how a strategy keeps the parameters of its operator."""
+    return Keeping(
+        tuple(_layout(tensor, row.mapping) for tensor in operator.parameters),
+        tuple(_missing(t, row.mapping) for t in operator.parameters if setting.training),
+        row.zero,
+    )
+
+
+def undominated(
+    found: Iterable[Strategy], apart: Callable[[Strategy], object] = lambda _: None
+) -> list[Strategy]:
+    """Leave out strategies that another one with the same layouts beats; ties keep the first.
+
+    Those for which ``apart`` says something else are not compared.
+    """
     rows = list(found)
     groups: dict[tuple[object, ...], list[int]] = {}
     for number, row in enumerate(rows):
-        groups.setdefault((row.reads, row.gradients, row.writes, row.takes), []).append(number)
+        key = (row.reads, row.gradients, row.writes, row.takes, apart(row))
+        groups.setdefault(key, []).append(number)
     kept: set[int] = set()
     for group in groups.values():
         least: int | None = None
@@ -383,13 +445,15 @@ def _weights(
             kind = "reduce_scatter" if level else "all_reduce"
             reduce = mesh.reduce_scatter_ns if level else mesh.all_reduce_ns
             size = elements * training.gradient
-            yield Collective(kind, summed, size, reduce(summed, size), "weight gradient", True)
+            ticks = reduce(summed, size)
+            yield Collective(kind, summed, size, ticks, "weight gradient", True, level < 2)
         if level and replicas:
             ticks = mesh.all_gather_ns(replicas, weights)
             if level == 3:
                 yield Collective("all_gather", replicas, weights, ticks, "weights")
             if training:
-                yield Collective("all_gather", replicas, weights, ticks, "weights", True)
+                often = level == 3
+                yield Collective("all_gather", replicas, weights, ticks, "weights", True, not often)
 
 
 def _memory(

@@ -7,15 +7,16 @@ once (weights, gradients, optimizer state, activations); temporaries are not cou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from milp_plan.core import Finding, InputError
-from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
+from milp_plan.core.sharding import ShardingProblem
 
 from .axes import Mesh
 from .layouts import Layout, Tiling
+from .micro_batches import NO_PAIRS, NOTHING, Pairs, Part, integers, kept_apart, unrolled
 from .operators import MeshOperator, Tensor
 from .strategies import Setting, Strategy, strategies
 
@@ -130,6 +131,36 @@ def mesh_problem(
     """
     rows = graph.strategies(setting)
     flat = [row for own in rows for row in own]
+    run = Part(
+        graph.names,
+        integers([len(own) for own in rows]),
+        integers([row.cost_ns for row in flat]),
+        integers([row.memory.total for row in flat]),
+        tuple(_label(row) for row in flat),
+    )
+    between = _between(graph, setting, rows)
+    mode = "training" if setting.training else "inference"
+    title = name or f"{graph.name}-{mode}-{setting.mesh.text}"
+    told = {
+        "generator": "milp_plan.cost.mesh",
+        "mode": mode,
+        "mesh": _told(setting.mesh),
+        "zero levels": " ".join(map(str, setting.zero_levels)),
+        "unit": "ns; bytes",
+    }
+    if setting.micro_batches == 1:
+        found = unrolled(title, NOTHING, run, NO_PAIRS, between, 1)
+    else:
+        told["micro-batches"] = str(setting.micro_batches)
+        each = integers([row.cost_ns - row.once_ns for row in flat])
+        run = replace(run, cost=each, usage=integers([row.memory.passing for row in flat]))
+        kept, links = kept_apart(graph.names, graph.operators, rows, setting)
+        found = unrolled(title, kept, run, links, between, setting.micro_batches)
+    return replace(found, limit=limit, provenance=told)
+
+
+def _between(graph: MeshGraph, setting: Setting, rows: list[list[Strategy]]) -> Pairs:
+    """Edges of the graph, with costs of resharding; tables that are alike are made once."""
     edges = list(graph.edges())
     known: dict[tuple[int, int, Tensor], np.ndarray] = {}
     tables = []
@@ -137,35 +168,12 @@ def mesh_problem(
         tensor = graph.operators[second].inputs[port]
         key = (id(rows[first]), id(rows[second]), tensor)
         if key not in known:
-            known[key] = transitions(setting, tensor, port, rows[first], rows[second])
-        tables.append(known[key].ravel())
-    entries = np.concatenate([np.zeros(0, dtype=np.int64), *tables])
-    count, mode = len(rows), "training" if setting.training else "inference"
-    return ShardingProblem(
-        name or f"{graph.name}-{mode}-{setting.mesh.text}",
-        graph.names,
-        StrategyTable(
-            _offsets([len(own) for own in rows]),
-            np.array([row.cost_ns for row in flat], dtype=np.int64),
-            np.array([row.memory.total for row in flat], dtype=np.int64),
-            np.ones(len(flat), dtype=bool),
-        ),
-        TransitionTable(
-            np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2),
-            _offsets([len(table) for table in tables]),
-            np.maximum(entries, 0),
-            entries >= 0,
-        ),
-        np.array([(0, 1)] * count, dtype=np.int64).reshape(-1, 2),
-        limit,
-        tuple(_label(row) for row in flat),
-        {
-            "generator": "milp_plan.cost.mesh",
-            "mode": mode,
-            "mesh": _told(setting.mesh),
-            "zero levels": " ".join(map(str, setting.zero_levels)),
-            "unit": "ns; bytes",
-        },
+            known[key] = transitions(setting, tensor, port, rows[first], rows[second]).ravel()
+        tables.append(known[key])
+    return Pairs(
+        integers([edge[:2] for edge in edges]).reshape(-1, 2),
+        integers([len(table) for table in tables]),
+        np.concatenate([integers([]), *tables]),
     )
 
 
@@ -216,7 +224,3 @@ def _label(row: Strategy) -> str:
 def _told(mesh: Mesh) -> str:
     links = ", ".join(f"{axis.name} {axis.size} on {axis.link.name}" for axis in mesh.axes)
     return f"{mesh.text} {mesh.device.name}" + (f" ({links})" if links else "")
-
-
-def _offsets(sizes: list[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

@@ -1,0 +1,161 @@
+"""Training steps, or forward passes, of several micro-batches as sharding problems.
+
+Micro-batches run one after the other. Each has operators of its own, ``name@m``, whose outputs and
+saved tensors lie in memory while it runs. Weights, gradients and optimizer state lie there all the
+time: an operator with parameters has another one beside it, ``name.weights``, which keeps them in
+one of the ways that its strategies keep them. Every micro-batch takes a strategy that keeps them in
+this way; apart from that, each may choose its own. What a step needs once, the sum of accumulated
+gradients or the gathering of new weights, is a cost of how they are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from milp_plan.core.sharding import Flags, Integers, ShardingProblem, StrategyTable, TransitionTable
+
+from .operators import MeshOperator
+from .strategies import Keeping, Setting, Strategy, keeping
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Tables of what is there once, or once per micro-batch.
+
+    Parameters
+    ----------
+    names
+        Of its operators.
+    counts, cost, usage, labels
+        Strategies per operator; costs, bytes and names of all of them.
+    """
+
+    names: tuple[str, ...]
+    counts: Integers
+    cost: Integers
+    usage: Integers
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Edges of one micro-batch: ends, sizes of tables, and costs, below 0 where there is no way."""
+
+    ends: Integers
+    sizes: Integers
+    cost: Integers
+
+
+def integers(entries: object) -> Integers:
+    """Return numbers as an array of 64 bits."""
+    return np.array(entries, dtype=np.int64)
+
+
+def offsets(sizes: Integers) -> Integers:
+    """Return where each of several parts begins, and where the last one ends."""
+    return np.concatenate([integers([0]), np.cumsum(sizes, dtype=np.int64)])
+
+
+NOTHING = Part((), integers([]), integers([]), integers([]), ())
+NO_PAIRS = Pairs(integers([]).reshape(-1, 2), integers([]), integers([]))
+
+
+def kept_apart(
+    names: tuple[str, ...],
+    operators: tuple[MeshOperator, ...],
+    rows: list[list[Strategy]],
+    setting: Setting,
+) -> tuple[Part, Pairs]:
+    """Return the operators that keep parameters, and edges from each to who has the parameters.
+
+    Ends are numbers of those operators, and of the operators of the micro-batch.
+    """
+    known: dict[int, tuple[list[Keeping], list[Strategy], Integers]] = {}
+    found, tables, ends = list[tuple[list[Keeping], list[Strategy]]](), list[Integers](), []
+    titles = []
+    for place, (name, operator, own) in enumerate(zip(names, operators, rows, strict=True)):
+        if not operator.parameters:
+            continue
+        if id(own) not in known:
+            known[id(own)] = _ways(operator, own, setting)
+        ways, first, table = known[id(own)]
+        ends.append((len(found), place))
+        found.append((ways, first))
+        tables.append(table)
+        titles.append(f"{name}.weights")
+    flat = [row for _, first in found for row in first]
+    part = Part(
+        tuple(titles),
+        integers([len(ways) for ways, _ in found]),
+        integers([row.once_ns for row in flat]),
+        integers([row.memory.kept for row in flat]),
+        tuple(way.text for ways, _ in found for way in ways),
+    )
+    sizes = integers([len(table) for table in tables])
+    cost = np.concatenate([integers([]), *tables])
+    return part, Pairs(integers(ends).reshape(-1, 2), sizes, cost)
+
+
+def _ways(
+    operator: MeshOperator, own: list[Strategy], setting: Setting
+) -> tuple[list[Keeping], list[Strategy], Integers]:
+    """Ways to keep parameters, a strategy of each, and which strategies keep them so (0, else -1).
+
+    Strategies that keep them alike pay and keep the same: both follow from the layouts.
+    """
+    which = [keeping(operator, setting, row) for row in own]
+    ways = list(dict.fromkeys(which))
+    first = [own[which.index(way)] for way in ways]
+    table = np.array([[0 if way == one else -1 for one in which] for way in ways], dtype=np.int64)
+    return ways, first, table.ravel()
+
+
+def unrolled(  # noqa: PLR0917
+    name: str, kept: Part, run: Part, links: Pairs, between: Pairs, micro_batches: int
+) -> ShardingProblem:
+    """Write a problem: what is kept, then the operators of one micro-batch after the other.
+
+    Parameters
+    ----------
+    name
+        Of the problem.
+    kept, run
+        Operators that keep parameters, and those of a micro-batch.
+    links, between
+        Edges from the first to the second, and of the second.
+    micro_batches
+        How many there are.
+    """
+    held, own = len(kept.names), len(run.names)
+    batches = np.arange(micro_batches)
+    starts = held + own * batches[:, None, None]
+    ends = np.concatenate(
+        [
+            (links.ends[None] + starts * integers([0, 1])).reshape(-1, 2),
+            (between.ends[None] + starts).reshape(-1, 2),
+        ]
+    )
+    sizes = [np.tile(pairs.sizes, micro_batches) for pairs in (links, between)]
+    cost = np.concatenate([np.tile(pairs.cost, micro_batches) for pairs in (links, between)])
+    counts = np.concatenate([kept.counts, np.tile(run.counts, micro_batches)])
+    allowed: Flags = cost >= 0
+    np.maximum(cost, 0, out=cost)
+    lives = np.repeat(np.stack([batches, batches + 1], axis=1), own, axis=0)
+    always = np.tile(integers([[0, micro_batches]]), (held, 1))
+    costs = np.concatenate([kept.cost, np.tile(run.cost, micro_batches)])
+    names = [f"{title}@{batch}" for batch in range(micro_batches) for title in run.names]
+    return ShardingProblem(
+        name,
+        (*kept.names, *(names if micro_batches > 1 else run.names)),
+        StrategyTable(
+            offsets(counts),
+            costs,
+            np.concatenate([kept.usage, np.tile(run.usage, micro_batches)]),
+            np.ones(len(costs), dtype=bool),
+        ),
+        TransitionTable(ends, offsets(np.concatenate(sizes)), cost, allowed),
+        np.concatenate([always, lives]).astype(np.int64),
+        labels=kept.labels + run.labels * micro_batches,
+    )
