@@ -10,9 +10,11 @@ from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.core import FULL, Channel, ComputationGraph, Device, Operator, Option, Value
 from milp_plan.models.planted_serial import planted_serial
+from milp_plan.models.protocol import Guide
 from milp_plan.run import Settings, solve
+from milp_plan.run.model import Solver
 from milp_plan.serial import read_places, read_serial
-from tests.support.anything import optimum, serial_case, uneven_case
+from tests.support.anything import optimum, random_case, serial_case, uneven_case
 from tests.support.seeds import few
 from tests.support.serial_brute import serial_plans
 
@@ -104,3 +106,25 @@ def test_a_run_with_nodes_repeats_itself() -> None:
     runs = [solve(problem, Settings(time_limit_s=300.0, node_limit=50)) for _ in range(2)]
     assert runs[0].plan == runs[1].plan
     assert runs[0].record["model_hash"] == runs[1].record["model_hash"]
+
+
+def test_a_model_is_not_asked_again_and_again_for_what_tolerances_hide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Value and bound differ by a millionth here: within what the solver can tell apart."""
+    asked: list[Guide] = []
+    run = Solver.run
+
+    def counted(
+        self: Solver, problem: object, guide: Guide, *rest: object, **more: object
+    ) -> object:
+        asked.append(guide)
+        assert len(asked) < 4
+        return run(self, problem, guide, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Solver, "run", counted)
+    problem = random_case(700)
+    outcome = solve(problem, Settings(node_limit=20_000, gap=0.0))
+    assert outcome.value == optimum(problem)
+    assert outcome.record["way"] == "places"
+    assert asked

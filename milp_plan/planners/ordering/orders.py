@@ -124,8 +124,6 @@ class Orderer:
     def __init__(self, graph: OrderGraph, order: Sequence[int]) -> None:
         self.graph = graph
         self.order = list(order)
-        self.used = 0
-        """Nodes of all searches."""
 
     @property
     def peak(self) -> int:
@@ -157,11 +155,12 @@ class Orderer:
     def search(self, budget: Budget, lower: int) -> Iterator[Order | Bound]:
         """Search the fullest part again and again: lower orders, higher bounds, until they meet.
 
-        ``lower`` is a bound on the peak; the nodes of the budget are those of all searches.
+        ``lower`` is a bound on the peak; the nodes of the budget are those of all its searches,
+        windows aside.
         """
-        parts, base = self.parts(), self.graph.base_bytes
+        parts, base, used = self.parts(), self.graph.base_bytes, 0
         lower = max(lower, base)
-        while not budget.over and (budget.nodes is None or self.used < budget.nodes):
+        while not budget.over and (budget.nodes is None or used < budget.nodes):
             part = max(parts, key=lambda entry: entry.peak, default=None)
             if part is None or part.peak <= lower:
                 return
@@ -171,7 +170,7 @@ class Orderer:
             done = self.order[: part.begin]
             trial = Trial(self.graph, part.operators, done, top, states=part.states)
             result = trial.go_on(part.nodes, budget)
-            self.used += trial.nodes
+            used += trial.nodes
             if result == FOUND:
                 self._put(part, trial.order)
                 yield list(self.order)
@@ -200,7 +199,6 @@ class Orderer:
             done = self.order[:begin]
             trial = Trial(graph, window, done, peak - 1, states=_WINDOW_STATES)
             result = trial.go_on(_WINDOW_NODES, budget)
-            self.used += trial.nodes
             idle += 1
             if result == FOUND:
                 self.order[begin : begin + width] = trial.order

@@ -94,7 +94,7 @@ class PlacesWay(Way[PlanningProblem, Plan]):
                 ledger.budget,
                 start=ledger.plan if ledger.value == cutoff else None,
             )
-            better = ledger.believe(answer, cutoff)
+            better = ledger.believe(answer, cutoff).better
             close = within(ledger.value, ledger.lower, CLOSE)
             if ledger.done or not close or not (better or ledger.value == cutoff):
                 return
