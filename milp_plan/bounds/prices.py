@@ -7,10 +7,14 @@ same solver loads for a quarter of a second.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from highspy import Highs, HighsModelStatus, kHighsInf
 from numpy.typing import NDArray
 
+Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 
@@ -52,3 +56,59 @@ class Prices:
         found = self._highs.getSolution()
         shares, prices = np.array(found.col_value), np.array(found.row_dual)
         return shares[:-1], np.maximum(0.0, prices[self._num_groups :]), float(shares[-1])
+
+
+class Covers:
+    """Minimise T, where patterns of pools cover what the choices of groups need.
+
+    Each group takes shares of its choices that add up to its count; every row holds as much of
+    patterns as choices need of it, and the patterns of a pool together are at most T times its
+    devices.
+
+    Parameters
+    ----------
+    counts : shape (num_groups,)
+        Members of each group.
+    choices : shape (3, num_choices)
+        Group, row and amount of each.
+    devices : shape (num_pools,)
+        Of each pool.
+    num_rows
+        Rows; patterns may come later.
+    """
+
+    def __init__(
+        self, counts: Integers, choices: Integers, devices: Integers, num_rows: int
+    ) -> None:
+        self._highs, self._num_rows, self._choices = Highs(), num_rows, choices.shape[1]
+        settings = {"output_flag": False, "threads": 1, "parallel": "off", "presolve": "off"}
+        for name, setting in settings.items():
+            self._highs.setOptionValue(name, setting)
+        self._pools = num_rows + np.arange(len(devices), dtype=np.int32)
+        needed = np.concatenate([np.zeros(num_rows + len(devices)), counts])
+        none = (0, np.zeros(len(needed), np.int32), np.zeros(0, np.int32), np.zeros(0))
+        self._highs.addRows(len(needed), needed, np.full(len(needed), kHighsInf), *none)
+        self._add(1.0, self._pools, devices)
+        first = num_rows + len(devices)
+        for own, place, count in choices.T:
+            self._add(0.0, np.array([place, first + own]), np.array([-count, 1]))
+
+    def _add(self, cost: float, rows: NDArray[Any], entries: NDArray[Any]) -> None:
+        place, entry = rows.astype(np.int32), entries.astype(float)
+        self._highs.addCol(cost, 0.0, kHighsInf, len(place), place, entry)
+
+    def add(self, pool: int, rows: Sequence[int], amounts: Sequence[int]) -> None:
+        """A pattern of a pool: so much of each row."""
+        places = np.array([*rows, self._pools[pool]])
+        self._add(0.0, places, np.array([*amounts, -1]))
+
+    def solve(self, limit_s: float) -> tuple[Reals, Reals, Reals, float] | None:
+        """Share of each choice, price of each row and pool, and T; ``None`` without an answer."""
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + limit_s)
+        self._highs.run()
+        if self._highs.getModelStatus() != HighsModelStatus.kOptimal:
+            return None
+        found = self._highs.getSolution()
+        shares, prices = np.array(found.col_value), np.maximum(0.0, np.array(found.row_dual))
+        rows, pools = prices[: self._num_rows], prices[self._pools]
+        return shares[1 : 1 + self._choices], rows, pools, float(shares[0])

@@ -9,7 +9,8 @@ import pytest
 
 from milp_plan.backends import Limits
 from milp_plan.backends.highs import Session
-from milp_plan.bounds.jobs import jobs_bounds, jobs_obstacle
+from milp_plan.bounds.jobs import Sizes, jobs_bounds, jobs_obstacle
+from milp_plan.bounds.timelines import settled
 from milp_plan.check.jobs import verify_jobs
 from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
@@ -35,6 +36,7 @@ from milp_plan.planners.jobs import (
     SRPT,
     STARTS,
     Chains,
+    Rounding,
     Simulation,
     Tables,
     allotments,
@@ -206,10 +208,45 @@ def test_bound_optimum_plans(seed, objective, make):
             continue
         low = max(bound.value for bound in jobs_bounds(problem))
         assert low <= best
+        if objective is JobsObjective.MAKESPAN:
+            holds(problem, low, best)
         for plan in plans_of(problem):
             verdict = verify_jobs(problem, plan)
             assert verdict.ok, verdict.violations
             assert verdict.value >= best
+
+
+def holds(problem, low, best):
+    """No makespan that the relaxation excludes is that of a plan, and its lists are plans."""
+    tables = Tables(problem) if problem.plain else None
+    for search, limit, found in settled(Sizes(problem), low, None, Budget(60)):
+        assert not (found.excluded and limit >= best)
+        if found.shares and tables is not None:
+            listing = Rounding(tables, search, limit, found).best(1)
+            assert verify_jobs(problem, tables.plan(listing, "")).value >= best
+
+
+def test_relaxation_knows_what_fits_on_a_device():
+    """Two devices, three jobs of six ticks: work says nine, and no two of them fit into ten."""
+    jobs = tuple(Job(f"j{n}", (shard(6),)) for n in range(3))
+    problem = JobsProblem("three", (Pool("gpu", 2),), jobs)
+    assert max(bound.value for bound in jobs_bounds(problem)) == 9
+    excluded = [
+        limit for _, limit, found in settled(Sizes(problem), 9, 20, Budget(60)) if found.excluded
+    ]
+    assert max(excluded) == 11  # a plan takes twelve
+
+
+def test_relaxation_knows_two_pools():
+    """What fits once on a slow device and once on a fast one has to take turns beyond that."""
+    options = (Option("s", "fast", 1, 4), Option("s", "slow", 1, 7))
+    jobs = tuple(Job(f"j{n}", (Unit(options),)) for n in range(4))
+    problem = JobsProblem("four", (Pool("fast", 1), Pool("slow", 1)), jobs)
+    best = optimum(problem)
+    excluded = [
+        limit for _, limit, found in settled(Sizes(problem), 7, 30, Budget(60)) if found.excluded
+    ]
+    assert max(excluded) == best - 1 == 11
 
 
 @pytest.mark.slow

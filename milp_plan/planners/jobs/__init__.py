@@ -5,6 +5,7 @@ from .gangs import GANGS, Gangs
 from .introspection import Simulation
 from .lists import ANNEALING, STARTS, Listing, Tables, allotments, placed
 from .online import FIFO, LONGEST, POLICIES, SRPT, arrivals
+from .rounding import Rounding
 
 __all__ = [
     "ANNEALING",
@@ -19,6 +20,7 @@ __all__ = [
     "Chains",
     "Gangs",
     "Listing",
+    "Rounding",
     "Simulation",
     "Tables",
     "allotments",

@@ -72,8 +72,8 @@ class Tables:
         """Numbers of the options of a job."""
         return range(int(self.first[job]), int(self.first[job + 1]))
 
-    def spans(self, listing: Listing) -> list[tuple[int, int, int]]:
-        """Return the option, start and stop of each job of a list."""
+    def _run(self, listing: Listing) -> tuple[Integers, Integers]:
+        """Start and option of each job of a list."""
         jobs = len(self.problem.jobs)
         free = np.zeros(self.bases[-1], np.int64)
         start, taken = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
@@ -81,10 +81,20 @@ class Tables:
         loops.starts_of(
             self.options, self.first, self.release, self.bases, order, choice, free, start, taken
         )
+        return start, taken
+
+    def spans(self, listing: Listing) -> list[tuple[int, int, int]]:
+        """Return the option, start and stop of each job of a list."""
+        start, taken = self._run(listing)
         return [
             (self.rows[option][0], begin, begin + self.rows[option][1].ticks)
             for option, begin in zip(taken.tolist(), start.tolist(), strict=True)
         ]
+
+    def makespan(self, listing: Listing) -> int:
+        """Return when the last job of a list stops."""
+        start, taken = self._run(listing)
+        return int((start + self.options[loops.TICKS, taken]).max())
 
     def plan(self, listing: Listing, planner: str) -> JobsPlan:
         """Return the plan of a list."""
@@ -168,7 +178,7 @@ def _work(tables: Tables, option: int) -> int:
     return int(tables.options[loops.DEVICES, option]) * _ticks(tables, option)
 
 
-def _longest_first(tables: Tables, choice: Sequence[int]) -> Listing:
+def longest_first(tables: Tables, choice: Sequence[int]) -> Listing:
     """Jobs of long options first; of the weighted objective, those of most weight per work."""
     jobs = range(len(choice))
     if tables.objective == loops.MAKESPAN:
@@ -198,7 +208,7 @@ def fewest_devices(tables: Tables, _seed: int = 0) -> Listing:
         min(tables.of(job), key=lambda o: (tables.options[loops.DEVICES, o], _ticks(tables, o)))
         for job in range(len(tables.problem.jobs))
     ]
-    return _longest_first(tables, choice)
+    return longest_first(tables, choice)
 
 
 def marginal_gain(tables: Tables, _seed: int = 0) -> Listing:
@@ -218,7 +228,7 @@ def marginal_gain(tables: Tables, _seed: int = 0) -> Listing:
             if more <= max(left, 0) and faster > gain:
                 best, gain = job, faster
         if best < 0:
-            return _longest_first(tables, [row[at] for row, at in zip(ladders, rung, strict=True)])
+            return longest_first(tables, [row[at] for row, at in zip(ladders, rung, strict=True)])
         before = _devices(tables, ladders[best][rung[best]])
         rung[best] += 1
         left -= max(1, _devices(tables, ladders[best][rung[best]]) - before)
@@ -242,7 +252,7 @@ def soonest_end(tables: Tables, _seed: int = 0) -> Listing:
     least = [
         min(tables.of(job), key=lambda o: _work(tables, o)) for job in range(len(tables.weight))
     ]
-    return Listing(_longest_first(tables, least).order, [-1] * len(least))
+    return Listing(longest_first(tables, least).order, [-1] * len(least))
 
 
 def least_work(tables: Tables, limit: int) -> Listing:
@@ -253,7 +263,7 @@ def least_work(tables: Tables, limit: int) -> Listing:
         own = [o for o in tables.of(job) if _ticks(tables, o) <= spare]
         fast = min(tables.of(job), key=lambda o: _ticks(tables, o))
         choice.append(min(own or [fast], key=lambda o: (_work(tables, o), _ticks(tables, o))))
-    return _longest_first(tables, choice)
+    return longest_first(tables, choice)
 
 
 STARTS: Mapping[str, Callable[[Tables, int], Listing]] = {

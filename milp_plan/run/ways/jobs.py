@@ -1,4 +1,4 @@
-"""Jobs: proofs, greedy starts, annealing of lists or of ranks, and models by time slots."""
+"""Jobs: proofs, greedy starts, prices, annealing of lists or of ranks, and models by time slots."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from threading import Event
 
+from milp_plan.bounds.jobs import Sizes
+from milp_plan.bounds.timelines import TIMELINES, settled
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.jobs import JobsPlan, JobsProblem
+from milp_plan.core.jobs import JobsObjective, JobsPlan, JobsProblem
 from milp_plan.planners.jobs import (
     ANNEALING,
     GANGS,
@@ -18,6 +20,7 @@ from milp_plan.planners.jobs import (
     STARTS,
     Chains,
     Gangs,
+    Rounding,
     Tables,
     allotments,
     arrivals,
@@ -27,6 +30,7 @@ from milp_plan.planners.jobs import (
 from milp_plan.planners.jobs.enumeration import EVERY_ORDER, best_order, suits
 
 from ..beside import Beside
+from ..ledger import Ledger
 from ..model import backend
 from ..slotted import Answer, Known, refine
 from ..way import Step, Way
@@ -39,20 +43,34 @@ FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 ORDERS_SHARE = 0.3
 """Part of the time limit for looking at every order of a small problem."""
 
+TIMELINES_SHARE = 0.25
+"""Part of the time limit for bounds by what fits on a device, and lists by their relaxation."""
+
 GANGS_SHARE = 0.3
 """Part of the time limit for looking at every order and option within makespans."""
 
 GANGS_WORK, GANGS_PASSES = 50_000_000, 2
 """Devices and options looked at by each of the first such searches; passes of a repeatable run."""
 
+DRAWN = 100
+"""Changes of a cooling that take as long as the best of some lists by shares."""
+
 ROUNDS = 20_000
 """Changes of one cooling per job, at most a million; the first search of a repeatable run."""
+
+
+MAKESPAN = JobsObjective.MAKESPAN
 
 
 class JobsWay(Way[JobsProblem, JobsPlan]):
     """The way for problems of jobs."""
 
     name = "jobs"
+
+    def __init__(self, ledger: Ledger[JobsProblem, JobsPlan]) -> None:
+        super().__init__(ledger)
+        self.rounding: list[Rounding] = []
+        """Of makespans that the relaxation leaves, the last one the least."""
 
     @classmethod
     def unsuited(cls, problem: JobsProblem, repeatable: bool) -> str | None:
@@ -66,13 +84,18 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
             Step("obstacle", ledger.look_for_obstacle),
             Step("in turn", self.run_in_turn, always=True),
             Step("bounds", ledger.find_bounds),
-            Step("every order", self.enumerate, lambda: suits(ledger.problem)),
+            Step("every order", self.enumerate, self._few),
             Step("starts", self.start),
+            Step("timelines", self.relax, lambda: ledger.problem.objective is MAKESPAN),
             Step("gangs", self.settle, lambda: gangs.suits(ledger.problem)),
             Step("search", self.search_first),
             Step("models", self.model),
             Step("search to the end", self.search_on, lambda: not ledger.repeatable),
         )
+
+    def _few(self) -> bool:
+        """Whether chains are few enough; single units are left to a search that looks ahead."""
+        return suits(self.ledger.problem) and not gangs.suits(self.ledger.problem)
 
     def run_in_turn(self) -> None:
         """One job after the other, unit by unit: always a plan, where there is any."""
@@ -118,6 +141,24 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
         part = self.ledger.budget.part("search", FIRST_SHARE)
         self.search(lambda: part.over, 2)
 
+    def relax(self) -> None:
+        """Exclude makespans by what fits on a device; those that are left say which options."""
+        ledger, problem = self.ledger, self.ledger.problem
+        tables = Tables(problem) if problem.plain else None
+        with ledger.budget.phase("timelines"):
+            part = ledger.budget.part("timelines", TIMELINES_SHARE)
+            for search, limit, found in settled(
+                Sizes(problem), ledger.lower or 0, ledger.value, part
+            ):
+                if found.excluded:
+                    ledger.prove(search.bound(limit))
+                elif tables is not None and found.shares:
+                    self.rounding.append(Rounding(tables, search, limit, found))
+                    plan = tables.plan(self.rounding[-1].best(), TIMELINES)
+                    ledger.offer(plan, TIMELINES, "timelines")
+                if ledger.done:
+                    return
+
     def settle(self) -> None:
         """Halve the makespans between bound and value; what stays open is tried longer later."""
         ledger = self.ledger
@@ -162,16 +203,26 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
                 number += 1
 
     def _lists(self, problem: JobsProblem) -> Callable[[int], None]:
-        """Anneal from the best plan; each call is a short cooling, so that it can be ended."""
+        """Anneal, from the best plan or others; a call is a short cooling, so that it can end."""
         ledger, tables = self.ledger, Tables(problem)
         jobs = len(problem.jobs)
         calls = max(200, min(ROUNDS, 4_000_000 // (problem.devices + 8 * jobs))) * 2
+        draws = max(1, calls // DRAWN)
 
         def improve(number: int) -> None:
             if ledger.plan is None:
                 return
+            turn, place = number % 3, number // 3
+            if turn == 1 and self.rounding:
+                for draw in range(number * draws, (number + 1) * draws):
+                    listing = self.rounding[-1 - draw % len(self.rounding)].best(draw)
+                    if ledger.value is None or tables.makespan(listing) < ledger.value:
+                        ledger.offer(tables.plan(listing, TIMELINES), TIMELINES, "search")
+                return
             start = tables.listing(ledger.plan)
-            if number % 3 == 2:
+            if turn == 2 and self.rounding and place % 2:
+                start = self.rounding[-1 - place % len(self.rounding)].best(number)
+            elif turn == 2:
                 start = STARTS["random"](tables, number)
             found = tables.anneal(start, calls, number)
             ledger.offer(tables.plan(found, ANNEALING), ANNEALING, "search")
