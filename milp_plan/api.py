@@ -23,6 +23,7 @@ from milp_plan.core import (
     PlanningProblem,
     Transfer,
     Value,
+    local_updates,
     packing,
 )
 from milp_plan.core.labelling import Labelling
@@ -50,6 +51,7 @@ from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
 from milp_plan.models.staged import StagedFormulation, StagedRows
 from milp_plan.models.stages import Amounts, Staged
+from milp_plan.planners.local_updates import plan_stops as step_stops
 
 __all__ = [
     "FULL",
@@ -101,11 +103,13 @@ __all__ = [
     "conflicts_below",
     "interchangeable_devices",
     "label",
+    "local_updates",
     "needed_routes",
     "packing",
     "pipeline",
     "read_labelling",
     "serial",
     "spread_levels",
+    "step_stops",
     "suited",
 ]

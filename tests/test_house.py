@@ -20,6 +20,7 @@ KINDS = (
     "rematerialisation",
     "resharding",
     "jobs",
+    "local-updates",
 )
 
 

@@ -20,6 +20,7 @@ from milp_plan.core import Placement
 from milp_plan.lp import CompiledModel
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.planted import planted, planted_pipeline
+from milp_plan.models.planted_local_updates import planted_local_updates
 from milp_plan.models.planted_remat import planted_remat
 from milp_plan.models.planted_resharding import planted_resharding
 from milp_plan.models.planted_serial import planted_serial
@@ -73,6 +74,7 @@ MAKERS: dict[str, Callable[[int], Any]] = {
     "serial_places": lambda seed: planted_serial(seed)[0],
     "sharding": lambda seed: planted_sharding(seed)[0],
     "remat_staged": lambda seed: planted_remat(seed)[0],
+    "local_updates": lambda seed: planted_local_updates(seed)[0],
     "resharding": lambda seed: planted_resharding(seed)[0],
 }
 

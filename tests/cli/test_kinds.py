@@ -155,7 +155,27 @@ def _all_at_once(plan: Path) -> str:
     return json.dumps({**document, "runs": [{**r, "start_ticks": 0} for r in document["runs"]]})
 
 
+def _local_updates(folder: Path, budget: int = 1) -> Path:
+    """Three stages and two micro-batches: the first stage may hold one, so it needs a cut."""
+
+    def entry(name: str, **more: int) -> dict[str, Any]:
+        return {"name": name, "forward": 1, "backward": 2, "head": 1, **more}
+
+    head = {"format": "milp-plan-local-updates", "version": 1, "name": "line"}
+    rows = [entry("a", most=1), entry("b"), entry("c")]
+    document = {**head, "micro_batches": 2, "budget": budget, "stages": rows}
+    return store(folder, document, f"line{budget}.json")
+
+
+def _behind_the_last(plan: Path) -> str:
+    document = json.loads(plan.read_text())
+    return json.dumps({**document, "cuts": [*document["cuts"], "c"]})
+
+
 SAMPLES = {
+    "local-updates": Sample(
+        _local_updates, 11, lambda folder: (_local_updates(folder, 0),), _behind_the_last
+    ),
     "resharding": Sample(
         lambda folder: _resharding(folder, "a", "b"),
         7,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from milp_plan.core.jobs import Job, JobsProblem, Option, Pool, Unit
+from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
 from milp_plan.core.packing import Buffer, PackingProblem
 from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
 from milp_plan.core.resharding import Card, ReshardingProblem, Slice
@@ -35,6 +36,9 @@ def problems() -> dict[str, Any]:
             "slices",
             (Card("x", 10**9), Card("y", 10**9), Card("z", 10**9)),
             (Slice("s", 1000, ("x", "y"), ("z",)), Slice("t", 500, ("x",), ("z",))),
+        ),
+        "local-updates": LocalUpdatesProblem(
+            "line", (Stage("a", 10, 20, most=1), Stage("b", 10, 20)), 3, 5
         ),
         "jobs": JobsProblem("jobs", (Pool("gpus", 2),), (Job("j", units), Job("k", units))),
     }

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from milp_plan.core.jobs import Job, JobsObjective, JobsProblem
+from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
 from milp_plan.core.packing import Buffer, PackingProblem
 from milp_plan.core.resharding import Card, ReshardingProblem, Slice
 
-from . import anything, hybrid, jobs, rematerialisation, resharding, sharding
+from . import anything, hybrid, jobs, local_updates, rematerialisation, resharding, sharding
 
 
 class Tiny(NamedTuple):
@@ -76,6 +77,25 @@ def few_slices(seed: int) -> ReshardingProblem:
     return ReshardingProblem(f"slices-{seed}", cards, tuple(slices))
 
 
+def short_lines(seed: int) -> LocalUpdatesProblem:
+    """Draw up to five stages, a budget and memory that may not do."""
+    rng = random.Random(f"line {seed}")
+    most, batches = rng.choice((3, 9, 10**9)), rng.randint(1, 5)
+    stages = [
+        Stage(
+            f"s{number}",
+            rng.randint(1, most),
+            rng.randint(1, most),
+            rng.randint(0, most),
+            rng.randint(0, 2),
+            rng.choice((None, None, rng.randint(1, batches))),
+        )
+        for number in range(rng.randint(1, 5))
+    ]
+    transfer, budget = rng.randint(0, most), rng.choice((None, 0, 1, 2))
+    return LocalUpdatesProblem(f"line-{seed}", tuple(stages), batches, transfer, budget)
+
+
 def _jobs(seed: int) -> Any:
     objective = list(JobsObjective)[seed // 2 % len(JobsObjective)]
     problem = (jobs.plain, jobs.chains)[seed % 2](seed, objective)
@@ -114,6 +134,7 @@ TINY: dict[str, Tiny] = {
     "hybrid": Tiny(lambda seed: hybrid.random_problem(seed, 3), hybrid.best_value),
     "jobs": Tiny(_jobs, jobs.optimum),
     "packing": Tiny(tight_buffers, lowest),
+    "local-updates": Tiny(short_lines, local_updates.least),
     "resharding": Tiny(few_slices, resharding.least),
     "rematerialisation": Tiny(rematerialisation.drawn, rematerialisation.least),
     "least memory": Tiny(_least_memory, rematerialisation.least_peak),

@@ -18,7 +18,7 @@ from milp_plan.core import Counts, UnsupportedProblemError, Verdict
 P = TypeVar("P")
 S = TypeVar("S")
 
-What = Literal["memory", "host memory", "devices", "link", "added time"]
+What = Literal["memory", "host memory", "devices", "link", "added time", "price"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,21 @@
 """Schedules of pipelines with local updates: 1F1B inside of chunks, nothing back across a cut.
 
-The step time of a chain of stages, one per device, by its own recurrence; and which boundaries to
-cut under a budget. Closed forms for equal stages (f, b, a: forward, backward, head; c: transfer;
-K stages, M micro-batches): 1F1B without transfers takes (M+K-1)(f+b); with every boundary cut
-(greedy) the step takes (K-1)(f+c) + M(f+a+b), since a stage does nothing but its own work once its
-first input is there; overlapping takes at least (K-1)(f+c) + M(f+a+b+b_x).
+The step time of a chain of stages, one per device, by its own recurrence. Closed forms for equal
+stages (f, b, a: forward, backward, head; c: transfer; K stages, M micro-batches): 1F1B without
+transfers takes (M+K-1)(f+b); with every boundary cut (greedy) the step takes (K-1)(f+c) + M(f+a+b),
+since a stage does nothing but its own work once its first input is there; overlapping takes at
+least (K-1)(f+c) + M(f+a+b+b_x).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem
 
-from .dispatch import dispatch_order
+from ..dispatch import dispatch_order
 
 Task = tuple[str, int, int]
 """Letter (F forward, A head, X pass to the block before, B backward), stage, micro-batch."""
@@ -42,6 +42,19 @@ class Chain:
     passed: tuple[int, ...]
     transfer: int
     micro_batches: int
+
+
+def chain_of(problem: LocalUpdatesProblem) -> Chain:
+    """Return the stages of a problem; nothing passes a cut in it."""
+    rows = [(s.forward, s.backward, s.head, 0) for s in problem.stages]
+    forward, backward, head, passed = zip(*rows, strict=True)
+    return Chain(forward, backward, head, passed, problem.transfer, problem.micro_batches)
+
+
+def plan_stops(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> dict[Task, int]:
+    """Return when each task of a plan stops."""
+    chain, cuts = chain_of(problem), {problem.by_name[name] for name in plan.cuts}
+    return stops_of(chain, cuts, orders(chain, cuts))
 
 
 def orders(
@@ -72,7 +85,14 @@ def orders(
 
 
 def step_time(chain: Chain, cuts: Collection[int], rows: Sequence[Sequence[Task]]) -> int:
-    """Return when the last task stops, each as early as its device and its inputs allow."""
+    """Return when the last task stops."""
+    return max(stops_of(chain, cuts, rows).values())
+
+
+def stops_of(
+    chain: Chain, cuts: Collection[int], rows: Sequence[Sequence[Task]]
+) -> dict[Task, int]:
+    """Return when each task stops, as early as its device and its inputs allow."""
     ticks = {"F": chain.forward, "B": chain.backward, "A": chain.head, "X": chain.passed}
     last, stops = len(chain.forward) - 1, dict[Task, int]()
     cursor, free = [0] * len(rows), [0] * len(rows)
@@ -105,36 +125,7 @@ def step_time(chain: Chain, cuts: Collection[int], rows: Sequence[Sequence[Task]
                 cursor[device] += 1
                 moved = True
     assert len(stops) == len(tasks), "devices wait for each other"
-    return max(stops.values())
-
-
-def best_cuts(chain: Chain, budget: int, *, final_head: bool = False) -> tuple[int, frozenset[int]]:
-    """Return the least step time with at most so many cuts, and the cuts.
-
-    Every set of at most ``budget`` boundaries is tried, so it never gets worse with more budget;
-    none is tried any more once a step takes what its busiest stage takes without any head.
-
-    Raises
-    ------
-    ValueError
-        There are more than 16 boundaries: too many sets.
-    """
-    boundaries = len(chain.forward) - 1
-    if boundaries > 16:
-        raise ValueError(f"{boundaries} boundaries, at most 16 are searched")
-    work = max(f + b for f, b in zip(chain.forward, chain.backward, strict=True))
-    least = work * chain.micro_batches
-    found: tuple[int, frozenset[int]] | None = None
-    for number in range(min(budget, boundaries) + 1):
-        for chosen in combinations(range(boundaries), number):
-            cuts = frozenset(chosen)
-            time = step_time(chain, cuts, orders(chain, cuts, final_head=final_head))
-            if found is None or time < found[0]:
-                found = (time, cuts)
-            if time <= least:
-                return time, cuts
-    assert found is not None
-    return found
+    return stops
 
 
 def chain_plan(problem: PlanningProblem, rows: Sequence[Sequence[Task]]) -> Plan | None:

@@ -1,0 +1,176 @@
+"""Local updates: behind which stages of a pipeline gradients stop, for the shortest step.
+
+After Laskin et al., "Parallel training of deep networks with local updates" (arXiv 2012.03837).
+The law is in ``docs/laws.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .errors import Finding, InputError
+from .exactness import exactness_findings
+from .quantity import Units
+from .shown import Shown, ShownPlan
+
+MOST = 2**60
+"""Largest sum of all times: sums stay within 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a pipeline, on a device of its own.
+
+    Parameters
+    ----------
+    name
+        Unique in its problem.
+    forward, backward
+        Ticks of one micro-batch.
+    head
+        Ticks of the auxiliary head that the stage gets where gradients stop behind it.
+    price
+        Of the budget, where gradients stop behind it.
+    most
+        Micro-batches whose activations it can hold; ``None`` for all.
+    """
+
+    name: str
+    forward: int
+    backward: int
+    head: int = 0
+    price: int = 1
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class LocalUpdatesProblem(Shown):
+    """Stop gradients behind some stages of a pipeline, so that a step is as short as can be.
+
+    Parameters
+    ----------
+    name
+        Name of the instance.
+    stages
+        In a line, at least one.
+    micro_batches
+        Of a step.
+    transfer
+        Ticks from a stage to the next one or back, beside the devices.
+    budget
+        Largest sum of prices; ``None`` for none.
+    units
+        What a tick is.
+    provenance
+        Where the numbers come from; does not change the problem.
+
+    Raises
+    ------
+    InputError
+        With every finding at once.
+    """
+
+    name: str
+    stages: tuple[Stage, ...]
+    micro_batches: int
+    transfer: int = 0
+    budget: int | None = None
+    units: Units = field(default_factory=Units)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        findings = [
+            *exactness_findings("local updates", self),
+            *(f for s in self.stages for f in exactness_findings(f"stage {s.name!r}", s)),
+        ]
+        findings = findings or list(self._findings())
+        if findings:
+            raise InputError(findings)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, int]:
+        """Places of stages by name."""
+        return {stage.name: place for place, stage in enumerate(self.stages)}
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Stages with one behind them."""
+        return tuple(stage.name for stage in self.stages[:-1])
+
+    @property
+    def serial(self) -> int:
+        """Ticks of all tasks and transfers one after the other: no step takes longer."""
+        each = sum(stage.forward + stage.backward + stage.head for stage in self.stages)
+        return self.micro_batches * (each + 2 * self.transfer * len(self.stages))
+
+    def price(self, cuts: Collection[str]) -> int:
+        """Sum of prices of boundaries; what is none costs nothing."""
+        return sum(stage.price for stage in self.stages[:-1] if stage.name in cuts)
+
+    def ahead(self, place: int, end: int) -> int:
+        """Micro-batches that a stage holds in a chunk that ends with stage ``end``."""
+        return min(self.micro_batches, end - place + 1)
+
+    def fits(self, place: int, end: int) -> bool:
+        """Whether a stage can hold what it has to in a chunk that ends with stage ``end``."""
+        most = self.stages[place].most
+        return most is None or self.ahead(place, end) <= most
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that changes the problem."""
+        rows = [(s.name, s.forward, s.backward, s.head, s.price, s.most) for s in self.stages]
+        units = (self.units.time, self.units.time_scale)
+        told = (self.name, rows, self.micro_batches, self.transfer, self.budget, units)
+        return hashlib.sha256(repr(told).encode()).hexdigest()
+
+    def _findings(self) -> Iterator[Finding]:
+        if not self.stages:
+            yield Finding("stages", "none", "at least one", "add a stage")
+        for name, count in Counter(stage.name for stage in self.stages).items():
+            if count > 1:
+                yield Finding(f"stage {name!r}", f"{count} times", "once", "rename the others")
+        if self.micro_batches < 1:
+            found = str(self.micro_batches)
+            yield Finding("micro_batches", found, "at least 1", "correct it")
+        for where, number in (("transfer", self.transfer), ("budget", self.budget)):
+            if number is not None and number < 0:
+                yield Finding(where, str(number), "at least 0", "correct it")
+        for stage in self.stages:
+            amounts = {n: getattr(stage, n) for n in ("forward", "backward", "head", "price")}
+            for what, amount in amounts.items():
+                least = 1 if what in ("forward", "backward") else 0
+                if amount < least:
+                    where = f"stage {stage.name!r}, {what}"
+                    yield Finding(where, str(amount), f"at least {least}", "correct it")
+            if stage.most is not None and stage.most < 1:
+                where = f"stage {stage.name!r}, most"
+                yield Finding(where, str(stage.most), "at least 1", "correct it")
+        if self.stages and self.serial > MOST:
+            expected = f"at most {MOST} ticks"
+            yield Finding("stages", "more time together", expected, "correct times")
+
+
+@dataclass(frozen=True)
+class LocalUpdatesPlan(ShownPlan):
+    """Where gradients stop.
+
+    Parameters
+    ----------
+    problem
+        Name of the problem it answers.
+    cuts
+        Names of the stages behind which they stop, in any order.
+    fingerprint, value, planner
+        What its maker says about it; the checker recomputes the value.
+    """
+
+    problem: str
+    cuts: tuple[str, ...]
+    fingerprint: str | None = None
+    value: int | None = None
+    planner: str = ""

@@ -1,0 +1,176 @@
+"""Local updates: behind which stages of a pipeline gradients stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import Verdict
+from milp_plan.core.amounts import time_text
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.io.files import Document
+
+from ..kind import Format, Kind, Measure
+from ..way import Way
+
+if TYPE_CHECKING:
+    from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem
+    from milp_plan.draw.panels import Panel
+
+    from ..reasons.base import Reasons
+
+
+class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
+    """The kind of :class:`milp_plan.core.local_updates.LocalUpdatesProblem`."""
+
+    name = "local-updates"
+    title = "boundaries of a pipeline behind which gradients stop: shortest step within a budget"
+    handles = "milp_plan.core.local_updates:LocalUpdatesProblem"
+    plans = "milp_plan.core.local_updates:LocalUpdatesPlan"
+    ignores = ("rounds", "target")
+
+    def formats(self) -> tuple[Format[LocalUpdatesProblem], ...]:
+        """Stages in a line."""
+        from milp_plan.io import local_updates as native
+
+        def reader(document: Document, _: Mapping[str, Any]) -> LocalUpdatesProblem:
+            return native.read(document)
+
+        return (Format("local-updates", native.TITLE, native.can_read, reader, native.to_json),)
+
+    def read_plan(
+        self, file: Path, problem: LocalUpdatesProblem, instance_file: Path
+    ) -> LocalUpdatesPlan:
+        """Read cuts."""
+        from milp_plan.io.local_updates import read_plan
+
+        return read_plan(file, problem, instance_file)
+
+    def is_plan(self, document: Document) -> bool:
+        """By its marker."""
+        from milp_plan.io.local_updates import is_plan
+
+        return is_plan(document)
+
+    def plan_text(self, plan: LocalUpdatesPlan) -> bytes:
+        """The cuts."""
+        from milp_plan.io.local_updates import plan_to_json
+
+        return plan_to_json(plan)
+
+    def verify(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Verdict:
+        """Boundaries, budget, memory, and the step that they make."""
+        from milp_plan.check.local_updates import verify_local_updates
+
+        return verify_local_updates(problem, plan)
+
+    def claimed(
+        self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan, value: int, planner: str
+    ) -> LocalUpdatesPlan:
+        """Return the plan with its claims."""
+        fingerprint = problem.fingerprint
+        return replace(
+            plan, problem=problem.name, fingerprint=fingerprint, value=value, planner=planner
+        )
+
+    def measure(self, problem: LocalUpdatesProblem) -> Measure:
+        """Time of a step."""
+        return Measure("makespan", problem.units)
+
+    def about(self, problem: LocalUpdatesProblem) -> dict[str, Any]:
+        """Sizes."""
+        return {
+            "stages": len(problem.stages),
+            "micro_batches": problem.micro_batches,
+            "transfer_ticks": problem.transfer,
+            "budget": problem.budget,
+            "stages_with_limited_memory": sum(s.most is not None for s in problem.stages),
+        }
+
+    def rows(self, problem: LocalUpdatesProblem) -> list[list[str]]:
+        """Sizes for people."""
+        facts = self.about(problem)
+        limited, budget = facts["stages_with_limited_memory"], facts["budget"]
+        return [
+            ["stages", f"{facts['stages']:,}, {limited:,} with limited memory"],
+            ["micro-batches", f"{facts['micro_batches']:,}"],
+            ["transfer", time_text(problem.units, problem.transfer)],
+            ["budget", "none" if budget is None else f"{budget:,}"],
+        ]
+
+    def explain(
+        self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan, verdict: Verdict
+    ) -> str:
+        """The cuts, and how busy each device is; or what breaks and by how much."""
+        if not verdict.ok:
+            return super().explain(problem, plan, verdict)
+        units, parts = problem.units, sorted(verdict.components.items(), key=lambda e: -e[1])
+        cuts = [name for name in problem.boundaries if name in plan.cuts]
+        where = f"behind {', '.join(cuts)}" if cuts else "nowhere"
+        lines = [f"gradients stop {where}"]
+        return "\n".join([*lines, *(f"{n} works {time_text(units, t)}" for n, t in parts)])
+
+    def plan_rows(
+        self, problem: LocalUpdatesProblem | None, plan: LocalUpdatesPlan
+    ) -> Iterator[dict[str, Any]]:
+        """The cuts, in the order of stages; without the problem as the plan lists them."""
+        known = problem.by_name if problem is not None else {}
+        for name in sorted(plan.cuts, key=lambda name: known.get(name, 0)):
+            row: dict[str, Any] = {"gradients_stop_behind": name}
+            if problem is not None:
+                stage = problem.stages[known[name]] if name in known else None
+                row["price"] = None if stage is None else stage.price
+                row["head_ticks"] = None if stage is None else stage.head
+            yield row
+
+    def draw(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Any:
+        """A row for each device."""
+        from milp_plan.draw.local_updates import local_updates_figure
+
+        return local_updates_figure(problem, plan)
+
+    def panels(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Sequence[Panel]:
+        """A row for each device."""
+        from milp_plan.draw.local_updates import local_updates_panels
+
+        return local_updates_panels(problem, plan)
+
+    def reasons(self) -> Reasons[LocalUpdatesProblem, LocalUpdatesPlan]:
+        """Its parts and limits, and why a plan's value is what it is."""
+        from ..reasons.local_updates import LocalUpdatesReasons
+
+        return LocalUpdatesReasons()
+
+    def obstacle(self, problem: LocalUpdatesProblem, budget: Budget) -> str | None:
+        """Cuts that memory asks for and the budget does not pay."""
+        from milp_plan.bounds.local_updates import local_updates_obstacle
+
+        return local_updates_obstacle(problem)
+
+    def bounds(
+        self, problem: LocalUpdatesProblem, budget: Budget, incumbent: int | None
+    ) -> Iterator[Bound]:
+        """Work of stages, and gradients that have to go back."""
+        from milp_plan.bounds.local_updates import local_updates_bounds
+
+        return local_updates_bounds(problem)
+
+    def ways(self) -> Sequence[type[Way[LocalUpdatesProblem, LocalUpdatesPlan]]]:
+        """One for all."""
+        from ..ways.local_updates import LocalUpdatesWay
+
+        return (LocalUpdatesWay,)
+
+    def heuristics(
+        self,
+    ) -> Mapping[str, Callable[[LocalUpdatesProblem, int], LocalUpdatesPlan | None]]:
+        """The best next cut."""
+        from milp_plan.planners.local_updates import GREEDY, greedy
+
+        return {GREEDY: greedy}
+
+
+KIND = LocalUpdates()

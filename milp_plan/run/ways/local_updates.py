@@ -1,0 +1,61 @@
+"""Local updates: proofs, the best next cut, labels of chunks, and the exact model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from milp_plan.core.bound import Bound
+from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem
+
+from ..way import Step, Way
+
+SEARCH_SHARE = 0.5
+"""Part of the time limit for labels."""
+
+
+class LocalUpdatesWay(Way[LocalUpdatesProblem, LocalUpdatesPlan]):
+    """The way for problems of local updates."""
+
+    name = "local-updates"
+
+    @classmethod
+    def unsuited(cls, problem: LocalUpdatesProblem, repeatable: bool) -> str | None:
+        """Every such problem."""
+        return None
+
+    @classmethod
+    def formulation_for(cls, problem: LocalUpdatesProblem) -> str | None:
+        """Cuts, and times by longest paths."""
+        return "local_updates"
+
+    def steps(self) -> Iterable[Step]:
+        """Proofs, heuristics, labels, the model."""
+        ledger = self.ledger
+        return (
+            Step("obstacle", ledger.look_for_obstacle),
+            Step("bounds", ledger.find_bounds),
+            Step("heuristics", self.try_heuristics, always=True),
+            Step("search", self.search),
+            Step("model", self.ask_whole),
+        )
+
+    def try_heuristics(self) -> None:
+        """The best next cut."""
+        ledger = self.ledger
+        with ledger.budget.phase("heuristics"):
+            for name, planner in ledger.kind.heuristics().items():
+                ledger.offer(planner(ledger.problem, ledger.settings.seed), name, "heuristics")
+                ledger.baselines[name] = ledger.reached.get(name)
+
+    def search(self) -> None:
+        """Labels; where they come to an end, the best plan is proved."""
+        from milp_plan.planners.local_updates import Search
+
+        ledger = self.ledger
+        part = ledger.budget.part("search", SEARCH_SHARE)
+        with ledger.budget.phase("search"):
+            for found in Search(ledger.problem, ledger.value, ledger.lower or 0).run(part):
+                if isinstance(found, Bound):
+                    ledger.prove(found)
+                else:
+                    ledger.offer(found, found.planner, "search")
