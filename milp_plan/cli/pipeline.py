@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import Finding, InputError, Objective
+from milp_plan.core.quantity import NANOSECONDS
 
 from .exits import Exit, most_serious
 from .inputs import PATH
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from milp_plan.pipeline import Case, Model
     from milp_plan.study.sweep import Point
 
-TICKS = {"ns": 1, "µs": 10**3, "us": 10**3, "ms": 10**6, "s": 10**9}
-"""Nanoseconds of units of time that a pipeline file may name."""
 
 RESHARDING_S = 10.0
 """Seconds that planning a transfer may take."""
@@ -248,8 +247,8 @@ def _between(transfer: str, unit: str) -> Fraction:
 
     kind, problem = run.read(transfer)
     measure = kind.measure(problem)
-    if unit not in TICKS or measure.unit != "ns":
-        expected = f"a problem in ns, and a pipeline file with time_unit {', '.join(TICKS)}"
+    if unit not in NANOSECONDS or measure.unit != "ns":
+        expected = f"a problem in ns, and a pipeline file with time_unit {', '.join(NANOSECONDS)}"
         found = f"{measure.objective} in {measure.unit}, times in {unit}"
         remedy = "name the unit of times in the pipeline file"
         raise InputError([Finding("--transfer", found, expected, remedy, transfer)])
@@ -261,7 +260,7 @@ def _between(transfer: str, unit: str) -> Fraction:
         )
     proved = "proved" if outcome.proved else f"at least {measure.text(outcome.bound)}"
     note(f"a transfer takes {measure.text(outcome.value)} ({proved})")
-    return Fraction(outcome.value, TICKS[unit])
+    return Fraction(outcome.value, NANOSECONDS[unit])
 
 
 def captured_stages(file: Path, transfer: str | None) -> Model:

@@ -9,6 +9,9 @@ from fractions import Fraction
 from math import lcm
 
 TICKS_PER_SECOND = 10**9
+
+NANOSECONDS = {"ns": 1, "µs": 10**3, "us": 10**3, "ms": 10**6, "s": 10**9}
+"""Ticks of units of time that sources name."""
 """One tick is a nanosecond; where the source names no unit, a 'second' is 10^9 ticks."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import ceil, lcm
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -23,133 +23,35 @@ from milp_plan.core.jobs import (
     Weights,
 )
 from milp_plan.core.partition import partition
+from milp_plan.core.quantity import NANOSECONDS
 
 from .defects import refuse_other
 from .files import Document, read_document
+from .jobs_wire import (
+    WireJob,
+    WireJobs,
+    WireLayer,
+    WireModel,
+    WireOption,
+    WirePlan,
+    WirePool,
+    WireRun,
+    WireShard,
+)
 from .pipeline_file import Amount, decode_toml, exact
 from .toml_text import assignments
-from .wire import Count, Positive, Strict, decode, encode
+from .wire import decode, encode
 
 TITLE = "jobs of one cluster (TOML)"
 MARKER = "milp-plan-jobs"
 PLAN_MARKER = "milp-plan-jobs-plan"
 _PLAN = "a plan of jobs (JSON)"
 
+FORMS = ("options", "shards", "layers", "units", "model")
+"""Ways to say how a job runs."""
+
 MOST_UNITS = 1_000_000
 """Units of all jobs; more are planned as fewer, longer mini-batches."""
-
-
-class WirePool(Strict):
-    """Devices that are alike. ``slowdown`` multiplies the times of shards."""
-
-    name: str
-    devices: Positive = 1
-    memory_bytes: Count | None = None
-    slowdown: Amount = 1
-
-
-class WireOption(Strict):
-    """A way to run a unit, or one mini-batch of a job; ``pool`` is the first unless it says so."""
-
-    technique: str
-    time: Amount
-    devices: Positive = 1
-    pool: str = ""
-    bytes: Count = 0
-
-
-class WireWeights(Strict):
-    """What comes from the host and goes back."""
-
-    name: str
-    bytes: Count = 0
-    load: Amount = 0
-    store: Amount = 0
-
-
-class WireUnit(Strict):
-    """A unit, or several that are alike."""
-
-    options: Annotated[tuple[WireOption, ...], msgspec.Meta(min_length=1)]
-    weights: str | None = None
-    repeat: Positive = 1
-
-
-class WireShard(Strict):
-    """A shard of a model: times of one mini-batch, and what moves with its weights."""
-
-    forward: Amount
-    backward: Amount
-    bytes: Count = 0
-    load: Amount = 0
-    store: Amount = 0
-
-
-class WireLayer(Strict):
-    """A layer of a model that is yet to be cut into shards, or several that are alike."""
-
-    forward: Amount
-    backward: Amount
-    bytes: Count = 0
-    load: Amount = 0
-    store: Amount = 0
-    repeat: Positive = 1
-
-
-class WireJob(Strict):
-    """A job by exactly one of ``options``, ``shards``, ``layers`` and ``units``."""
-
-    name: str
-    release: Amount = 0
-    weight: Count = 1
-    host_bytes: Count = 0
-    epochs: Positive = 1
-    mini_batches: Positive = 1
-    options: tuple[WireOption, ...] = ()
-    shards: tuple[WireShard, ...] = ()
-    units: tuple[WireUnit, ...] = ()
-    weights: tuple[WireWeights, ...] = ()
-    layers: tuple[WireLayer, ...] = ()
-    buffer_bytes: Count = 0
-
-
-class WireJobs(Strict):
-    """A cluster and its jobs."""
-
-    format: Literal["milp-plan-jobs"]
-    version: Literal[1]
-    name: str
-    pools: Annotated[tuple[WirePool, ...], msgspec.Meta(min_length=1)]
-    jobs: Annotated[tuple[WireJob, ...], msgspec.Meta(min_length=1)]
-    objective: Literal["makespan", "weighted_completion"] = "makespan"
-    host_bytes: Count | None = None
-    time_unit: str = "unspecified"
-    ticks_per_unit: Positive | None = None
-    provenance: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class WireRun(Strict):
-    """A run."""
-
-    job: str
-    unit: Count
-    option: Count
-    devices: tuple[int, ...]
-    start_ticks: int
-    load_ticks: int | None = None
-    store_ticks: int | None = None
-
-
-class WirePlan(Strict):
-    """A plan of jobs."""
-
-    format: Literal["milp-plan-jobs-plan"]
-    version: Literal[1]
-    problem: str
-    runs: tuple[WireRun, ...]
-    fingerprint: str | None = None
-    value: int | None = None
-    planner: str = ""
 
 
 def can_read(document: Document) -> bool:
@@ -169,14 +71,52 @@ def read(document: Document) -> JobsProblem:
     InputError
         With every defect of the file.
     """
+    given = read_wire(document)
+    findings = [
+        Finding(
+            f"jobs[{number}].model",
+            "a model whose options are not known yet",
+            "options",
+            "let `milp-plan expand IN OUT` plan it on each number of devices",
+        )
+        for number, job in enumerate(given.jobs)
+        if job.model is not None
+    ]
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    try:
+        return problem_of(given)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def read_wire(document: Document) -> WireJobs:
+    """Read what a file says, models that have no options yet among it.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file.
+    """
     try:
         given = decode_toml(document, WireJobs)
         findings = list(_job_findings(given))
-        if findings:
-            raise InputError(findings)
-        return _problem(_cut(given))
     except InputError as error:
         raise error.in_file(document.file) from None
+    if findings:
+        raise InputError(findings).in_file(document.file)
+    return given
+
+
+def problem_of(given: WireJobs) -> JobsProblem:
+    """Return the problem of a file without models.
+
+    Raises
+    ------
+    InputError
+        Layers that cannot be cut, or what the problem finds.
+    """
+    return _problem(_cut(given))
 
 
 def _cut(given: WireJobs) -> WireJobs:
@@ -216,15 +156,16 @@ def _job_findings(given: WireJobs) -> Iterator[Finding]:
     units = 0
     for number, job in enumerate(given.jobs):
         where = f"jobs[{number}]"
-        forms = {name: getattr(job, name) for name in ("options", "shards", "layers", "units")}
-        there = [name for name, content in forms.items() if content]
+        there = [name for name in FORMS if getattr(job, name)]
         if len(there) != 1:
             found = " and ".join(there) or "none of them"
-            expected = "exactly one of options, shards, layers and units"
+            expected = "exactly one of options, shards, layers, units and model"
             yield Finding(where, found, expected, "say in one way how the job runs")
         if job.weights and not job.units:
             expected = "weights beside units alone"
             yield Finding(f"{where}.weights", "weights", expected, "say them in the shards")
+        if job.model is not None:
+            yield from _model_findings(f"{where}.model", job.model, given)
         if job.units and (job.epochs, job.mini_batches) != (1, 1):
             found, expected = "epochs or mini-batches", "units that are repeated themselves"
             yield Finding(where, found, expected, "use repeat")
@@ -235,6 +176,31 @@ def _job_findings(given: WireJobs) -> Iterator[Finding]:
     if units > MOST_UNITS:
         found, expected = f"{units:,} units of all jobs", f"at most {MOST_UNITS:,}"
         yield Finding("jobs", found, expected, "count several mini-batches as one")
+
+
+def _model_findings(where: str, model: WireModel, given: WireJobs) -> Iterator[Finding]:
+    if (model.zoo is None) == (model.instance is None):
+        found = "neither" if model.zoo is None else "both"
+        yield Finding(where, found, "one of zoo and instance", "name one")
+    pools = {pool.name: pool for pool in given.pools}
+    if model.pool is not None and model.pool not in pools:
+        expected = f"one of {', '.join(pools)}"
+        yield Finding(f"{where}.pool", repr(model.pool), expected, "correct the name")
+    elif model.zoo is not None and not any(pool.device for pool in pools_of(model, given)):
+        remedy = 'say it: device = "A100"'
+        yield Finding("pools", "no device", "the class of a pool's devices", remedy)
+    if given.time_unit not in NANOSECONDS:
+        expected = f"one of {', '.join(NANOSECONDS)}, as models are planned in ns"
+        yield Finding("time_unit", repr(given.time_unit), expected, "choose one")
+
+
+def pools_of(model: WireModel, given: WireJobs) -> list[WirePool]:
+    """Pools a model may run in: the named one; of the zoo, all with a class; else the first."""
+    if model.pool is not None:
+        return [pool for pool in given.pools if pool.name == model.pool]
+    if model.zoo is not None:
+        return [pool for pool in given.pools if pool.device is not None]
+    return [given.pools[0]]
 
 
 def _problem(given: WireJobs) -> JobsProblem:

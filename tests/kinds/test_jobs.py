@@ -340,6 +340,15 @@ def test_spilling_without_room_to_prefetch(rho):
     assert values[1] <= 1.03 * 60 * 1000
 
 
+@pytest.mark.parametrize("rho", [0.75, 1.0])
+def test_a_second_buffer_hides_loads_as_long_as_units(rho):
+    """Jobs that wait take the devices of those with least left, so that none runs ahead alone."""
+    problem = trainings(12, lambda: 40, memory=3, rho=rho)
+    verdict = verify_jobs(problem, Chains(problem).longest_first())
+    assert verdict.ok
+    assert verdict.value == (60 + 1.5 * rho) * 1000  # the first load and the last store
+
+
 def test_gang_and_host_obstacles():
     problem = two(host=2)
     assert jobs_obstacle(problem) == "job 'a' needs 3 bytes of the host, which has 2"

@@ -12,7 +12,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
+from math import inf
 from random import Random
 
 from milp_plan.core.jobs import JobsObjective, JobsPlan, JobsProblem, Option, Run, Weights
@@ -189,12 +191,12 @@ class _Dispatch:
     def _decide(self, now: int) -> None:
         """Give units to idle devices, highest rank first, each where it ends first."""
         ranked = {job: self.rank(job, self.jobs[job].unit) for job in self.waiting}
-        own = {}
+        own, kept = {}, dict.fromkeys(self.idle, -inf)
         for number in self.idle:
             job = self._own(number)
             if job is not None:
                 own[job] = number
-                ranked[job] = self.rank(job, self.jobs[job].unit)
+                ranked[job] = kept[number] = self.rank(job, self.jobs[job].unit)
         for job in sorted(ranked, key=lambda job: (-ranked[job], job)):
             if not self.idle:
                 return
@@ -210,10 +212,16 @@ class _Dispatch:
             ]
             if not fitting or not self._admitted(job):
                 continue
-            best = min(fitting, key=lambda number: (self._times(number, job, now)[2], number))
+            best = min(fitting, key=partial(self._preference, job, now, kept))
             self._place(best, job, now)
             self.idle.discard(best)
             self.waiting.discard(job)
+
+    def _preference(
+        self, job: int, now: int, kept: Mapping[int, float], number: int
+    ) -> tuple[int, float, int]:
+        """Where a job ends first; of equal ends, where it takes the place of the lowest rank."""
+        return self._times(number, job, now)[2], kept[number], number
 
     def _own(self, number: int) -> int | None:
         """The job that a device, deciding ahead, runs now and may run next."""
