@@ -26,7 +26,7 @@ def serial_bounds(
     Those on the largest load say nothing about latency, where a host runs operators side by side.
     """
     if graph.law.calls is not None:
-        yield from latency_bounds(graph, budget)
+        yield from latency_bounds(graph, budget, incumbent)
         return
     best = work_bound(graph)
     yield best

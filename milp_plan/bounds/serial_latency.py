@@ -1,7 +1,8 @@
 """Bounds on the latency of one sample under the serial law.
 
-The strongest ones come from the ideals (:mod:`milp_plan.serial.lattice`), where there are few
-enough; they are searched for as long as the budget allows.
+The strongest ones come from the ideals, where there are few enough: of the whole graph
+(:mod:`milp_plan.serial.lattice`), which are searched for as long as the budget allows, or of what
+lies between its gates (:mod:`.serial_gates`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.serial import OperatorTables, SerialGraph, operator_tables
+from milp_plan.serial.atoms import merge_idle
+
+from .serial_gates import gate_bound
 
 
-def latency_bounds(graph: SerialGraph, budget: Budget) -> Iterator[Bound]:
+def latency_bounds(
+    graph: SerialGraph, budget: Budget, incumbent: int | None = None
+) -> Iterator[Bound]:
     """Lower bounds on the latency, cheap ones first.
 
     Parameters
@@ -24,11 +30,21 @@ def latency_bounds(graph: SerialGraph, budget: Budget) -> Iterator[Bound]:
         A problem with objective latency.
     budget
         What is not done by then is left out.
+    incumbent
+        Ticks of a known plan.
     """
     tables = operator_tables(graph)
-    yield path_bound(tables)
+    yield from simple_bounds(tables)
     if not budget.over:
-        yield memory_bound(tables)
+        bound = gate_bound(merge_idle(tables), lambda: budget.left_s, incumbent)
+        if bound is not None:
+            yield bound
+
+
+def simple_bounds(tables: OperatorTables) -> Iterator[Bound]:
+    """Yield those that take no time."""
+    yield path_bound(tables)
+    yield memory_bound(tables)
 
 
 def path_bound(tables: OperatorTables) -> Bound:

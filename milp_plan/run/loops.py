@@ -124,12 +124,14 @@ def _contiguous() -> None:
 
 
 def _latency() -> None:
+    from milp_plan.bounds.serial_gates import gate_bound
     from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
     from milp_plan.serial.atoms import merge_idle
 
     for calls in (1, 2):
         tables = operator_tables(_serial(SerialLaw((PAYER,), calls=calls)))
         atoms = merge_idle(tables)
+        gate_bound(atoms, lambda: math.inf)
         table = arrays(atoms)
         line = Line(atoms, table)
         places, _ = line.cut(line.order(1))

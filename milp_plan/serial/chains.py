@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .atoms import renumbered
+from .gates import comparable
 from .operators import OperatorTables
 
 
@@ -20,20 +21,20 @@ def merge_chains(tables: OperatorTables, longest: int) -> OperatorTables:
     longest
         Operators that one chain has at most.
     """
-    comparable = _comparable(tables)
+    between = comparable(tables)
     home = list(range(len(tables)))
     length = [1] * len(tables)
     work, host_work = list(tables.work), list(tables.host_work)
     size = list(tables.size)
     for v in tables.order:
-        if len(tables.before[v]) != 1 or comparable[v]:
+        if len(tables.before[v]) != 1 or between[v]:
             continue
         source = tables.before[v][0]
         u = home[source]
         alike = (work[u] is None) == (work[v] is None)
         alike = alike and (host_work[u] is None) == (host_work[v] is None)
         alone = all(len(tables.members[tables.class_of[i]]) == 1 for i in (u, v))
-        if len(tables.after[source]) != 1 or comparable[source] or not (alike and alone):
+        if len(tables.after[source]) != 1 or between[source] or not (alike and alone):
             continue
         if length[u] >= longest:
             continue
@@ -50,16 +51,3 @@ def merge_chains(tables: OperatorTables, longest: int) -> OperatorTables:
             values.append((value.ticks, home[value.source], readers))
     joined = replace(tables, work=tuple(work), host_work=tuple(host_work), size=tuple(size))
     return renumbered(joined, values, home)
-
-
-def _comparable(tables: OperatorTables) -> list[bool]:
-    """Whether each operator comes before or after every other one."""
-    up, down = [0] * len(tables), [0] * len(tables)
-    for i in tables.order:
-        for source in tables.before[i]:
-            down[i] |= down[source] | 1 << source
-    for i in reversed(tables.order):
-        for reader in tables.after[i]:
-            up[i] |= up[reader] | 1 << reader
-    everything = (1 << len(tables)) - 1
-    return [up[i] | down[i] | 1 << i == everything for i in range(len(tables))]

@@ -18,7 +18,11 @@ def test_no_bound_is_above_the_optimum():
         best = brute_serial(problem)
         assert best is not None
         bounds = tuple(latency_bounds(graph, Budget(10.0)))
-        assert [bound.name for bound in bounds] == ["critical path", "path with memory"]
+        assert [bound.name for bound in bounds] == [
+            "critical path",
+            "path with memory",
+            "gates",
+        ]
         assert tuple(all_bounds(problem)) == bounds
         for bound in bounds:
             assert 0 <= bound.value <= best[0], (seed, bound)

@@ -1,8 +1,8 @@
 """Planning the latency of one sample under the serial law.
 
-Baselines and cuts of a line give a plan at once. Then the ideals of the graph are searched, wider
-and wider, for plans and bounds, while annealing improves the best plan; the exact model comes
-last, where something is left to prove.
+Baselines and cuts of a line give a plan at once. Then the graph is bounded from gate to gate, and
+its ideals are searched, wider and wider, for plans and bounds, while annealing improves the best
+plan; the exact model comes last, where something is left to prove.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from queue import SimpleQueue
 import numpy as np
 
 from milp_plan.bounds import Bound
-from milp_plan.bounds.serial_latency import proved
+from milp_plan.bounds.serial_gates import gate_bound
+from milp_plan.bounds.serial_latency import proved, simple_bounds
 from milp_plan.core import Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import Budget, now
 from milp_plan.models.protocol import Guide
@@ -30,6 +31,9 @@ from .serial import SerialWay
 
 LINE_SHARE = 0.03
 """Part of the time limit for random lines."""
+
+GATE_SHARE = 0.25
+"""Part of the time left for the bound from gate to gate, before the ideals of the whole graph."""
 
 SEARCH_SHARE = 0.6
 """Part of the time limit for the ideals, where nothing runs beside them."""
@@ -102,7 +106,9 @@ class LatencyWay(SerialWay):
 
     def find_bounds(self) -> None:
         """Paths, and what memory drives to hosts."""
-        self.ledger.find_bounds(1.0)
+        with self.ledger.budget.phase("bounds"):
+            for bound in simple_bounds(self.tables):
+                self.ledger.prove(bound)
         if self.ledger.plan is not None:
             self.consider(self.atoms.places(self.ledger.plan))
 
@@ -121,8 +127,11 @@ class LatencyWay(SerialWay):
         search.end()
 
     def search_repeatably(self) -> None:
-        """The ideals, for so many looks at a clock that stands for the real one."""
-        _Search(self).use_ideals(_Looks(self.ledger.budget, LOOKS))
+        """Gates and ideals, for so many looks at a clock that stands for the real one."""
+        search = _Search(self)
+        search.use_gates(lambda: self.ledger.budget.left_s)
+        search.hear()
+        search.use_ideals(_Looks(self.ledger.budget, LOOKS))
 
     def anneal_repeatably(self) -> None:
         """A fixed number of short annealings."""
@@ -320,9 +329,18 @@ class _Search:
 
     def _work(self, end: float, anneal: bool) -> None:
         number, left = 1, self._until(end)
+        rest = (1 - GATE_SHARE) * left()
+        self.use_gates(lambda: left() - rest)
         self.use_ideals(left)
         while anneal and left() > 0 and self.run.anneal_once(number, left, self._take_atoms):
             number += 2
+
+    def use_gates(self, left: Callable[[], float]) -> None:
+        """Bound from gate to gate, as long as ``left`` says so."""
+        run = self.run
+        bound = gate_bound(run.atoms, left, run.ledger.value)
+        if bound is not None:
+            self.news.put(lambda: run.ledger.prove(bound))
 
     def use_ideals(self, left: Callable[[], float]) -> None:
         """Search the ideals for plans and bounds, as long as ``left`` says so."""
