@@ -112,3 +112,59 @@ class Covers:
         shares, prices = np.array(found.col_value), np.maximum(0.0, np.array(found.row_dual))
         rows, pools = prices[: self._num_rows], prices[self._pools]
         return shares[1 : 1 + self._choices], rows, pools, float(shares[0])
+
+
+class SetCover:
+    """Cover all classes with sets, so many of each kind at most, at prices near given ones.
+
+    The dual of: prices of classes, none further from the centre than its reach, that are together
+    as much dearer as can be than the dearest sets of each kind that are known so far.
+
+    Parameters
+    ----------
+    count
+        Classes.
+    kinds
+        How many sets of each kind may be used.
+    """
+
+    def __init__(self, count: int, kinds: tuple[int, ...]) -> None:
+        self._highs, self._count = Highs(), count
+        for name, setting in {"output_flag": False, "threads": 1, "parallel": "off"}.items():
+            self._highs.setOptionValue(name, setting)
+        empty, none = np.array([], dtype=np.int32), np.array([])
+        for _ in range(count):
+            self._highs.addRow(1.0, 1.0, 0, empty, none)
+        for many in kinds:
+            self._highs.addRow(-kHighsInf, float(many), 0, empty, none)
+        self._over = float(sum(kinds))
+        for sign, most in ((1.0, 1.0), (-1.0, self._over)):
+            for row in range(count):
+                self._highs.addCol(0.0, 0.0, most, 1, np.array([row], np.int32), np.array([sign]))
+
+    def around(self, centre: Reals, reach: Reals) -> None:
+        """Prices are to stay within a reach of a centre."""
+        columns = np.arange(2 * self._count, dtype=np.int32)
+        costs = np.concatenate((centre + reach, reach - centre))
+        self._highs.changeColsCost(len(columns), columns, costs)
+
+    def add(self, members: NDArray[np.intp], kind: int) -> None:
+        """Make a set known."""
+        rows = np.append(members, self._count + kind).astype(np.int32)
+        self._highs.addCol(0.0, 0.0, kHighsInf, len(rows), rows, np.ones(len(rows)))
+
+    def allow(self, number: int, allowed: bool) -> None:
+        """Take the set that was added as the so-manieth back, or bring it in again."""
+        column = 2 * self._count + number
+        self._highs.changeColBounds(column, 0.0, kHighsInf if allowed else 0.0)
+
+    def solve(self) -> tuple[Reals, float] | None:
+        """Prices, and by how much they are dearer; ``None`` if the solver has no answer.
+
+        Begins where the last call ended.
+        """
+        self._highs.run()
+        if self._highs.getModelStatus() != HighsModelStatus.kOptimal:
+            return None
+        prices = np.array(self._highs.getSolution().row_dual)[: self._count]
+        return prices, float(self._highs.getInfo().objective_function_value)

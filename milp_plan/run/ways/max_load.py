@@ -1,8 +1,8 @@
 """Planning a bottleneck problem under the serial law whose parts need not be contiguous.
 
-Bounds by cuts, orders cut at the best places, annealing in as many threads as the run may use, the
-exact model asked for anything better, then annealing again until the bound is met or the time is
-up. Every plan goes through the checker.
+Bounds by cuts, orders cut at the best places, annealing in as many threads as the run may use, a
+bound by prices of sets where the graph has few branches, the exact model asked for anything better,
+then annealing again until the bound is met or the time is up. Every plan goes through the checker.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 from types import TracebackType
 
 from milp_plan.bounds.serial_catalogue import serial_bounds
+from milp_plan.bounds.serial_priced import priced_bounds
 from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import now
 from milp_plan.models.protocol import Guide
@@ -28,6 +29,12 @@ BOUND_SHARE = 0.1
 
 FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 """Parts of the time limit for the first search, and of the time then left for the whole model."""
+
+PRICED_SHARE = 0.4
+"""Part of the time left then for prices of sets; the other threads go on annealing meanwhile."""
+
+REPEATABLE_STEPS = 24
+"""Steps to better prices where nothing may depend on the clock."""
 
 PATIENCE = 24
 """Rounds without a better plan that end the first search."""
@@ -63,7 +70,7 @@ class MaxLoadWay(SerialWay):
         return law.calls is None and law.contiguity is Contiguity.FREE
 
     def steps(self) -> Iterable[Step]:
-        """Bounds by cuts, lines, annealing, the model, annealing again."""
+        """Bounds by cuts, lines, annealing, prices of sets, the model, annealing again."""
         ledger, timed = self.ledger, lambda: not self.repeatable
         return (
             Step("bounds", self.find_bounds, always=True),
@@ -73,6 +80,7 @@ class MaxLoadWay(SerialWay):
             Step("bounds near the plan", self.find_bounds),
             Step("annealing", lambda: self.anneal("first", FIRST_SHARE, PATIENCE), timed),
             Step("bounds near the better plan", self.find_bounds, timed),
+            Step("priced sets", self.price_sets, lambda: ledger.value is not None),
             Step("model", self.solve_whole, lambda: ledger.formulation is not None),
             Step("annealing to the end", lambda: self.anneal("last", 1.0), timed),
         )
@@ -93,6 +101,21 @@ class MaxLoadWay(SerialWay):
             part = ledger.budget.part("bounds", BOUND_SHARE)
             for bound in serial_bounds(self.graph, part, ledger.value):
                 ledger.prove(bound)
+
+    def price_sets(self) -> None:
+        """A bound by prices of classes, while the other threads cool."""
+        ledger = self.ledger
+        assert ledger.value is not None
+        steps = REPEATABLE_STEPS if self.repeatable else None
+        part = ledger.budget.part("priced sets", PRICED_SHARE, of_limit=False)
+        with ledger.budget.phase("bounds"), _Searches(self.searches[1:], part.end, part.end):
+            for bound in priced_bounds(self.graph, ledger.lower or 0, ledger.value, part, steps):
+                ledger.prove(bound)
+                if ledger.settled:
+                    break
+            for search in self.searches[1:]:
+                search.stopped = True
+        self.collect()
 
     # -- plans -------------------------------------------------------------------------------
 

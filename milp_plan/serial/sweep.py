@@ -1,0 +1,169 @@
+"""Classes one after another, and what a set has to remember of those it has passed.
+
+Take the classes in an order. What a set pays for nets later on depends on the past only through the
+nets that are begun and not done: whether all their classes so far are in the set, none, or some. On
+graphs of few branches side by side a good order leaves few such *states*, so that questions about
+all sets that a device may hold are answered by a dynamic programme over states and loads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from milp_plan.core.budget import Budget
+from milp_plan.core.view import kept
+
+from .graph import SerialGraph
+
+IN_PART = 2
+"""State of a net that is paid for already; 0 and 1 are those of nets all outside, all inside."""
+
+MOST_STATES = 20_000
+"""States of all classes together, at most."""
+
+MOST_ABREAST = 128
+"""States after one class, at most: a move is then a number of one byte."""
+
+TRIES, FUTILE = 16, 3
+"""Orders that are tried; so many without success end it."""
+
+State = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one class does to the states.
+
+    Parameters
+    ----------
+    number
+        The class.
+    moves
+        (state before, whether the class is in the set, state after, nets that begin to be paid).
+    states
+        Number of states after it.
+    """
+
+    number: int
+    moves: tuple[tuple[int, int, int, tuple[int, ...]], ...]
+    states: int
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Classes in an order, with the nets that have a cost; those of the same classes are one."""
+
+    steps: tuple[Step, ...]
+    costs: tuple[int, ...]
+
+    @property
+    def states(self) -> int:
+        """States of all steps together."""
+        return sum(step.states for step in self.steps)
+
+
+def read_sweep(graph: SerialGraph, budget: Budget) -> Sweep | None:
+    """Return the sweep with the fewest states of some tries; ``None`` if all have too many.
+
+    Raises
+    ------
+    OutOfTime
+        The budget passed.
+    """
+    return kept(graph, "sweep", lambda: _fewest(graph, budget))
+
+
+def _fewest(graph: SerialGraph, budget: Budget) -> Sweep | None:
+    merged: dict[tuple[int, ...], int] = {}
+    for net in graph.nets:
+        if net.ticks:
+            pins = tuple(sorted((net.source, *net.readers)))
+            merged[pins] = merged.get(pins, 0) + net.ticks
+    nets = _Nets(len(graph), tuple(merged))
+    best: tuple[Step, ...] | None = None
+    most = MOST_STATES
+    for seed in range(TRIES):
+        if best is None and seed >= FUTILE:
+            return None
+        budget.check()
+        steps = nets.steps(nets.order(Random(seed)), most)
+        if steps is not None:
+            best, most = steps, sum(step.states for step in steps) - 1
+    return None if best is None else Sweep(best, tuple(merged.values()))
+
+
+class _Nets:
+    """Nets by their classes, and classes by their nets."""
+
+    def __init__(self, count: int, pins: tuple[tuple[int, ...], ...]) -> None:
+        self.pins = pins
+        self.of: list[list[int]] = [[] for _ in range(count)]
+        for net, members in enumerate(pins):
+            for member in members:
+                self.of[member].append(net)
+
+    def order(self, rng: Random) -> list[int]:
+        """Return the classes so that each leaves as few nets open as it can."""
+        left = [len(members) for members in self.pins]
+        begun = [False] * len(self.pins)
+        rest = dict.fromkeys(range(len(self.of)))
+        near: dict[int, None] = {}
+        order = []
+        while rest:
+            keys = {
+                number: (
+                    sum(self._opened(net, left, begun) for net in self.of[number]),
+                    rng.random(),
+                )
+                for number in near or rest
+            }
+            number = min(keys, key=keys.__getitem__)
+            order.append(number)
+            del rest[number]
+            near.pop(number, None)
+            for net in self.of[number]:
+                left[net] -= 1
+                begun[net] = True
+                near.update((other, None) for other in self.pins[net] if other in rest)
+        return order
+
+    @staticmethod
+    def _opened(net: int, left: list[int], begun: list[bool]) -> int:
+        return int(left[net] > 1 and not begun[net]) - int(left[net] == 1)
+
+    def steps(self, order: list[int], most: int) -> tuple[Step, ...] | None:
+        """Return the states along an order, ``None`` if they are more than so many."""
+        left = [len(members) for members in self.pins]
+        states: dict[State, int] = {(): 0}
+        steps = []
+        for number in order:
+            for net in self.of[number]:
+                left[net] -= 1
+            after: dict[State, int] = {}
+            moves = []
+            for state, before in states.items():
+                for inside in (0, 1):
+                    found, paid = self._next(state, number, inside, left)
+                    moves.append((before, inside, after.setdefault(found, len(after)), paid))
+            states = after
+            most -= len(states)
+            if most < 0 or len(states) > MOST_ABREAST:
+                return None
+            steps.append(Step(number, tuple(moves), len(states)))
+        return tuple(steps)
+
+    def _next(
+        self, state: State, number: int, inside: int, left: list[int]
+    ) -> tuple[State, tuple[int, ...]]:
+        """State after a class, and the nets that it makes be paid."""
+        known, paid = dict(state), []
+        for net in self.of[number]:
+            before = known.get(net, inside)
+            if before not in (IN_PART, inside):
+                paid.append(net)
+                before = IN_PART
+            known[net] = before
+            if not left[net]:
+                del known[net]
+        return tuple(sorted(known.items())), tuple(paid)

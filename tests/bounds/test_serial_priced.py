@@ -1,0 +1,92 @@
+"""Bounds by prices of sets: never above the optimum, and the tables behind them."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+
+from milp_plan.bounds.serial_load import work_bound
+from milp_plan.bounds.serial_priced import UNITS, Grid, priced_bounds, proving, whole
+from milp_plan.bounds.serial_set_loops import dearest, load_of, trace
+from milp_plan.core.budget import Budget
+from milp_plan.models.planted_serial import planted_serial
+from milp_plan.serial import read_serial
+from milp_plan.serial.sweep import MOST_ABREAST, read_sweep
+from tests.support.seeds import few
+from tests.support.serial_brute import brute_serial
+
+
+def exact_loads(graph):
+    """Load of a payer that holds a set of classes, for every set that it can hold."""
+    able = [c for c in range(len(graph)) if graph.work[c] is not None]
+    for size in range(len(able) + 1):
+        for chosen in combinations(able, size):
+            inside = set(chosen)
+            load = sum(graph.work[c] for c in chosen)
+            for net in graph.nets:
+                part = inside.intersection((net.source, *net.readers))
+                load += net.ticks if 0 < len(part) < len(net.readers) + 1 else 0
+            yield chosen, load
+
+
+@pytest.mark.untraced
+@pytest.mark.parametrize("seed", few(range(2000), 40))
+def test_never_above_the_optimum(seed):
+    problem, _ = planted_serial(seed)
+    best = brute_serial(problem)[0]
+    found = list(priced_bounds(read_serial(problem), 0, best + seed % 3, Budget(10.0), 8))
+    assert all(0 < bound.value <= best for bound in found)
+    assert all(one.value < two.value for one, two in pairwise(found))
+
+
+def test_finds_the_optimum_where_work_alone_does_not():
+    proved = 0
+    for seed in range(12):
+        problem, _ = planted_serial(seed, contiguous=False)
+        graph, best = read_serial(problem), brute_serial(problem)[0]
+        found = list(priced_bounds(graph, 0, best, Budget(10.0), 20))
+        proved += bool(found) and found[-1].value == best > work_bound(graph).value
+    assert proved >= 2
+
+
+@pytest.mark.parametrize("seed", few(range(20), 4))
+def test_dearest_sets_are_those_of_enumeration(seed):
+    graph = read_serial(planted_serial(seed, contiguous=False)[0])
+    rng = np.random.default_rng(seed)
+    prices = rng.integers(-50, 100, len(graph))
+    loads = dict(exact_loads(graph))
+    unit = max(1, max(loads.values()) // 500)
+    sweep = read_sweep(graph, Budget(10.0))
+    grid = Grid(graph, sweep, unit, max(loads.values()) // unit, proves=False)
+    found = dearest(grid.moves, prices, grid.cells, grid.trail)
+    proof = Grid(graph, sweep, unit, grid.cells)
+    best = proof.profile(prices).payer
+    for chosen, load in loads.items():
+        assert best[load // unit] >= prices[list(chosen)].sum()
+    for load in np.flatnonzero(found > -UNITS).tolist():
+        inside = trace(grid.moves, grid.trail, load)
+        assert prices[inside].sum() == found[load]
+        assert load_of(grid.moves, inside) == load
+        entries = len(graph) + len(graph.nets)
+        exact = loads[tuple(np.flatnonzero(inside).tolist())]
+        assert abs(exact - load * unit) <= unit * entries
+
+
+def test_prices_are_kept_to_the_unit():
+    assert whole(np.array([100.0, -1.0])).tolist() == [UNITS, -round(UNITS / 100)]
+
+
+def test_sweeps_remember_little_and_grids_round_down():
+    graph = read_serial(planted_serial(3, contiguous=False)[0])
+    sweep = read_sweep(graph, Budget(10.0))
+    assert max(step.states for step in sweep.steps) <= MOST_ABREAST
+    assert sweep.steps[-1].states == 1
+    last = proving(graph, sweep, max(load for _, load in exact_loads(graph)))
+    assert last.proves
+    assert all(
+        cells * last.unit <= ticks
+        for cells, ticks in zip(last.host.tolist(), graph.host_work, strict=True)
+        if ticks is not None
+    )
