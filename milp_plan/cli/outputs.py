@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -211,12 +210,11 @@ def write_run(
     """
     from milp_plan.io import write_document
     from milp_plan.run import record_files
-    from milp_plan.run.change import as_asked
+    from milp_plan.run.record import whereabouts
 
     written = Writing()
     if instance is not None:
-        there = instance if instance.is_absolute() else Path(os.path.relpath(instance, records))
-        outcome.record.update(instance_file=str(there), changes=as_asked(changes or {}))
+        outcome.record.update(whereabouts(instance, changes or {}, records))
     for member, (path, data) in record_files(outcome, records).items():
         written.write(member, path, partial(write_document, data=data))
     if outcome.plan is not None and plan_file is not None:

@@ -10,7 +10,7 @@ import msgspec
 from milp_plan.core import Finding, InputError
 
 from .defects import syntax_finding
-from .files import read_document
+from .files import Document, read_document
 from .wire import Positive, decode
 
 
@@ -63,8 +63,23 @@ class Record(msgspec.Struct):
     formulation: Named | None = None
 
 
+class Stored(msgspec.Struct):
+    """What a suite's store says of a run, beside the record of the run itself."""
+
+    status: str
+    outcome: msgspec.Raw
+    error: str | None = None
+    instance: str = ""
+    variation: str = ""
+    who: str = ""
+    instance_file: str | None = None
+    changes: dict[str, str | bool] = {}
+
+
 def read_record(path: Path) -> dict[str, Any]:
-    """Read the record of a run.
+    """Read the record of a run, as it wrote it itself or as it lies in the store of a suite.
+
+    One of a store has a ``title`` beside what the run wrote, and says where its instance is.
 
     Raises
     ------
@@ -72,6 +87,29 @@ def read_record(path: Path) -> dict[str, Any]:
         It is no record, or a member that tables and charts read is not what a run writes.
     """
     document = read_document(path, "a record of a run")
+    if {"store", "outcome"} <= set(document.top_level):
+        return _of_store(document)
+    return _of_run(document)
+
+
+def _of_store(document: Document) -> dict[str, Any]:
+    known = decode(document.data, Stored, document.file)
+    if bytes(known.outcome) == b"null":
+        found = f"a run that ended as {known.status}: {known.error}"
+        remedy = "run the suite again, or leave it out"
+        raise InputError([Finding("outcome", found, "the record of a run", remedy, document.file)])
+    content = _of_run(Document(document.path, bytes(known.outcome)))
+    seed = f"seed {content['settings']['seed']}"
+    title = ", ".join(part for part in (known.instance, known.variation, known.who, seed) if part)
+    return {**content, **_where(known), "title": title}
+
+
+def _where(known: Stored) -> dict[str, Any]:
+    where: dict[str, Any] = {"changes": dict(known.changes)}
+    return where if known.instance_file is None else {**where, "instance_file": known.instance_file}
+
+
+def _of_run(document: Document) -> dict[str, Any]:
     if not {"instance", "fingerprint", "stop"} <= set(document.top_level):
         remedy = "remove the file, or solve again"
         found = "other content"

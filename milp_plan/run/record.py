@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 from milp_plan.backends import Stop
 from milp_plan.io import write_document
 
+from .change import as_asked
 from .identity import installed
 from .key import file_name, run_key
 from .ledger import Ledger
@@ -142,6 +144,12 @@ def _point(point: Progress) -> dict[str, Any]:
         "bound": point.bound,
         "note": point.note,
     }
+
+
+def whereabouts(instance: Path, changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return where an instance is, seen from a folder of records, and what was asked of it."""
+    there = instance if instance.is_absolute() else Path(os.path.relpath(instance, folder))
+    return {"instance_file": str(there), "changes": as_asked(changes)}
 
 
 def record_files(outcome: Outcome[P, S], folder: Path) -> dict[str, tuple[Path, bytes]]:

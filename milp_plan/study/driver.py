@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from milp_plan.core.budget import now
 from milp_plan.run.identity import cool, warm
+from milp_plan.run.record import whereabouts
 
 from .job import Child, Result, job_of
 from .store import FINISHED, Lock, Record, Store
@@ -317,6 +318,13 @@ class _Driver:
             self.state.running.pop(task.title, None)
             self.tell(self.state, task, record)
 
+    def _whereabouts(self, task: Task) -> Record:
+        """For reports: where the instance lies; one that a recipe made lies nowhere."""
+        source = task.source
+        if source is None or not Path(source.file).is_file():
+            return {}
+        return whereabouts(Path(source.file), source.changes, self.store.folder)
+
     def _keep(self, task: Task, attempts: int, future: Future[Result]) -> Record:
         error = future.exception()
         if error is None:
@@ -325,7 +333,7 @@ class _Driver:
             said = f"{type(error).__name__}: {error}"
             result = {"status": "failed", "error": said, "outcome": None}
         plan = result.pop("plan", None)
-        record = {**task.description, "attempts": attempts, **result}
+        record = {**task.description, **self._whereabouts(task), "attempts": attempts, **result}
         status = record["status"]
         if status == "interrupted" and record["outcome"] is None:
             self.state.stopped += 1  # there is nothing to keep

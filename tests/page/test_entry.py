@@ -16,6 +16,7 @@ from milp_plan.run.change import as_asked
 from milp_plan.run.kinds import asked_again
 from tests.cli.cases import call, late_plan
 from tests.report.plans import plan_of_two_devices
+from tests.study.cases import QUICK, TINY, suite_file
 
 from .runs import run_files
 
@@ -101,6 +102,29 @@ def test_solve_tells_its_record_what_a_report_needs(tmp_path: Path) -> None:
     (path,) = (p for p in folder.glob("*.json") if not p.name.endswith(".plan.json"))
     assert json.loads(path.read_text())["changes"] == {"memory_scale": "7/5"}
     assert read_entry(path).verdict is not None
+
+
+def test_the_store_of_a_suite_tells_what_a_report_needs(tmp_path: Path) -> None:
+    roomy = '[[variations]]\nname = "roomy"\nmemory_scale = "3/2"\n'
+    suite = suite_file(tmp_path, QUICK + roomy, files=(TINY[0], TINY[2]))
+    store = tmp_path / "store"
+    call("bench", "run", suite, "--store", store, "--jobs", 1)
+    paths = [path for path in store.glob("*.json") if not path.name.endswith(".plan.json")]
+    entries = [read_entry(path) for path in paths]
+    names = {entry.name for entry in entries}
+    assert "gang-beats-single, roomy, heft, seed 0" in names
+    assert len(names) == len(entries) == 4
+    planned = [entry for entry in entries if entry.verdict is not None]
+    assert len(planned) >= 2
+    assert all(entry.verdict.ok and entry.panels for entry in planned)
+    assert {entry.record["changes"]["memory_scale"] for entry in entries} == {"3/2"}
+
+
+def test_a_run_of_a_store_that_failed_is_one_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "failed.json"
+    path.write_text('{"store": 1, "status": "failed", "error": "no memory", "outcome": null}')
+    with pytest.raises(InputError, match=r"failed\.json.*ended as failed: no memory"):
+        read_entry(path)
 
 
 def test_without_the_library_there_is_one_clear_error(tmp_path: Path) -> None:

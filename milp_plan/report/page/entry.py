@@ -59,10 +59,11 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
         It is no record; or its plan or its instance is missing, or another one than the record's.
     """
     record = read_record(path)
-    name = path.name.removesuffix(RECORD_SUFFIX)
+    key = path.name.removesuffix(RECORD_SUFFIX)
+    name = str(record.get("title", key))
     if record["value"] is None:
         return Entry(name, record)
-    plan_file = path.with_name(name + PLAN_SUFFIX)
+    plan_file = path.with_name(key + PLAN_SUFFIX)
     if not plan_file.is_file():
         found, remedy = "no such file", "put the plan beside its record, or solve again"
         raise InputError(
