@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -54,6 +54,9 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "milp_plan",
     "text.parse_math": False,  # names hold dollar signs and backslashes
 }
+
+_HANDLE, _HANDLE_GAP, _COLUMN_GAP = 1.2, 0.6, 1.2
+"""Of legends, in sizes of their letters."""
 
 _SUFFIXES = (".png", ".svg")
 
@@ -200,6 +203,40 @@ def plain_ticks(*axes: Axis) -> None:
     for axis in axes:
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
+
+
+def figure_legend(figure: Any, handles: Sequence[Any], loc: str) -> None:
+    """Write a legend outside the axes, in as many columns as the figure is wide for.
+
+    Parameters
+    ----------
+    figure
+        A figure, or a part of one.
+    handles
+        Patches and lines with their labels.
+    loc
+        Such as ``"outside lower center"``.
+    """
+    from matplotlib.textpath import TextPath
+
+    if not handles:
+        return
+    size = _STYLE["legend.fontsize"]
+    labels = [_short(handle.get_label()) or " " for handle in handles]
+    with catch_warnings():
+        filterwarnings("ignore", "Glyph .* missing from font")
+        widest = max(TextPath((0, 0), f"|{x}|", size=size).get_extents().width for x in labels)
+    wide = figure.bbox.width / figure.get_figure(root=True).dpi * 72  # in points, as texts are
+    columns = int((wide - size) / (widest + (_HANDLE + _HANDLE_GAP + _COLUMN_GAP) * size))
+    figure.legend(
+        handles=handles,
+        loc=loc,
+        ncols=max(1, min(len(handles), columns)),
+        frameon=False,
+        handlelength=_HANDLE,
+        handletextpad=_HANDLE_GAP,
+        columnspacing=_COLUMN_GAP,
+    )
 
 
 def write_figure(figure: Figure, path: Path | str) -> Path:

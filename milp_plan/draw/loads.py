@@ -13,6 +13,7 @@ from .canvas import (
     Scale,
     axis_label,
     drawing_style,
+    figure_legend,
     new_figure,
     size_scale,
     time_scale,
@@ -130,7 +131,7 @@ def _draw_legend(figure: Figure, calls: bool) -> None:
     handles = [Patch(color=colour, label=name) for name, colour in _PARTS]
     if calls:
         handles.append(Patch(color=_HOST, label="outside calls"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure_legend(figure, handles, "outside lower center")
 
 
 def loads_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:

@@ -18,6 +18,7 @@ from .canvas import (
     axis_label,
     chunk_name,
     drawing_style,
+    figure_legend,
     ink,
     looks,
     new_figure,
@@ -45,7 +46,6 @@ _LABEL: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": _LABEL_POI
 _MOST_LANES = 48
 """Devices that are drawn; of channels half as many."""
 _MOST_MEMORIES = 24
-_LEGEND_COLUMNS = 8
 _NOTE_LETTERS = 190
 _MEMORY_ALPHA = 0.55
 _CHAIN = "critical path"
@@ -256,14 +256,7 @@ def _draw_legend(
     if critical:
         handles.append(Line2D([], [], color="black", linewidth=1.6, label=_CHAIN))
     handles.append(Patch(color=MEMORY, alpha=_MEMORY_ALPHA, label="memory"))
-    figure.legend(
-        handles=handles,
-        loc="outside upper right",
-        ncols=min(len(handles), _LEGEND_COLUMNS),
-        frameon=False,
-        handlelength=1.0,
-        columnspacing=1.2,
-    )
+    figure_legend(figure, handles, "outside upper right")
 
 
 def _memory_top(memory: Mapping[str, DeviceMemory]) -> int:

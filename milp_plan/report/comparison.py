@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.draw.canvas import drawing_style, new_figure
+from milp_plan.draw.canvas import drawing_style, figure_legend, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,8 +195,7 @@ def _legend(figure: Any, looks: Mapping[str, Look], *, bounds: bool) -> None:
         handles.append(
             Line2D([], [], color="#666666", linewidth=0.8, linestyle=(0, (4, 1.5)), label="bound")
         )
-    if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    figure_legend(figure, handles, "outside lower center")
 
 
 def performance_profile(

@@ -12,6 +12,7 @@ from milp_plan.draw.canvas import (
     axis_label,
     colours,
     drawing_style,
+    figure_legend,
     ink,
     new_figure,
     paler,
@@ -29,7 +30,6 @@ _PLOT_POINTS = 72 * _WIDTH * 0.88
 _DIGIT_POINTS = 3.6
 _TEXT: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 5.5}
 _OTHER_WAY = "other direction"
-_LEGEND_COLUMNS = 8
 _MARKS = "osv^D*Px"
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -100,8 +100,7 @@ def schedules(panels: Sequence[Panel]) -> Figure:
             Patch(facecolor=shades[kind, shade], label=f"{kind}, {shade}" if shade else kind)
             for kind, shade in order
         ]
-        columns = min(len(handles), _LEGEND_COLUMNS)
-        figure.legend(handles=handles, loc="outside lower right", ncols=columns, frameon=False)
+        figure_legend(figure, handles, "outside lower right")
     return figure
 
 

@@ -4,7 +4,16 @@ import pytest
 
 from milp_plan.core import BackendUnavailableError, Units
 from milp_plan.draw import timeline, write_figure
-from milp_plan.draw.canvas import COLOURS, axis_label, colours, new_figure, size_scale, time_scale
+from milp_plan.draw.canvas import (
+    COLOURS,
+    axis_label,
+    colours,
+    drawing_style,
+    figure_legend,
+    new_figure,
+    size_scale,
+    time_scale,
+)
 from tests.report.plans import plan_of_two_devices, two_devices
 
 
@@ -86,3 +95,22 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(BackendUnavailableError, match=r"pip install 'milp_plan\[plot\]'"):
         new_figure(1, 1)
+
+
+@pytest.mark.parametrize("letters", [1, 12, 40])
+@pytest.mark.parametrize("count", [1, 9])
+def test_a_legend_is_no_wider_than_its_figure(letters, count):
+    """One of nine long names was cut at both edges of the picture."""
+    from matplotlib.patches import Patch
+
+    figure = new_figure(6.0, 2.0)
+    with drawing_style():
+        figure.subplots()
+        names = [f"{'w' * letters}{number}" for number in range(count)]
+        figure_legend(figure, [Patch(label=name) for name in names], "outside lower right")
+        figure.draw_without_rendering()
+        (legend,) = figure.legends
+        box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+    if letters == 1:
+        assert legend._ncols == count

@@ -606,6 +606,20 @@ def test_picture(tmp_path):
         rematerialisation_figure(problem, plan(problem, "b"))
 
 
+def test_the_title_says_what_counts_in_its_unit():
+    """Bytes of a peak were called added time."""
+    timed = diamond(24)
+    least = timed.least_memory()
+    for problem, said in ((timed, "added time"), (least, "peak memory")):
+        figure = rematerialisation_figure(problem, plan(problem, *RUNS))
+        value = verify_rematerialisation(problem, plan(problem, *RUNS)).value
+        text = kind_of(problem).measure(problem).text(value)
+        assert figure.axes[0].get_title(loc="left").startswith(f"{problem.name}: {said} {text}")
+    once = rematerialisation_figure(timed, plan(timed, "wide", "b", "c", "d", "end"))
+    assert "no operator runs again" in once.axes[0].get_title(loc="left")
+    assert len(once.axes) == 1
+
+
 # -- public graphs ---------------------------------------------------------------------------------
 
 
