@@ -51,7 +51,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 60
+nb_execution_timeout = 900
 nb_merge_streams = True
 
 autodoc_member_order = "bysource"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,13 @@ USUAL = 20.0
 LARGE = "operator_schedule"
 """The formulation whose models grow with the square of the tasks."""
 
-REMEDY = "make the problem smaller (--target 25), or allow more (--model-memory)"
+SEVERAL = 64
+"""Parts of the larger of two problems that are built to see how a model grows."""
+
+MOST_POWER = 3.0
+"""Of the number of parts: no formulation here grows faster."""
+
+REMEDY = "make the problem smaller (a schedule: --target 25), or allow more (--model-memory)"
 
 
 def free_bytes() -> int | None:
@@ -55,11 +62,56 @@ def free_bytes() -> int | None:
 def estimate(problem: Any, solver: Solver) -> int | None:
     """Bytes that building a model takes, about, or ``None`` where it is small or not known.
 
-    The same problem, made much smaller by coarsening, is built, and its coefficients grow with the
-    square of the tasks. What is not known here is still held to the limit by :func:`at_most`.
+    The same problem, made much smaller, is built. What is not known here is still held to the
+    limit by :func:`at_most`.
     """
-    if solver.found.name != LARGE or not isinstance(problem, PlanningProblem):
+    if solver.found.name == LARGE and isinstance(problem, PlanningProblem):
+        return _of_pairs(problem, solver)
+    return _of_parts(problem, solver)
+
+
+def _of_parts(problem: Any, solver: Solver) -> int | None:
+    """Build the model of some of its parts and of half of them; go on as it grows between these.
+
+    A problem of some of its parts may have no plan, or be none that the formulation is for, as
+    where all micro-batches have to be alike: then nothing is known.
+    """
+    from milp_plan.run.kinds import kind_of
+
+    reasons = kind_of(problem).reasons()
+    parts = list(reasons.parts(problem))
+    if len(parts) <= SEVERAL:
         return None
+    found = 0.0
+    for spread in (False, True):  # a chain shows in parts beside each other, a crowd in others
+        sizes = []
+        for count in (SEVERAL // 2, SEVERAL):
+            every = len(parts) // count if spread else 1
+            chosen = parts[: every * count : every]
+            sizes.append(_entries(reasons.keep(problem, set(chosen)), solver))
+        if all(sizes):
+            power = min(MOST_POWER, max(1.0, log2(sizes[1] / sizes[0])))
+            found = max(found, sizes[1] * (len(parts) / SEVERAL) ** power)
+    return int(BYTES_PER_COEFFICIENT * found) or None
+
+
+def _entries(pilot: Any, solver: Solver) -> int:
+    """Coefficients and columns of a model; 0 where there is none."""
+    from milp_plan.api import Guide
+    from milp_plan.core import InputError
+    from milp_plan.models.modelling import compile_source
+
+    try:
+        if solver.unsupported(pilot) is not None:
+            return 0
+        model = compile_source(solver.formulation.build(pilot, solver.options, Guide()))
+    except (InputError, UnsupportedProblemError):  # some parts alone make no problem
+        return 0
+    return int(model.matrix.nnz) + model.num_columns
+
+
+def _of_pairs(problem: PlanningProblem, solver: Solver) -> int | None:
+    """Build the model of the coarsened problem: coefficients grow with the square of the tasks."""
     count = _tasks(problem)
     if count <= FEW:
         return None

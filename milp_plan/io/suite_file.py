@@ -17,6 +17,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError, Objective
 
+from .cluster_file import SUFFIX
 from .defects import nearest
 from .files import read_document
 from .goal import Goal
@@ -53,8 +54,14 @@ class SuiteRecipe(Strict):
     memory_scale: str = "1"
     options: tuple[str, ...] = ()
     optimizer: str = "adam"
-    communication: Literal["channel", "endpoint", "delay"] = "channel"
+    communication: Literal["channel", "endpoint", "delay"] | None = None
     link: str | None = None
+
+    def seen_from(self, suite: Path) -> SuiteRecipe:
+        """Return it with the file of its cluster, if it names one, found from the suite's file."""
+        if not self.cluster.endswith(SUFFIX):
+            return self
+        return msgspec.structs.replace(self, cluster=str(above(suite, self.cluster)))
 
 
 class SuiteVariation(Strict):
@@ -211,7 +218,10 @@ def read_suite(path: str | Path) -> Suite:
         for pattern in group.files
         for entry in _entries(group, pattern, source)
     )
-    made = [SuiteEntry(f"{r.name}.json", Path(f"{r.name}.json"), recipe=r) for r in suite.recipes]
+    made = [
+        SuiteEntry(f"{entry.name}.json", Path(f"{entry.name}.json"), recipe=entry.seen_from(source))
+        for entry in suite.recipes
+    ]
     return Suite(source.name.removesuffix(".toml"), source, suite, (*entries, *made))
 
 

@@ -3,8 +3,13 @@
 import json
 from pathlib import Path
 
+import networkx
+
 import milp_plan as mp
 from milp_plan.cli.exits import Exit
+from milp_plan.io import read_cluster
+from milp_plan.io.suite_file import read_suite
+from milp_plan.study.tasks import expand
 
 from .cases import REPOSITORY, call
 
@@ -61,6 +66,46 @@ def test_options_and_meshes_on_own_devices(tmp_path: Path):
     assert set(alone.graph.operators[0].options[0].duration_ns) == {"chip"}
     assert mp.generate("gpt-tiny", path, sharding="2", batch=2).limit == 8 * 10**9
     assert mp.Model(cluster=path).provenance["link wire"].endswith("; us")
+
+
+def test_a_captured_model_is_placed_on_own_machines(tmp_path: Path):
+    captured = REPOSITORY / "instances" / "captures" / "gpt2-tiny.capture.json.gz"
+    made = tmp_path / "i.json"
+    done = call("capture", captured, RACKS, "-o", made)
+    assert done.exit_code == Exit.DONE, done.stderr
+    problem, racks = mp.read(made), read_cluster(RACKS)
+    assert problem.cluster.device_names == racks.device_names
+    assert problem.cluster.communication is racks.communication
+    assert "adapter shared by 4" in problem.provenance["link spine"]
+
+
+def test_a_suite_makes_instances_for_own_machines(tmp_path: Path, monkeypatch):
+    """The file is seen from the suite, and says how transfers share links."""
+    (tmp_path / "racks.toml").write_bytes(RACKS.read_bytes())
+    suite = tmp_path / "tiny.toml"
+    suite.write_text(
+        'title = "Own"\n[[recipes]]\nname = "own"\narchitecture = "gpt-tiny"\n'
+        'cluster = "racks.toml"\nmode = "inference"\nbatch = 4\n'
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    found = expand(read_suite(suite))
+    assert not found.missing
+    (task,) = found.tasks
+    direct = mp.generate("gpt-tiny", RACKS, mode="inference", batch=4)
+    assert task.source.fingerprint == direct.fingerprint
+
+
+def test_a_graph_is_placed_on_own_machines():
+    graph = networkx.DiGraph(name="two")
+    graph.add_node("a", duration=2e-3)
+    graph.add_node("b", duration=1e-3)
+    graph.add_edge("a", "b", bytes="10MB")
+    racks = read_cluster(RACKS)
+    for cluster in (RACKS, str(RACKS), racks):
+        problem = mp.from_networkx(graph, cluster)
+        assert problem.cluster == racks
+    outcome = mp.solve(problem, time_limit=20)
+    assert mp.check(problem, outcome.plan).ok
 
 
 def test_a_mesh_is_of_one_class():

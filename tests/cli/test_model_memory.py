@@ -9,11 +9,20 @@ from pathlib import Path
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.model_memory import GIB, at_most, estimate
+from milp_plan.cli.model_memory import (
+    BYTES_PER_COEFFICIENT,
+    GIB,
+    at_most,
+    estimate,
+    refuse_large,
+)
 from milp_plan.core import UnsupportedProblemError
 from milp_plan.io import read
+from milp_plan.models.modelling import compile_source
+from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.run.model import Solver, make_options
+from tests.support.sharding import layered
 
 from .cases import INSTANCES, call
 
@@ -88,6 +97,19 @@ def test_estimates_are_near_what_is_taken(target: int) -> None:
 def test_what_is_small_or_unknown_has_no_estimate() -> None:
     assert estimate(read(SMALL), solver_of("operator_schedule")) is None
     assert estimate(read(LARGE), solver_of("resource_load")) is None
+
+
+@pytest.mark.parametrize("layers", [50, 200])
+def test_models_of_other_kinds_are_estimated_from_some_of_their_parts(layers: int) -> None:
+    problem, solver = layered(0, layers, width=2), solver_of("sharding")
+    wanted = estimate(problem, solver)
+    model = compile_source(solver.formulation.build(problem, solver.options, Guide()))
+    taken = BYTES_PER_COEFFICIENT * (model.matrix.nnz + model.num_columns)
+    assert wanted is not None
+    assert taken / 3 < wanted < 3 * taken
+    with pytest.raises(UnsupportedProblemError, match=r"are allowed; make the problem smaller"):
+        refuse_large(problem, solver, wanted - 1)
+    assert refuse_large(problem, solver, wanted) == wanted
 
 
 def test_a_limit_is_a_limit() -> None:

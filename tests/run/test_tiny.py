@@ -9,16 +9,13 @@ from milp_plan.core import PlanningProblem
 from milp_plan.run import Settings, solve
 from tests.support.seeds import few
 from tests.support.sharding import layered, least_cost
-from tests.support.tiny import MODELLED, TINY
+from tests.support.tiny import TINY
 
 pytestmark = pytest.mark.untraced
 
 SEEDS, CHUNK = 2000, 20
 SETTINGS = Settings(time_limit_s=600.0)
 """Nothing here comes near the limit: everything is proved long before."""
-
-FIRST = {name: 4 if name in MODELLED else CHUNK for name in TINY}
-"""Seeds that are not slow; a model takes some tenths of a second."""
 
 
 def proved(name: str, seed: int) -> None:
@@ -41,7 +38,7 @@ def proved(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", TINY)
 def test_everything_tiny_is_proved(name: str) -> None:
-    for seed in range(FIRST[name]):
+    for seed in range(CHUNK):
         proved(name, seed)
 
 

@@ -141,6 +141,3 @@ TINY: dict[str, Tiny] = {
     "paging": Tiny(_paged, rematerialisation.least_paged),
 }
 """By what is planned; ``least memory`` and ``paging`` are forms of rematerialisation."""
-
-MODELLED = ("serial",)
-"""What a solver is asked about."""

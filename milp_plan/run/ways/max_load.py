@@ -23,6 +23,7 @@ from ..beside import Beside
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay
+from .tiny_serial import is_tiny, offer_best_of_all
 
 BOUND_SHARE = 0.1
 """Part of the time limit for bounds by cuts."""
@@ -76,6 +77,7 @@ class MaxLoadWay(SerialWay):
             Step("bounds", self.find_bounds, always=True),
             Step("lines", self.find_baselines, always=True),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
+            Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("rounds", self.anneal_rounds, lambda: self.repeatable),
             Step("bounds near the plan", self.find_bounds),
             Step("annealing", lambda: self.anneal("first", FIRST_SHARE, PATIENCE), timed),

@@ -16,6 +16,7 @@ from milp_plan.serial import read_places
 
 from ..ledger import Ledger
 from ..way import Step, Way
+from .tiny_serial import is_tiny, offer_best_of_all
 
 SEARCH_SHARE, MODEL_SHARE = 0.1, 0.8
 """Parts of the time limit for the first search, and of the time then left for the model."""
@@ -53,6 +54,7 @@ class PlacesWay(Way[PlanningProblem, Plan]):
         return (
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("bounds", ledger.find_bounds),
+            Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("search", lambda: self.search("first", SEARCH_SHARE, ROUNDS)),
             Step("model", self.solve_whole, lambda: ledger.formulation is not None),
             Step("search to the end", self.search_on, lambda: not ledger.repeatable),
