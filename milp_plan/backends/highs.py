@@ -67,31 +67,33 @@ def _spawn() -> subprocess.Popen[bytes]:
     )
 
 
-class _Spare:
-    """One worker started ahead of time, so that imports do not delay the next solve."""
+class _Idle:
+    """Workers that wait for a model: HiGHS keeps the number of threads that it first works with."""
 
     def __init__(self) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
         atexit.register(self.close)
 
-    def take(self) -> subprocess.Popen[bytes]:
-        process, self.process = self.process, None
+    def take(self, threads: int) -> subprocess.Popen[bytes]:
+        """Return one that has worked with so many threads and is alive, or a new one."""
+        process = self.processes.pop(threads, None)
         if process is not None and process.poll() is not None:
             _end(process)
             process = None
         return process or _spawn()
 
-    def prepare(self) -> None:
-        if self.process is None:
-            self.process = _spawn()
+    def give(self, process: subprocess.Popen[bytes], threads: int) -> None:
+        """Keep one that has answered, unless another waits already."""
+        if self.processes.setdefault(threads, process) is not process:
+            _end(process)
 
     def close(self) -> None:
-        if self.process is not None:
-            _end(self.process)
-            self.process = None
+        """End them."""
+        while self.processes:
+            _end(self.processes.popitem()[1])
 
 
-_spare = _Spare()
+_idle = _Idle()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -131,6 +133,11 @@ class _Conversation:
                     return
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             self.messages.put(None)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the worker has solved the model, so that it can solve another."""
+        return self.done is not None and self.done["stop"] != Stop.ERROR
 
     def take(self, timeout: float) -> bool:
         """Handle one message; return False when the worker will say no more."""
@@ -241,7 +248,7 @@ def solve(
     """
     check_version()
     began = now()
-    process = _spare.take()
+    process = _idle.take(limits.threads)
     if on_spawn is not None:
         on_spawn(process.pid)
     talk = _Conversation(process, on_progress)
@@ -252,11 +259,16 @@ def solve(
             process.stdin.flush()
         except BrokenPipeError:
             pass  # it died; the conversation will say so
-        _spare.prepare()
         ended = _follow(talk, limits, now())
-    finally:
+        report = _report(talk, ended, now() - began)
+    except BaseException:
         _end(process)
-    return _report(talk, ended, now() - began)
+        raise
+    if talk.answered and ended is None:
+        _idle.give(process, limits.threads)
+    else:
+        _end(process)
+    return report
 
 
 class Session:
@@ -268,12 +280,15 @@ class Session:
     def __init__(self) -> None:
         check_version()
         self._process: subprocess.Popen[bytes] | None = None
+        self._threads = 1
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        process, self._process = self._process, None
+        if process is not None:
+            _idle.give(process, self._threads)
 
     def _close(self) -> None:
         if self._process is not None:
@@ -293,7 +308,8 @@ class Session:
         """
         began = now()
         if self._process is None:
-            self._process = _spare.take()
+            self._process = _idle.take(limits.threads)
+            self._threads = limits.threads
         talk = _Conversation(self._process, None)
         assert self._process.stdin is not None
         ended: Stop | None = None

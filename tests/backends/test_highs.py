@@ -174,6 +174,7 @@ def test_kill_before_the_job_arrives(num_columns: int) -> None:
 def test_a_solver_that_hangs_is_ended_from_outside() -> None:
     hard, start = market_split()
     freezer = Process(signal.SIGSTOP)
+    workers_of(Limits())  # one waits now: its start is not part of the seconds below
     limits = Limits(time_s=4, grace_s=0.2)
     report = highs.solve(hard, limits, start, on_spawn=freezer.remember, on_progress=freezer.strike)
     assert freezer.sent
@@ -244,13 +245,34 @@ def test_too_old_or_missing_highs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tuple(map(int, highs.check_version().split("."))) >= highs.MINIMUM_VERSION
 
 
-def test_the_spare_worker_is_replaced_when_it_died() -> None:
+def workers_of(*limits: Limits) -> list[int]:
     integer, optimum = knapsack()
-    highs.solve(integer, Limits())
-    spare = highs._spare.process
-    assert spare is not None
-    os.kill(spare.pid, signal.SIGKILL)
-    spare.wait()
-    assert highs.solve(integer, Limits()).objective == optimum
-    highs._spare.close()
-    assert highs._spare.process is None
+    used: list[int] = []
+    for one in limits:
+        assert highs.solve(integer, one, on_spawn=used.append).objective == optimum
+    return used
+
+
+def test_a_worker_that_has_answered_takes_the_next_model_of_as_many_threads() -> None:
+    first, again, wide, last = workers_of(Limits(), Limits(), Limits(threads=2), Limits())
+    assert first == again == last != wide
+    with highs.Session() as session:
+        session.solve(knapsack()[0], Limits())
+        assert not highs._idle.processes.keys() - {2}
+    assert workers_of(Limits()) == [first]
+    highs._idle.close()
+    assert not highs._idle.processes
+    assert workers_of(Limits()) != [first]
+
+
+def test_a_worker_that_died_or_erred_is_replaced() -> None:
+    (first,) = workers_of(Limits())
+    waiting = highs._idle.processes[1]
+    assert waiting.pid == first
+    waiting.kill()
+    waiting.wait()
+    (second,) = workers_of(Limits())
+    assert second != first
+    falls = model([-1], [(0, [1], inf)], [(0, inf)])
+    assert highs.solve(falls, Limits()).stop is Stop.ERROR
+    assert workers_of(Limits()) != [second]

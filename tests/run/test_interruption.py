@@ -64,7 +64,7 @@ def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
     pids = kill(1, at_birth=False)
     heard = []
     outcome = solve(
-        instance(SLOW), Settings(time_limit_s=60, target=35, node_limit=50, rounds=0), heard.append
+        instance(SLOW), Settings(time_limit_s=600, target=35, node_limit=50, rounds=0), heard.append
     )
     assert len(pids) == 1
     model = outcome.record["model"]
@@ -80,17 +80,17 @@ def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
 @pytest.mark.untraced
 def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch):
     weaken(monkeypatch)
-    take, taken = highs._spare.take, []
+    take, taken = highs._idle.take, []
 
-    def dead_once():
-        process = take()
+    def dead_once(threads):
+        process = take(threads)
         taken.append(process)
         if len(taken) == 2:  # the first is for the model
             process.kill()
         return process
 
-    monkeypatch.setattr(highs._spare, "take", dead_once)
-    outcome = solve(instance(SLOW), Settings(time_limit_s=60, target=12, node_limit=5, rounds=9))
+    monkeypatch.setattr(highs._idle, "take", dead_once)
+    outcome = solve(instance(SLOW), Settings(time_limit_s=600, target=12, node_limit=5, rounds=9))
     assert len(taken) == 3
     assert outcome.record["polish"]["rounds"] == 9
     assert outcome.defects == ("the solver process was ended from outside or crashed",)
@@ -103,7 +103,7 @@ def test_a_command_whose_run_goes_on_without_the_model_says_so(monkeypatch, kill
     weaken(monkeypatch)
     kill(1, at_birth=True)
     path = INSTANCES / f"{SLOW}.json"
-    limits = ["--target", "12", "--node-limit", "5", "--rounds", "1"]
+    limits = ["--time-limit", "600", "--target", "12", "--node-limit", "5", "--rounds", "1"]
     result = call("solve", path, *limits, "--record-folder", tmp_path, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["stop"] == "killed"
@@ -140,7 +140,7 @@ def kill_the_busy_worker(process: subprocess.Popen[str]) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the solver in /proc")
 def test_kill_of_the_solver_of_a_command(tmp_path):
     path = INSTANCES / f"{HARD}.json"
-    limits = ["--target", "25", "--node-limit", "100000", "--rounds", "0"]
+    limits = ["--time-limit", "600", "--target", "25", "--node-limit", "100000", "--rounds", "0"]
     process = start(tmp_path, "none", "solve", path, *limits, "--json")
     kill_the_busy_worker(process)
     code, out, err = finish(process)
@@ -157,7 +157,7 @@ def test_kill_of_the_solver_of_a_command(tmp_path):
 @pytest.mark.parametrize("phase", ["anneal", "model", "polish"])
 def test_ctrl_c_keeps_the_best_plan_and_writes_the_record(tmp_path, phase):
     path = INSTANCES / f"{SLOW}.json"
-    limits = ["--target", "12", "--node-limit", "50"]
+    limits = ["--time-limit", "600", "--target", "12", "--node-limit", "50"]
     code, out, err = finish(start(tmp_path, phase, "solve", path, *limits, "--json"))
     assert code == 130, err
     told = json.loads(out)
@@ -177,7 +177,7 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(schedule, "FIRST", ())
-    outcome = solve(instance(SLOW), Settings(time_limit_s=60), press)
+    outcome = solve(instance(SLOW), Settings(time_limit_s=600), press)
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.plan is None
     assert outcome.record["verdict"] == "no plan"
