@@ -118,23 +118,15 @@ class Ground:
         )
         return max(needs, default=0) > self.room or self.room < 0
 
-    @cached_property
+    @property
     def before(self) -> dict[str, frozenset[str]]:
         """Operators of which each operator needs a run first."""
-        found: dict[str, frozenset[str]] = {}
-        for name in self.names:
-            direct = self.problem.graph.predecessors[name]
-            found[name] = frozenset(direct).union(*(found[p] for p in direct))
-        return found
+        return self.problem.graph.ancestors
 
-    @cached_property
+    @property
     def after(self) -> dict[str, frozenset[str]]:
         """Operators that need a run of each operator first."""
-        found: dict[str, frozenset[str]] = {}
-        for name in reversed(self.names):
-            direct = self.problem.graph.successors[name]
-            found[name] = frozenset(direct).union(*(found[s] for s in direct))
-        return found
+        return self.problem.graph.descendants
 
     @cached_property
     def heads(self) -> dict[str, int]:

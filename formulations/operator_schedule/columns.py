@@ -136,7 +136,7 @@ class Columns:
     def surely_before(self, first: str, second: str) -> bool:
         """Whether precedence alone puts one task (while present) before the other."""
         producer = self.task[second].producer if second in self.task else second
-        after = self.sets.surely_after if first in self.task else self.sets.descendants
+        after = self.sets.surely_after if first in self.task else self.sets.graph.descendants
         return producer in after[first] or (second in self.task and producer == first)
 
 

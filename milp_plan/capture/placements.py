@@ -6,12 +6,12 @@ Described in ``instances/formats/torch-placements.md``. Nothing here needs PyTor
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError
+from milp_plan.core.errors import name_findings
 from milp_plan.io.capture_wire import Capture
 from milp_plan.io.files import Document, read_document, write_document
 from milp_plan.io.placement_wire import MARKER, Axis, TorchPlacements
@@ -124,9 +124,7 @@ def require_placements_of(placements: TorchPlacements, capture: Capture, file: s
 
 
 def _findings(placements: TorchPlacements) -> Iterator[Finding]:
-    for name, count in Counter(axis.name for axis in placements.mesh).items():
-        if count > 1:
-            yield Finding(f"mesh axis {name!r}", f"the name {count} times", "once", "rename one")
+    yield from name_findings("mesh axis", (axis.name for axis in placements.mesh))
     axes = len(placements.mesh)
     for where, placement in _placed(placements):
         found = len(entries(placement))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from milp_plan.core import Finding, InputError
+from milp_plan.core.errors import name_findings
 from milp_plan.io.capture_wire import MARKER, Argument, Capture, Kernel, Storage, Tensor, View
 from milp_plan.io.files import Document, read_document, write_document
 from milp_plan.io.wire import decode, encode
@@ -176,9 +176,9 @@ def read_by(capture: Capture) -> dict[int, list[int]]:
 
 def _findings(capture: Capture) -> Iterator[Finding]:
     count = len(capture.storages)
-    yield from _doubled("storages", [storage.name for storage in capture.storages])
+    yield from name_findings("storages", [storage.name for storage in capture.storages])
     names = [kernel.name for kernel in capture.kernels]
-    yield from _doubled("kernels and views", names + [view.name for view in capture.views])
+    yield from name_findings("kernels and views", names + [view.name for view in capture.views])
     if not capture.kernels:
         yield Finding("kernels", "none", "at least one", "capture a model that computes something")
     for place, storage in enumerate(capture.storages):
@@ -251,12 +251,6 @@ def _type_findings(where: str, item: Tensor | Storage) -> Iterator[Finding]:
     if item.dtype not in ELEMENT_BYTES:
         expected = f"one of {', '.join(ELEMENT_BYTES)}"
         yield Finding(f"{where}.dtype", repr(item.dtype), expected, "capture it in another type")
-
-
-def _doubled(where: str, names: list[str]) -> Iterator[Finding]:
-    for name, count in Counter(names).items():
-        if count > 1:
-            yield Finding(f"{where} {name!r}", f"the name {count} times", "once", "rename one")
 
 
 def replace_flops(kernel: Kernel, flops: int) -> Kernel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 
@@ -33,6 +34,14 @@ class Finding:
     def __str__(self) -> str:
         place = f"{self.file}: {self.where}" if self.file else self.where
         return f"{place}: found {self.found}, expected {self.expected}; {self.remedy}"
+
+
+def name_findings(where: str, names: Iterable[str]) -> Iterator[Finding]:
+    """List names that stand more than once; ``where`` is what has them."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            found = f"the name {count} times"
+            yield Finding(f"{where} {name!r}", found, "unique names", "rename all but one")
 
 
 class MilpPlanError(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -227,6 +227,16 @@ class ComputationGraph:
             raise ValueError("cycle: " + " -> ".join(self._find_cycle(set(order))))
         return tuple(order)
 
+    @cached_property
+    def ancestors(self) -> dict[str, frozenset[str]]:
+        """Operator -> operators that precedence puts before it."""
+        return _closure(self.topological_order, self.predecessors)
+
+    @cached_property
+    def descendants(self) -> dict[str, frozenset[str]]:
+        """Operator -> operators that precedence puts after it."""
+        return _closure(self.topological_order[::-1], self.successors)
+
     def _find_cycle(self, done: set[str]) -> list[str]:
         walk: list[str] = []
         name = next(operator.name for operator in self.operators if operator.name not in done)
@@ -334,3 +344,12 @@ class ComputationGraph:
             for option in operator.options
         )
         return replace(operator, name=operator.name + suffix, options=options)
+
+
+def _closure(
+    order: Iterable[str], direct: Mapping[str, Sequence[str]]
+) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for name in order:
+        found[name] = frozenset(direct[name]).union(*(found[other] for other in direct[name]))
+    return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from .errors import Finding, InputError
+from .errors import Finding, InputError, name_findings
 from .exactness import exactness_findings
 from .quantity import Units
 from .shown import Shown, ShownPlan
@@ -240,9 +240,7 @@ class JobsProblem(Shown):
         ):
             if not names:
                 yield Finding(f"{what}s", "none", "at least one", f"add a {what}")
-            for name, count in Counter(names).items():
-                if count > 1:
-                    yield Finding(f"{what} {name!r}", f"{count} times", "once", "rename the others")
+            yield from name_findings(what, names)
         for pool in self.pools:
             where = f"pool {pool.name!r}"
             yield from _below(where, "devices", pool.devices, 1)

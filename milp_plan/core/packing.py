@@ -7,13 +7,12 @@ storage allocation: lifetimes are given, offsets are sought. The law is in ``doc
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from .errors import Finding, InputError
+from .errors import Finding, InputError, name_findings
 from .exactness import exactness_findings
 from .shown import Shown, ShownPlan
 
@@ -109,9 +108,7 @@ class PackingProblem(Shown):
     def _findings(self) -> Iterator[Finding]:
         if not self.buffers:
             yield Finding("buffers", "none", "at least one", "add a buffer")
-        for name, count in Counter(buffer.name for buffer in self.buffers).items():
-            if count > 1:
-                yield Finding(f"buffer {name!r}", f"{count} times", "once", "rename the others")
+        yield from name_findings("buffer", (buffer.name for buffer in self.buffers))
         for buffer in self.buffers:
             yield from buffer.findings(f"buffer {buffer.name!r}")
         if self.capacity is not None and self.capacity < 0:

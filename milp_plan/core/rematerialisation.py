@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from math import ceil, floor
 
-from .errors import Finding, InputError
+from .errors import Finding, InputError, name_findings
 from .exactness import exactness_findings
 from .quantity import Units
 from .shown import Shown, ShownPlan
@@ -252,9 +252,7 @@ class RematerialisationProblem(Shown):
     def _findings(self) -> Iterator[Finding]:
         if not self.computations:
             yield Finding("operators", "none", "at least one", "add an operator")
-        for name, count in Counter(entry.name for entry in self.computations).items():
-            if count > 1:
-                yield Finding(f"operator {name!r}", f"{count} times", "once", "rename the others")
+        yield from name_findings("operator", (entry.name for entry in self.computations))
         known: set[str] = set()
         every = {entry.name for entry in self.computations}
         for entry in self.computations:

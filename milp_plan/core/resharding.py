@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from .errors import Finding, InputError
+from .errors import Finding, InputError, name_findings
 from .exactness import exactness_findings
 from .quantity import TICKS_PER_SECOND, Units, ceil_div
 from .shown import Shown, ShownPlan
@@ -140,9 +140,7 @@ class ReshardingProblem(Shown):
             ("card", [card.name for card in self.cards]),
             ("slice", [entry.name for entry in self.slices]),
         ):
-            for name, count in Counter(names).items():
-                if count > 1:
-                    yield Finding(f"{what} {name!r}", f"{count} times", "once", "rename the others")
+            yield from name_findings(what, names)
         for card in self.cards:
             if card.bytes_per_s < 1:
                 where = f"card {card.name!r}, bytes per second"

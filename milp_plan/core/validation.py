@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from .cluster import Cluster
-from .errors import Finding
+from .errors import Finding, name_findings
 from .exactness import exactness_findings
 from .graph import FULL, ComputationGraph, Operator, Value
 
@@ -62,13 +62,10 @@ def _inexact(graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
 
 
 def _duplicates(where: str, names: Iterable[str]) -> Iterator[Finding]:
-    for name, count in Counter(names).items():
-        if count > 1:
-            yield Finding(
-                f"{where} {name!r}", f"the name {count} times", "unique names", "rename all but one"
-            )
-        if not name:
-            yield Finding(where, "an empty name", "a name", "name it")
+    known = tuple(names)
+    yield from name_findings(where, known)
+    if not all(known):
+        yield Finding(where, "an empty name", "a name", "name it")
 
 
 def _negative(where: str, number: int) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from math import lcm
 
 from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.errors import name_findings
 from milp_plan.core.exactness import exactness_findings
 from milp_plan.core.shown import Shown
 
@@ -215,12 +216,10 @@ class HybridProblem(Shown):
     def _layer_findings(self) -> Iterator[Finding]:
         if not self.layers:
             yield Finding("layers", "none", "at least one", "add the layers")
-        counts = Counter(layer.name for layer in self.layers)
-        for name, count in counts.items():
-            if count > 1:
-                yield Finding("layers", f"{count} named {name!r}", "unique names", "rename them")
-        sources: dict[str, set[str]] = {name: set() for name in counts}
-        targets: dict[str, set[str]] = {name: set() for name in counts}
+        names = [layer.name for layer in self.layers]
+        yield from name_findings("layer", names)
+        sources: dict[str, set[str]] = {name: set() for name in names}
+        targets: dict[str, set[str]] = {name: set() for name in names}
         for flow in self.flows:
             sources.setdefault(flow.target, set()).add(flow.source)
             targets.setdefault(flow.source, set()).add(flow.target)

@@ -267,23 +267,11 @@ class ScheduleSets:
         return send_choices(self.problem, self.graph.value(route.value), route, made.devices)
 
     @cached_property
-    def descendants(self) -> dict[str, frozenset[str]]:
-        """Operator -> operators that precedence puts after it."""
-        found: dict[str, frozenset[str]] = {}
-        for name in reversed(self.operators):
-            after: set[str] = set()
-            for successor in self.graph.successors[name]:
-                after.add(successor)
-                after |= found[successor]
-            found[name] = frozenset(after)
-        return found
-
-    @cached_property
     def surely_after(self) -> dict[str, frozenset[str]]:
         """Transfer task -> operators that start after it stops, whenever it is present."""
         found = {}
         for task in self.transfers:
-            per_reader = [self.descendants[c] | {c} for c in task.consumers]
+            per_reader = [self.graph.descendants[c] | {c} for c in task.consumers]
             join = frozenset.intersection if task.shared else frozenset.union
             found[task.name] = join(*per_reader)
         return found

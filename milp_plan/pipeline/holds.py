@@ -293,7 +293,7 @@ class _Reader:
                 holds.append(operator)
             else:
                 self.add_step(operator)
-        self.before = self.ancestors()
+        self.before = self.graph.ancestors
         found = tuple(self.hold(operator) for operator in holds)
         for value in self.graph.values:
             if value.producer in self.steps:
@@ -334,14 +334,6 @@ class _Reader:
         self.steps[operator.name] = Step(
             operator.name, places[0].devices[0], ticks, operator.micro_batch
         )
-
-    def ancestors(self) -> dict[str, frozenset[str]]:
-        """Operator -> everything that precedes it."""
-        found: dict[str, frozenset[str]] = {}
-        for name in self.graph.topological_order:
-            before = self.graph.predecessors[name]
-            found[name] = frozenset(before).union(*(found[b] for b in before))
-        return found
 
     def last_of(self, value: Value, readers: Iterable[str]) -> str:
         """Return the reader that all others precede."""

@@ -224,7 +224,7 @@ class _Reader:
             raise _NotStashes("transfers hold ports of two devices")
         for name in self.graph.topological_order:
             self.step(name)
-        self.before = self.ancestors()
+        self.before = self.graph.ancestors
         for value in self.graph.values:
             if value.producer is not None:
                 self.value(value)
@@ -259,13 +259,6 @@ class _Reader:
         if option.workspace_bytes or {*option.reads.values(), *option.writes.values()} - {FULL}:
             raise _NotStashes(f"operator {name!r} has a workspace or shards")
         self.steps[name] = Step(name, places[0].devices[0], ticks)
-
-    def ancestors(self) -> dict[str, frozenset[str]]:
-        found: dict[str, frozenset[str]] = {}
-        for name in self.graph.topological_order:
-            direct = self.graph.predecessors[name]
-            found[name] = frozenset(direct).union(*(found[b] for b in direct))
-        return found
 
     # -- values ------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ def test_all_findings_come_at_once():
         "micro_batches: found 0",
         "memory_bytes: found -1",
         "bandwidth_bytes_per_s: found 0",
-        "2 named 'b'",
+        "layer 'b': found the name 2 times",
         "2 configurations 'plain' at degree 1",
         "tensor degree 0",
         "seconds: found -1",

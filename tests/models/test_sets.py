@@ -41,7 +41,7 @@ def test_chains_and_windows() -> None:
     assert sets.operators == ("x", "y", "z", "s")
     assert sets.heads == {"x": 0, "y": 3, "z": 3, "s": 7}
     assert sets.tails == {"s": 0, "y": 5, "z": 5, "x": 9}
-    assert sets.descendants["x"] == {"y", "z", "s"}
+    assert sets.graph.descendants["x"] == {"y", "z", "s"}
     assert sets.tick == 1
     assert {v.name for v in sets.values_between["x", "s"]} == {"v"}
 
