@@ -58,6 +58,36 @@ def test_there_is_one_key() -> None:
     assert users(r"def \w*key\w*\([^)]*fingerprint") == {"run/key.py"}
 
 
+def _remembering(tree: ast.Module) -> Iterator[str]:
+    """Functions and names of a module that keep what they were given for the next call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            marks = " ".join(map(ast.unparse, node.decorator_list))
+            told = ast.unparse(node.args) + " " + ast.unparse(node.returns or ast.Constant(None))
+            if re.search(r"\b(lru_)?cache\b", marks) and re.search(
+                r"Problem|Graph|Plan\b|Shop", told
+            ):
+                yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            empty = ast.unparse(node.value) in ("{}", "[]", "dict()", "None")
+            if empty or re.match(r"Weak\w+\(", ast.unparse(node.value)):
+                yield ast.unparse(node)
+
+
+def test_no_module_keeps_problems() -> None:
+    """Views live with their problem; a worker of a cluster keeps the one it is sent each round."""
+    kept = {(name, found) for name, text in sources() for found in _remembering(ast.parse(text))}
+    by_other = {
+        ("core/exactness.py", "_KNOWN: dict[type, tuple[_Exact, ...]] = {}"),
+        ("core/problem.py", "_FIELDS: dict[type, _Fields | None] = {}"),
+        ("models/registry.py", "_isolated: dict[tuple[str, str | None], Found] = {}"),
+    }
+    assert kept == {("run/round.py", "_unpacked")} | by_other
+
+
 def test_commands_and_studies_know_kinds_and_none_by_name() -> None:
     named = {}
     for name, text in sources("cli", "study"):

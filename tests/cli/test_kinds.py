@@ -6,7 +6,9 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonschema
@@ -227,6 +229,23 @@ def answer(*arguments: str | Path) -> dict[str, Any]:
     return told
 
 
+@cache
+def _best_plan(name: str) -> str:
+    """Text of the best plan of a sample: solved once."""
+    with TemporaryDirectory() as folder:
+        instance, plan = SAMPLES[name].write(Path(folder)), Path(folder) / "best.json"
+        limit = ("--time-limit", "100", "--quiet", "--record-folder", folder)
+        call("solve", instance, *limit, "--plan-output", plan)
+        return plan.read_text()
+
+
+def solved_sample(name: str, here: Path) -> tuple[Path, Path]:
+    """Write a sample and its best plan."""
+    plan = here / "best.json"
+    plan.write_text(_best_plan(name))
+    return SAMPLES[name].write(here), plan
+
+
 def test_every_kind_has_a_sample() -> None:
     assert set(SAMPLES) == {kind.name for kind in kinds()}
 
@@ -325,8 +344,7 @@ def test_a_limit_that_is_over_at_once(name: str, here: Path) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_if(name: str, here: Path) -> None:
     sample = SAMPLES[name]
-    instance, plan = sample.write(here), here / "best.json"
-    call("solve", instance, *LIMIT, "--plan-output", plan)
+    instance, plan = solved_sample(name, here)
     asked = ("--what-if", "usual", "--time-limit", "100", "--quiet")
     told = answer("explain", instance, plan, *asked)
     assert told["exit_code"] == Exit.DONE
@@ -343,8 +361,7 @@ def test_what_if(name: str, here: Path) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_parts_stay_where_they_may_be(name: str, here: Path) -> None:
-    instance, plan = SAMPLES[name].write(here), here / "best.json"
-    solved = answer("solve", instance, *LIMIT, "--plan-output", plan)
+    instance, plan = solved_sample(name, here)
     kind, problem = read(instance)
     reasons = kind.reasons()
     part = reasons.parts(problem)[0]
@@ -353,10 +370,10 @@ def test_parts_stay_where_they_may_be(name: str, here: Path) -> None:
         told = answer("explain", instance, plan, "--move", f"{part}={place}", "--quiet")
         (effect,) = told["what_if"]
         if effect["value"] is not None:
-            assert effect["value"] >= solved["value"]
+            assert effect["value"] >= SAMPLES[name].value
             values.append(effect["value"])
     assert bool(reasons.place_noun) == bool(values)
-    assert not values or min(values) == solved["value"]  # the plan has it in one of them
+    assert not values or min(values) == SAMPLES[name].value  # the plan has it in one of them
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -379,8 +396,8 @@ def test_leaving_out_and_lifting_keeps_plans(name: str, here: Path) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_plans_of_variants_are_compared(name: str, here: Path) -> None:
-    instance, plan, other = SAMPLES[name].write(here), here / "best.json", here / "other.json"
-    call("solve", instance, *LIMIT, "--plan-output", plan)
+    instance, plan = solved_sample(name, here)
+    other = here / "other.json"
     other.write_text(SAMPLES[name].wrong(plan))
     drawn = ("--plot", here / "both.svg")
     told = answer("diff", plan, plan, "--instance", instance, "--instance", instance, *drawn)
@@ -401,8 +418,7 @@ def test_plans_of_variants_are_compared(name: str, here: Path) -> None:
 @pytest.mark.parametrize("verb", ["check", "explain"])
 def test_a_plan_that_breaks_a_law(verb: str, name: str, here: Path) -> None:
     sample = SAMPLES[name]
-    instance, plan = sample.write(here), here / "best.json"
-    call("solve", instance, *LIMIT, "--plan-output", plan)
+    instance, plan = solved_sample(name, here)
     plan.write_text(sample.wrong(plan))
     told = answer(verb, instance, plan)
     assert told["exit_code"] == Exit.NOT_VALID
@@ -462,8 +478,7 @@ def test_changes_of_other_kinds_are_refused(name: str, here: Path) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_files_are_written(name: str, here: Path) -> None:
     sample = SAMPLES[name]
-    instance, plan = sample.write(here), here / "best.json"
-    call("solve", instance, *LIMIT, "--plan-output", plan)
+    instance, plan = solved_sample(name, here)
     copy = here / "again" / instance.name  # some formats keep a number in the name of the file
     copy.parent.mkdir()
     assert call("convert", instance, copy).exit_code == Exit.DONE
