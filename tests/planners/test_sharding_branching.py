@@ -24,7 +24,8 @@ from tests.support.sharding import least_cost, tense_problem
 
 pytestmark = pytest.mark.untraced
 
-BLOCK = 50
+SEEDS = few([range(10), *(range(first, first + 50) for first in range(0, 2000, 50))], 1)
+"""Seeds of a test: a sample, and the slow ones."""
 
 
 def with_bytes(seed: int) -> ShardingProblem:
@@ -76,10 +77,10 @@ def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-@pytest.mark.parametrize("first", few(range(0, 40 * BLOCK, BLOCK), 1))
-def test_the_optimum_is_found_and_no_bound_is_above_it(first: int, manner: str) -> None:
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+def test_the_optimum_is_found_and_no_bound_is_above_it(seeds: range, manner: str) -> None:
     nodes = 0
-    for seed in range(first, first + BLOCK):
+    for seed in seeds:
         problem = with_bytes(seed)
         best = least_cost(problem)
         labelling = labelled(problem)
@@ -92,13 +93,13 @@ def test_the_optimum_is_found_and_no_bound_is_above_it(first: int, manner: str) 
         if best is not None:  # a plan that costs as much is known, and one that costs one more
             assert explored(labelling, best, best)[0] == best
             assert explored(labelling, best + 1, best)[0] == best
-    assert nodes > BLOCK / 2
+    assert nodes > len(seeds) / 2
 
 
-@pytest.mark.parametrize("first", few(range(0, 40 * BLOCK, BLOCK), 1))
-def test_certificates_keep_every_label_of_the_best_plan(first: int) -> None:
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+def test_certificates_keep_every_label_of_the_best_plan(seeds: range) -> None:
     left_out = 0
-    for seed in range(first, first + BLOCK):
+    for seed in seeds:
         problem = with_bytes(seed)
         labelling, best = labelled(problem), least_cost(problem)
         if labelling is None or best is None:
@@ -147,13 +148,13 @@ def test_labels_that_fit_alone_but_not_beside_the_others_go() -> None:
     assert possible_labels(labelling_of(problem)).tolist() == [False, True, True, True, True, True]
 
 
-@pytest.mark.parametrize("first", few(range(0, 40 * BLOCK, BLOCK), 1))
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_what_a_narrowed_problem_proves_holds_for_the_whole(
-    first: int, monkeypatch: pytest.MonkeyPatch
+    seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(anytime, "_WORTH", 0.95)
     narrowed = 0
-    for seed in range(first, first + BLOCK):
+    for seed in seeds:
         problem = with_bytes(seed)
         labelling, best = labelled(problem), least_cost(problem)
         if labelling is None or best is None:
