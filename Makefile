@@ -30,7 +30,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-install: $(READY) ## Create the environment
+install: $(READY) ## Create the environment, and compile the loops that the machine lacks
+	$(BIN)/milp-plan compile
 
 plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its timeline
 	@mkdir -p $(dir $(TIMELINE))

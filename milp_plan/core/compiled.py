@@ -5,8 +5,11 @@ That takes longer than planning a small problem, and many small problems need no
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
+from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar, cast
@@ -86,7 +89,24 @@ def compiled(function: _Function) -> _Function:
     return cast(_Function, Loop(function))
 
 
-def kept(loop: Callable[..., object]) -> bool:
-    """Whether a compiled loop lies on disk from an earlier run; ``True`` where none is compiled."""
-    kept_in = getattr(loop.made, "_cache", None) if isinstance(loop, Loop) else None
-    return kept_in is None or Path(kept_in._cache_file._index_path).exists()
+def kept(loop: str) -> bool:
+    """Whether a compiled loop lies on disk from an earlier run; ``True`` where none is compiled.
+
+    Beside its source it is found without loading numba: numba writes the hash of the source into
+    its index. Where that is not found, numba is asked.
+
+    Parameters
+    ----------
+    loop
+        Such as ``"package.module:function"``.
+    """
+    where, _, name = loop.partition(":")
+    module = import_module(where)
+    source = Path(module.__file__ or "")
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        found = (source.parent / "__pycache__").glob(f"{source.stem}.{name}-*.nbi")
+        stamp = sha256(source.read_bytes()).digest()
+        if any(stamp in index.read_bytes() for index in found):
+            return True
+    cache = getattr(getattr(module, name).made, "_cache", None)
+    return cache is None or bool(cache._cache_file._load_index())

@@ -1,63 +1,135 @@
-"""Loops that a run meets uncompiled: another process compiles them while this one goes on.
+"""Loops that a run meets uncompiled: other processes compile them while this one goes on.
 
 ``python -m milp_plan.run.compiling PID`` reads the name of a part of :mod:`.loops` and compiles it.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
+from threading import Condition, Thread
+from types import TracebackType
 
 from milp_plan.core.budget import now
 from milp_plan.core.compiled import kept
 from milp_plan.core.process import end, spawn, watch
 
+SHARDING = "sharding"
+"""The part that the reductions of a sharding problem need."""
+
 SHARDING_SEARCH = "sharding search"
-"""The part of the loops that a run on a sharding problem needs once it has reduced it."""
+"""The part that comes after them."""
+
+LIST_SCHEDULES, NEAR = "list schedules", "near a schedule"
+"""The decoder and its search; models near a plan."""
+
+LATENCY, LARGEST_LOAD, CONTIGUOUS_PARTS = "latency", "largest load", "contiguous parts"
+"""Problems under the serial law."""
+
+LAST: Mapping[str, str] = {
+    SHARDING: "milp_plan.coarsen.sharding.steps:_best_labels",
+    SHARDING_SEARCH: "milp_plan.planners.sharding.trees:tree_search",
+    LIST_SCHEDULES: "milp_plan.planners.enumeration.placing:advance",
+    NEAR: "milp_plan.run.near.loops:contract",
+    LATENCY: "milp_plan.serial.lattice_loops:drop_all",
+    LARGEST_LOAD: "milp_plan.planners.serial.local_loops:descend",
+    CONTIGUOUS_PARTS: "milp_plan.planners.serial.chain_loops:extend_chains",
+}
+"""A loop of each part that is compiled after most others: once it is kept, so are they."""
+
+LOOK_S = 0.05
+"""How often a process that compiles is looked at."""
+
+SAID = "compiling loops beside (the first run alone; milp-plan compile does it in advance)"
+"""What a run tells that does so."""
 
 
 class Compiling:
-    """A process that compiles a part of the loops, where one of them is not kept on disk yet.
+    """Processes that compile parts of the loops that are not kept on disk yet.
+
+    They begin in the order of the parts, so many at a time as there are processors, and end with
+    the ``with`` block at the latest; what they have compiled by then stays.
 
     Parameters
     ----------
-    part
-        One of :data:`milp_plan.run.loops.PARTS`.
-    loop
-        One of its loops, the last to be compiled.
+    parts
+        Names in :data:`LAST`, in the order in which they will be needed.
     """
 
-    def __init__(self, part: str, loop: Callable[..., object]) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
-        if kept(loop):
-            return
-        self.process = spawn(__name__, quiet=True)
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{part}\n".encode())
-        self.process.stdin.close()
+    def __init__(self, parts: Iterable[str]) -> None:
+        self.parts = tuple(part for part in dict.fromkeys(parts) if not kept(LAST[part]))
+        self._waiting = list(self.parts)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._changed = Condition()
+        if self.parts:
+            Thread(target=self._work, daemon=True).start()
 
-    @property
-    def at_work(self) -> bool:
-        """Whether it is at work."""
-        return self.process is not None and self.process.poll() is None
+    def __enter__(self) -> Compiling:
+        return self
 
-    def wait(self, seconds: float) -> None:
-        """Wait for it, so long at most, and end it: what it has compiled by then stays."""
-        if self.process is None:
-            return
-        until = now() + seconds
-        try:
-            self.process.wait(max(0.0, until - now()))
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            end(self.process)
-            self.process = None
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.stop(self.parts)
+
+    def at_work(self, parts: Iterable[str]) -> bool:
+        """Whether one of these parts is being compiled, or will be."""
+        with self._changed:
+            return not self._idle(parts)
+
+    def wait(self, parts: Iterable[str], seconds: float) -> None:
+        """Wait for these parts, so long at most, and give up those that are not done then."""
+        asked, until = tuple(parts), now() + seconds
+        with self._changed:
+            while not self._idle(asked) and (left := until - now()) > 0:
+                self._changed.wait(min(left, 1.0))
+        self.stop(asked)
+
+    def stop(self, parts: Iterable[str]) -> None:
+        """End the processes of these parts, and begin none."""
+        with self._changed:
+            for part in parts:
+                if part in self._waiting:
+                    self._waiting.remove(part)
+                if (process := self._running.pop(part, None)) is not None:
+                    end(process)
+            self._changed.notify_all()
+
+    def _idle(self, parts: Iterable[str]) -> bool:
+        return not any(part in self._waiting or part in self._running for part in parts)
+
+    def _work(self) -> None:
+        """Begin processes as others end; runs in a thread."""
+        most = os.cpu_count() or 1
+        with self._changed:
+            while self._waiting or self._running:
+                for part, process in list(self._running.items()):
+                    if process.poll() is not None:
+                        end(self._running.pop(part))
+                        self._changed.notify_all()
+                while self._waiting and len(self._running) < most:
+                    part = self._waiting.pop(0)
+                    self._running[part] = _begun(part)
+                self._changed.wait(LOOK_S)
+
+
+def _begun(part: str) -> subprocess.Popen[bytes]:
+    """Start a process that compiles a part."""
+    process = spawn(__name__, quiet=True)
+    assert process.stdin is not None
+    process.stdin.write(f"{part}\n".encode())
+    process.stdin.close()
+    return process
 
 
 def main() -> None:
     """Compile what the standard input names."""
+    import sys
+
     watch(int(sys.argv[1]))
     from .loops import compile_part
 

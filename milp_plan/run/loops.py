@@ -25,7 +25,15 @@ from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.serial import SerialGraph, operator_tables, read_serial
 
-from .compiling import SHARDING_SEARCH
+from .compiling import (
+    CONTIGUOUS_PARTS,
+    LARGEST_LOAD,
+    LATENCY,
+    LIST_SCHEDULES,
+    NEAR,
+    SHARDING,
+    SHARDING_SEARCH,
+)
 
 SEARCH_S = 1.0
 """Seconds of searches that only the clock ends; compiling comes on top."""
@@ -144,28 +152,43 @@ def _latency() -> None:
 
 
 def _sharding() -> None:
+    """Reductions, and every choice of the little that they may leave."""
+    from milp_plan.bounds.sharding_choices import best_choice
     from milp_plan.coarsen.sharding import reduce_sharding
-    from milp_plan.planners.sharding.anytime import search
 
     for operators in (8, 4):
         for seed in range(3):
             left = reduce_sharding(_shards(operators, seed), math.inf)
-            if left.infeasible_because is not None:
-                continue
-            if len(left.labelling):
-                search(left.labelling, SEARCH_S, gap=0.0, workers=1)
-            left.lift(np.zeros(len(left.labelling), dtype=np.int64))
+            if left.infeasible_because is None:
+                best_choice(left.labelling)
+                left.lift(np.zeros(len(left.labelling), dtype=np.int64))
 
 
 def _sharding_search() -> None:
-    """What begins after the reductions, on problems that are not reduced."""
+    """What begins after the reductions, on problems that are not reduced.
+
+    Loops of its own come first: another process may compile the reductions meanwhile.
+    """
+    from milp_plan.bounds.messages import Dual
     from milp_plan.coarsen.sharding.masks import possible_labels
     from milp_plan.coarsen.sharding.reading import labelling_of
     from milp_plan.planners.sharding.anytime import search
     from milp_plan.planners.sharding.branching import Tree
+    from milp_plan.planners.sharding.decoding import decode
+    from milp_plan.planners.sharding.graph import graph_of
+    from milp_plan.planners.sharding.trees import tree_search
 
     for seed in range(2):
         labelling = labelling_of(_shards(30, seed))
+        dual, graph = Dual(labelling), graph_of(labelling)
+        dual.settle(1)
+        dual.step(1, float(labelling.cost.sum()))
+        dual.certified()
+        labels = np.zeros(len(labelling), dtype=np.int64)
+        costs = dual.priced(dual.prices)
+        decode(graph, costs, dual.backward_offsets, dual.backward, labels)
+        best = labels.copy()
+        tree_search(graph, labels, best, dual.prices, 1, len(labels), 0.0, 0.0, 1.0, 0)
         search(labelling, SEARCH_S, gap=0.0, workers=1)
         possible_labels(labelling)
         tree = Tree(labelling, lambda: None, lambda _: None, 0)
@@ -292,14 +315,14 @@ def _runs() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "list schedules": _schedules,
-    "sharding": _sharding,
+    LIST_SCHEDULES: _schedules,
+    SHARDING: _sharding,
     SHARDING_SEARCH: _sharding_search,
     "runs along a spine": _runs,
-    "latency": _latency,
-    "largest load": _largest_load,
-    "contiguous parts": _contiguous,
-    "near a schedule": _near,
+    LATENCY: _latency,
+    LARGEST_LOAD: _largest_load,
+    CONTIGUOUS_PARTS: _contiguous,
+    NEAR: _near,
     "packing": _packing,
     "jobs": _jobs,
     "orders": _orders,

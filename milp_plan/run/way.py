@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    from .compiling import Compiling
     from .ledger import Ledger
+
+WAIT_SHARE = 0.5
+"""Part of the time left that a step waits, at most, for loops that other processes compile."""
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +33,16 @@ class Step(NamedTuple):
         Whether there is any use for it now; asked when its turn comes.
     always
         Whether it makes a first plan at once, so that even a run without time has one.
+    loops
+        Parts of the compiled loops (:mod:`.compiling`) that it needs: it waits for those that are
+        being compiled.
     """
 
     name: str
     run: Callable[[], object]
     wanted: Callable[[], bool] = lambda: True
     always: bool = False
+    loops: tuple[str, ...] = ()
 
 
 class Way(ABC, Generic[P, S]):
@@ -81,6 +89,9 @@ class Way(ABC, Generic[P, S]):
     def steps(self) -> Iterable[Step]:
         """Steps in order: a list that a person can read aloud."""
 
+    def offer_first(self) -> None:
+        """Offer any plan, by what has no loop to compile; asked where loops are compiled beside."""
+
     def alone(self) -> Iterable[Step]:
         """Steps of a run that is to hear the formulation's model and nobody else."""
         return (Step("model", self.ask_whole),)
@@ -101,11 +112,41 @@ class Way(ABC, Generic[P, S]):
 
     def go(self) -> None:
         """Take the steps, until there is nothing left to do or no time is left."""
+        from .compiling import Compiling
+
         ledger = self.ledger
-        for step in self.alone() if ledger.settings.only else self.steps():
-            if ledger.settled or ledger.infeasible_because is not None:
-                return
-            wanted = step.always and ledger.plan is None if ledger.budget.over else step.wanted()
-            if wanted:
-                logger.info("way %s: %s", self.name, step.name)
-                step.run()
+        steps = tuple(self.alone() if ledger.settings.only else self.steps())
+        # a repeatable run does the same on every machine, whatever is compiled there
+        parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
+        with Compiling(parts) as beside:
+            if beside.parts:
+                self._begin_uncompiled(beside)
+            for step in steps:
+                if ledger.settled or ledger.infeasible_because is not None:
+                    return
+                over = ledger.budget.over
+                if step.always and ledger.plan is None if over else step.wanted():
+                    self._await(beside, step)
+                    logger.info("way %s: %s", self.name, step.name)
+                    step.run()
+
+    def _begin_uncompiled(self, beside: Compiling) -> None:
+        """Have a plan while loops are compiled; the run says so."""
+        from .compiling import SAID
+
+        ledger = self.ledger
+        logger.info("way %s: compiled beside: %s", self.name, ", ".join(beside.parts))
+        ledger.details["compiled_beside"] = list(beside.parts)
+        ledger.say(SAID)
+        with ledger.budget.phase("first plan"):
+            self.offer_first()
+
+    def _await(self, beside: Compiling, step: Step) -> None:
+        """Wait for the loops of a step, for a part of the time left."""
+        from .compiling import SAID
+
+        ledger = self.ledger
+        if beside.at_work(step.loops):
+            ledger.say(SAID)
+            with ledger.budget.phase("compiling"):
+                beside.wait(step.loops, WAIT_SHARE * ledger.budget.left_s)

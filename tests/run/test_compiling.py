@@ -1,21 +1,31 @@
-"""Loops that a run meets uncompiled are compiled by another process."""
+"""Loops that a run meets uncompiled are compiled by other processes."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numba
 import pytest
 
-from milp_plan.core.compiled import compiled, kept
-from milp_plan.planners.sharding.trees import tree_search
-from milp_plan.run import compiling
-from milp_plan.run.compiling import SHARDING_SEARCH, Compiling
+from milp_plan.core import Contiguity, SerialLaw
+from milp_plan.core.compiled import Loop, compiled, kept
+from milp_plan.core.sharding import sharding_problem
+from milp_plan.models.planted_serial import PAYER, ladder
+from milp_plan.run import Settings, compiling, solve
+from milp_plan.run.compiling import LAST, SHARDING_SEARCH, Compiling
 from milp_plan.run.loops import PARTS
 
 pytestmark = pytest.mark.untraced
 
+HERE = "tests.run.test_compiling"
 
+
+@compiled
 def never_called(number: int) -> int:
     """Return the number."""
     return number
@@ -24,35 +34,101 @@ def never_called(number: int) -> int:
 def test_a_loop_is_kept_once_it_was_compiled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    loop = compiled(never_called)
-    assert not kept(loop)
+    loop = compiled(never_called.py_func)  # type: ignore[attr-defined]
+    monkeypatch.setattr(import_module(HERE), "never_called", loop)
+    assert not kept(f"{HERE}:never_called")
     assert loop(7) == 7
-    assert kept(loop)
-    assert kept(compiled(never_called))
-    assert kept(never_called)  # nothing to compile
+    assert kept(f"{HERE}:never_called")
 
 
-def test_the_search_is_a_part_of_what_is_compiled_in_advance() -> None:
-    assert SHARDING_SEARCH in PARTS
+def test_loops_beside_their_sources_are_found_without_numba() -> None:
+    look = (
+        "import sys, milp_plan.run.ways.sharding; from milp_plan.core.compiled import kept; "
+        f"print(kept({LAST[SHARDING_SEARCH]!r}), 'numba' in sys.modules)"
+    )
+    if not kept(LAST[SHARDING_SEARCH]):
+        pytest.skip("loops are not compiled here")
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_every_part_that_a_way_waits_for_has_a_loop() -> None:
+    assert set(LAST) <= set(PARTS)
+    for where, _, name in (loop.partition(":") for loop in LAST.values()):
+        assert isinstance(getattr(import_module(where), name), Loop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", LAST)
+def test_compiling_a_part_keeps_its_loop(part: str, tmp_path: Path) -> None:
+    code = (
+        "from milp_plan.core.compiled import kept; from milp_plan.run.loops import compile_part; "
+        f"assert not kept({LAST[part]!r}); compile_part({part!r}); assert kept({LAST[part]!r})"
+    )
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "", "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_nothing_is_started_where_loops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "kept", lambda _: True)
-    idle = Compiling(SHARDING_SEARCH, tree_search)
-    assert not idle.at_work
-    idle.wait(60.0)
+    with Compiling([SHARDING_SEARCH]) as idle:
+        assert not idle.parts
+        assert not idle.at_work([SHARDING_SEARCH])
+        idle.wait([SHARDING_SEARCH], 60.0)
 
 
-def test_the_process_ends_by_itself_or_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_end_by_themselves_or_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "kept", lambda _: False)
-    unknown = Compiling("no such part", tree_search)
-    unknown.wait(60.0)
-    assert not unknown.at_work
-    busy = Compiling(SHARDING_SEARCH, tree_search)
-    assert busy.at_work
-    process = busy.process
-    busy.wait(0.0)
-    assert process is not None
-    assert process.returncode is not None
-    assert not busy.at_work
+    monkeypatch.setattr(compiling, "LAST", {**LAST, "no such part": "loop"})
+    begun: list[subprocess.Popen[bytes]] = []
+    begin = compiling._begun
+
+    def noted(part: str) -> subprocess.Popen[bytes]:
+        begun.append(begin(part))
+        return begun[-1]
+
+    monkeypatch.setattr(compiling, "_begun", noted)
+    with Compiling(["no such part", SHARDING_SEARCH]) as beside:
+        assert beside.at_work(["no such part"])
+        beside.wait(["no such part"], 60.0)
+        assert not beside.at_work(["no such part"])
+        assert beside.at_work([SHARDING_SEARCH])
+    assert begun
+    assert all(process.returncode is not None for process in begun)
+    assert not beside.at_work(beside.parts)
+
+
+class Uncompiled(Compiling):
+    """Loops that are never done: those of the first part that a run names."""
+
+    def __init__(self, parts: Iterable[str]) -> None:
+        super().__init__(())
+        self.parts = tuple(dict.fromkeys(parts))
+
+
+def problems() -> Iterator[Any]:
+    """One of each kind whose first plan has no loop."""
+    usages = [[3, 1], [2, 1], [2, 2]]
+    costs: list[list[int | None]] = [[1, 5], [2, 4], [3, 3]]
+    edges: dict[tuple[int, int], list[list[int | None]]] = {(0, 1): [[0, None], [2, 1]]}
+    yield sharding_problem("tiny", costs, usages=usages, edges=edges, limit=6)
+    yield ladder(SerialLaw((PAYER,)))
+    yield ladder(SerialLaw((PAYER,), Contiguity.CHAIN))
+    yield ladder(SerialLaw((PAYER,), calls=1))
+
+
+@pytest.mark.parametrize("problem", tuple(problems()), ids=lambda problem: type(problem).__name__)
+def test_a_plan_is_there_while_loops_are_compiled(
+    problem: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "Compiling", Uncompiled)
+    said: list[str] = []
+    outcome = solve(problem, Settings(time_limit_s=20), lambda news: said.append(news.phase))
+    assert "first plan" in outcome.record["phases"]
+    assert outcome.record["compiled_beside"]
+    assert any(point["phase"] == "first plan" for point in outcome.record["trace"])
+    assert compiling.SAID in said
+    again = solve(problem, Settings(time_limit_s=20, node_limit=1))
+    assert "compiled_beside" not in again.record  # the same on every machine

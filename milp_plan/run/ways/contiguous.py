@@ -16,6 +16,7 @@ from milp_plan.planners.serial.baselines import CONTIGUOUS
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial.value import bottleneck, fits, homeless
 
+from ..compiling import CONTIGUOUS_PARTS
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay
@@ -58,8 +59,8 @@ class ContiguousWay(SerialWay):
         """Published planners, some orders, all ideals; else more orders, cuts and the model."""
         return (
             Step("homes", self.find_homes, always=True),
-            Step("baselines", self.baselines),
-            Step("orders", self.orders, always=True),
+            Step("baselines", self.baselines, loops=(CONTIGUOUS_PARTS,)),
+            Step("orders", self.orders, always=True, loops=(CONTIGUOUS_PARTS,)),
             Step("ideals", self.exact),
             Step("more orders", self.more_orders, self.open),
             Step("cuts", self.cuts, self.open),

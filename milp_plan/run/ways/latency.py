@@ -25,6 +25,7 @@ from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.operators import Ints
 
 from ..beside import Beside
+from ..compiling import LATENCY
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay
@@ -95,14 +96,23 @@ class LatencyWay(SerialWay):
         ledger, repeatable = self.ledger, self.ledger.repeatable
         return (
             Step("bounds", self.find_bounds, always=True),
-            Step("baselines", self.ask_baselines, always=True),
+            Step("baselines", self.ask_baselines, always=True, loops=(LATENCY,)),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
-            Step("lines", self.try_lines),
+            Step("lines", self.try_lines, loops=(LATENCY,)),
             Step("ideals and annealing", self.search, lambda: not repeatable),
             Step("ideals", self.search_repeatably, lambda: repeatable),
             Step("annealing", self.anneal_repeatably, lambda: repeatable),
             Step("model", self.solve_whole, self.small_enough),
         )
+
+    def offer_first(self) -> None:
+        """A greedy fill, and everything on the host."""
+        tables = self.atoms
+        greedy = self.line.greedy(self.line.order(None), tables.calls)
+        host = np.full(len(tables), HOST, dtype=np.int64)
+        for name, places in (("greedy topological fill", greedy), ("all on the host", host)):
+            if tables.fits(places):
+                self.ledger.offer(tables.plan(places, name), name, "first plan")
 
     def find_bounds(self) -> None:
         """Paths, and what memory drives to hosts."""

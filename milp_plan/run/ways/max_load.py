@@ -20,6 +20,7 @@ from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.annealing import SerialAnnealing
 
 from ..beside import Beside
+from ..compiling import LARGEST_LOAD
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay
@@ -74,8 +75,8 @@ class MaxLoadWay(SerialWay):
         """Bounds by cuts, lines, annealing, prices of sets, the model, annealing again."""
         ledger, timed = self.ledger, lambda: not self.repeatable
         return (
-            Step("bounds", self.find_bounds, always=True),
-            Step("lines", self.find_baselines, always=True),
+            Step("bounds", self.find_bounds, always=True, loops=(LARGEST_LOAD,)),
+            Step("lines", self.find_baselines, always=True, loops=(LARGEST_LOAD,)),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
             Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("rounds", self.anneal_rounds, lambda: self.repeatable),

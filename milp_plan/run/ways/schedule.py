@@ -19,6 +19,7 @@ from milp_plan.planners.decoder.layout import LIMITED
 from milp_plan.planners.enumeration import Enumeration
 
 from ..cluster import Team
+from ..compiling import LIST_SCHEDULES, NEAR
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish
@@ -118,19 +119,20 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("first plan", self.find_first, always=True),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("baselines", self.find_baselines, always=True),
-            Step("enumeration", self.enumerate, lambda: self.small),
+            Step("enumeration", self.enumerate, lambda: self.small, loops=(LIST_SCHEDULES,)),
             Step(
                 "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
             ),
             Step("exact coarsening", self.choose_coarsening),
-            Step("annealing", self.anneal, lambda: alone),
+            Step("annealing", self.anneal, lambda: alone, loops=(LIST_SCHEDULES,)),
             Step(
                 "near, first",
                 self.search_near_first,
                 lambda: alone and modelled and not self.searched,
+                loops=(NEAR,),
             ),
             Step("model", self.exact_stage, lambda: modelled and not self.searched),
-            Step("near", self.search_near, lambda: alone),
+            Step("near", self.search_near, lambda: alone, loops=(NEAR,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
 

@@ -29,6 +29,16 @@ class SerialWay(Way[PlanningProblem, Plan]):
         assert isinstance(graph, SerialGraph), graph
         self.graph = graph
 
+    def offer_first(self) -> None:
+        """Everything on one device, and one device filled after the other."""
+        from milp_plan.planners.serial.baselines import greedy, single
+
+        graph, seed = self.graph, self.ledger.settings.seed
+        for name, planner in (("single", single), ("greedy", greedy)):
+            places = planner(graph, seed)
+            if places is not None:
+                self.ledger.offer(graph.plan(places, name), name, "first plan")
+
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
         """The exact formulation of this law."""

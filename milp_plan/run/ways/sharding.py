@@ -20,9 +20,10 @@ from milp_plan.models.registry import shipped
 from milp_plan.planners.sharding.anytime import search
 from milp_plan.planners.sharding.board import Board, Sighting
 from milp_plan.planners.sharding.elimination import NAME, Caps, plan_by_elimination
-from milp_plan.planners.sharding.trees import tree_search
+from milp_plan.planners.sharding.first import NAME as FIRST_PLAN
+from milp_plan.planners.sharding.first import first_choices
 
-from ..compiling import SHARDING_SEARCH, Compiling
+from ..compiling import SHARDING, SHARDING_SEARCH
 from ..ledger import Ledger
 from ..model import Late, Solver
 from ..way import Step, Way
@@ -35,6 +36,9 @@ CAPS = Caps(largest=20_000_000, entries=500_000_000, stored=20_000_000)
 
 REDUCE_SHARE = 0.3
 """Part of the time left for reductions."""
+
+FIRST_PLAN_SHARE = 0.2
+"""Part of the time limit for a plan while loops are compiled."""
 
 CHECK_S, CHECK_SHARE, CHECK_LIKE_READING = 1.0, 0.02, 0.15
 """Time kept back for undoing, checking and writing: seconds, a part of the limit, and a part of the
@@ -53,11 +57,6 @@ FIRST_S = 0.5
 OWN = "sharding"
 """The formulation of its model."""
 
-COMPILING = "compiling loops (the first run alone; milp-plan compile does it in advance)"
-
-WAIT_SHARE = 0.5
-"""Part of the search's time that it waits, at most, for loops which another process compiles."""
-
 GRACE_S = 2.0
 """Seconds that a solver may overrun before it is ended."""
 
@@ -69,7 +68,6 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
     reduction: Reduction
     board: Board
     kept_s: float
-    beside: Compiling
 
     @classmethod
     def unsuited(cls, problem: ShardingProblem, repeatable: bool) -> str | None:
@@ -81,22 +79,31 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         ledger = self.ledger
         modelled = ledger.formulation is not None
         searched = not (modelled and ledger.repeatable)
+        late = (SHARDING_SEARCH,)
         return (
             Step("elimination", self.eliminate, self.without_limit),
-            Step("reductions", self.reduce),
-            Step("first search", self.search_first, lambda: not modelled and self.small),
+            Step("reductions", self.reduce, loops=(SHARDING,)),
+            Step(
+                "first search", self.search_first, lambda: not modelled and self.small, loops=late
+            ),
             Step("small model", self.solve_small, lambda: not modelled and self.small),
-            Step("search", self.search, lambda: searched or not self.size),
+            Step("search", self.search, lambda: searched or not self.size, loops=late),
             Step("model", self.solve, lambda: modelled and self.size > 0),
         )
 
     def alone(self) -> Iterable[Step]:
         """The model of what reductions leave; where they leave nothing, that is the plan."""
         return (
-            Step("reductions", self.reduce),
+            Step("reductions", self.reduce, loops=(SHARDING,)),
             Step("search", self.search, lambda: not self.size),
             Step("model", self.solve, lambda: self.size > 0),
         )
+
+    def offer_first(self) -> None:
+        """Greedy choices, with less and less said against memory."""
+        problem, part = self.ledger.problem, self.ledger.budget.part("first plan", FIRST_PLAN_SHARE)
+        for chosen in first_choices(problem, part):
+            self.ledger.offer(ShardingPlan(problem.name, chosen), FIRST_PLAN, "first plan")
 
     def without_limit(self) -> bool:
         """Whether memory plays no part."""
@@ -133,8 +140,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
     def reduce(self) -> None:
         """Make the problem smaller; its optimum stays."""
         ledger, budget = self.ledger, self.ledger.budget
-        self.beside = Compiling(SHARDING_SEARCH, tree_search)
-        ledger.say("reducing" if not self.beside.at_work else COMPILING)
+        ledger.say("reducing")
         with budget.phase("reducing"):
             part = budget.part("reducing", REDUCE_SHARE, of_limit=False)
             self.reduction = reduction = reduce_sharding(ledger.problem, part.left_s)
@@ -149,7 +155,8 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         if reduction.infeasible_because is not None:
             ledger.refute(reduction.infeasible_because)
             return
-        self.kept_s = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * budget.elapsed_s
+        took_s = budget.elapsed_s - budget.phases.get("compiling", 0.0)
+        self.kept_s = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * took_s
         self.part = Budget(max(0.05, budget.left_s - self.kept_s), budget.nodes)
         self.board = Board(left, self.part.left_s, ledger.settings.gap)
         if ledger.settings.start is not None:
@@ -176,11 +183,6 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         if modelled and self.size:
             seconds = min(SEARCH_S, SEARCH_SHARE * seconds)
         known = self.board
-        if self.beside.at_work:
-            ledger.say(COMPILING)
-            with ledger.budget.phase("compiling"):
-                self.beside.wait(WAIT_SHARE * seconds)
-            seconds = min(seconds, self.part.left_s)
         with ledger.budget.phase("search"):
             self.board = search(
                 self.reduction.labelling,
