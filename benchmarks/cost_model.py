@@ -13,9 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 from scipy.stats import rankdata
 
-from milp_plan.cost.calibration import Calibration, MeasuredStep, calibrate
+from milp_plan.cost.calibration import Calibration, MeasuredStep, calibrate, least_deviations
 
 GROUPS = (1, 2, 4)
 HELD_OUT = 4096
@@ -23,6 +24,12 @@ HELD_OUT = 4096
 
 WORD = 4
 """Bytes of a number."""
+
+FITTED_DEVICES = 8
+"""Devices up to which degrees are fitted."""
+
+TOP, RATE = 5, "throughput"
+"""Configurations that are compared as sets; the column of the published grid."""
 
 Row = dict[str, float]
 
@@ -73,15 +80,68 @@ def predictions(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+def spearman(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray) -> float:
     """Correlation of ranks; equal numbers share the mean of theirs."""
     a, b = rankdata(first), rankdata(second)
     a, b = a - a.mean(), b - b.mean()
     return float((a @ b) / ((a @ a) * (b @ b)) ** 0.5)
 
 
+def shares(row: Row) -> list[float]:
+    """Return what a step by degrees is made of, but for rates: compute, rings, sends, weights.
+
+    D, T, P: data, tensor, pipeline degree; M micro-batches; everything per sample of the batch. A
+    pipeline is busy for M of M + P - 1 turns. Rings send 2(n-1)/n of what they sum: gradients of a
+    stage's part of the weights, and activations of each replica.
+    """
+    data, tensor = row["dp_degree"], row["hp_degree"]
+    pipeline, batches = row["pp_degree"], row["num_microbatches"]
+    turns = (batches + pipeline - 1) / batches
+    return [
+        turns / (data * tensor * pipeline),
+        2 * (data - 1) / data / (tensor * pipeline),
+        2 * (tensor - 1) / tensor / (data * pipeline) * turns,
+        (pipeline > 1) * turns / data,
+        (batches + pipeline - 1) / (pipeline * tensor),  # weights are read for each micro-batch
+    ]
+
+
+def degrees(file: Path) -> dict[str, Any]:
+    """Fit rates to the degrees of few devices, and choose degrees for many.
+
+    The published grid is simulated, not measured; its throughputs are what choices are worth.
+    """
+    rows = rows_of(file)
+    names = ("dp_degree", "hp_degree", "pp_degree", "num_microbatches")
+    devices = [int(row["dp_degree"] * row["hp_degree"] * row["pp_degree"]) for row in rows]
+    parts, times = np.array([shares(row) for row in rows]), 1 / np.array([r[RATE] for r in rows])
+    few = np.array(devices) <= FITTED_DEVICES
+    rates = least_deviations(parts[few], times[few])
+    predicted = parts @ rates
+    found = []
+    for count in sorted(set(devices)):
+        here = [at for at, number in enumerate(devices) if number == count]
+        ours, best = (sorted(here, key=order.__getitem__) for order in (predicted, times))
+        found.append(
+            {
+                "devices": count,
+                "configurations": len(here),
+                "best": "x".join(f"{rows[best[0]][name]:g}" for name in names),
+                "ours": "x".join(f"{rows[ours[0]][name]:g}" for name in names),
+                "worth": float(times[best[0]] / times[ours[0]]),
+                "same": len(set(ours[:TOP]) & set(best[:TOP])) if len(here) > TOP else None,
+                "spearman": spearman(predicted[here], times[here]) if len(here) > 1 else None,
+                "median": float(np.median(abs(predicted[here] / times[here] - 1))),
+                "unpiped": all(rows[at]["pp_degree"] == 1 for at in (ours[0], best[0])),
+            }
+        )
+    return {"choices": found}
+
+
 def measure(case: dict[str, Any]) -> dict[str, Any]:
     """Fit and predict; errors are relative to what was measured."""
+    if "grid" in case:
+        return degrees(Path(os.environ.get("MILP_PLAN_BENCHMARKS", "")) / case["grid"])
     rows = rows_of(Path(os.environ.get("MILP_PLAN_BENCHMARKS", "")) / case["file"])
     model, found = fitted(rows), predictions(rows)
     device = model.device
@@ -116,14 +176,19 @@ def _group(gpus: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def present(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Rates, errors and every prediction."""
-    (row,) = rows
+    row, grid = rows
     names = ("rings", "groups", "steps", "spearman", "spearman_simulated")
-    return {name: row[name] for name in names} | {"rates": rows}
+    return {name: row[name] for name in names} | {"rates": [row], "choices": grid["choices"]}
 
 
 def complaints(rows: list[dict[str, Any]]) -> list[str]:
     """What contradicts the page."""
-    (row,) = rows
+    row, grid = rows
     bad = [group for group in row["groups"] if group["median"] > 0.03]
     said = [f"{group['gpus']} GPUs: median error {group['median']:.1%}" for group in bad]
-    return said + ([] if row["spearman"] >= 0.99 else [f"Spearman {row['spearman']:.3f}"])
+    said += [] if row["spearman"] >= 0.99 else [f"Spearman {row['spearman']:.3f}"]
+    return said + [
+        f"{choice['devices']} devices: {choice['ours']}, published best {choice['best']}"
+        for choice in grid["choices"]
+        if not choice["unpiped"] or choice["worth"] < 0.9
+    ]

@@ -135,10 +135,10 @@ def _fitted(
             for size, number in step.reduced:
                 row[at] += number * rounds
                 row[at + 1] += number * rounds * size / step.devices
-    return _least_deviations(rows, np.array([step.ns for step in steps], float))
+    return least_deviations(rows, np.array([step.ns for step in steps], float))
 
 
-def _least_deviations(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
+def least_deviations(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Rates of at least 0 for which the sum of relative errors of ``rows @ rates`` is least."""
     rows = rows / times[:, None]
     length, count = rows.shape
@@ -193,7 +193,7 @@ def fit_link(name: str, measured: Sequence[MeasuredTransfer], source: str = "") 
     if len(sizes) < 2:
         raise ValueError(f"{len(sizes)} size of messages, at least 2 are needed")
     rows = np.array([_steps(entry) for entry in measured])
-    latency, byte = _least_deviations(rows, np.array([entry.ns for entry in measured]))
+    latency, byte = least_deviations(rows, np.array([entry.ns for entry in measured]))
     if byte <= LEAST:
         raise ValueError("times that do not grow with bytes: measure larger messages")
     return LinkSpec(name, max(_per_s(float(byte)), 1), round(float(latency)), 1000, source)

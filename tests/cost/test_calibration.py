@@ -5,12 +5,13 @@ from statistics import median
 
 import pytest
 
-from benchmarks.cost_model import GROUPS, HELD_OUT, predictions, rows_of, spearman
+from benchmarks.cost_model import GROUPS, HELD_OUT, degrees, predictions, rows_of, spearman
 from milp_plan.cost.calibration import Calibration, MeasuredStep, calibrate
 from milp_plan.cost.devices import DeviceSpec, LinkSpec
 from tests.support.public import PUBLIC
 
 FILE = PUBLIC / "simulator" / "mlp_data_parallel.csv"
+GRID = PUBLIC / "simulator" / "mlp_grid.csv"
 KNOWN = pytest.mark.skipif(
     not FILE.is_file(), reason="no folder simulator in $MILP_PLAN_BENCHMARKS"
 )
@@ -77,3 +78,14 @@ def test_published_measurements():
         assert median(errors) <= 0.03
     pairs = ([row["predicted"] for row in rows], [row["measured"] for row in rows])
     assert spearman(*pairs) >= 0.99
+
+
+@KNOWN
+def test_the_best_degrees_of_the_published_grid():
+    """D2: fitted to up to 8 devices, the best five of 16 are the published ones: no pipeline."""
+    *_, many = degrees(GRID)["choices"]
+    assert (many["devices"], many["configurations"], many["best"]) == (16, 52, "4x4x1x1")
+    assert many["same"] == 5
+    assert many["unpiped"]
+    assert many["worth"] > 0.95
+    assert many["spearman"] > 0.95

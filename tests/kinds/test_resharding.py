@@ -3,12 +3,13 @@
 import csv
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from benchmarks.resharding import case_problem
 from milp_plan.bounds.resharding import receiver_bound, resharding_obstacle, sender_bound
-from milp_plan.check.resharding import verify_resharding
+from milp_plan.check.resharding import ports, verify_resharding
 from milp_plan.core import InputError
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
@@ -103,6 +104,22 @@ def test_damage_is_found(seed, rule):
     rows[at] = DAMAGES[rule](rows[at], problem)
     bad = replace(good, deliveries=tuple(rows), value=None)
     assert rule in {v.rule for v in verify_resharding(problem, bad).violations}
+
+
+def test_damage_to_cards_is_found():
+    """Two deliveries that share a card, one moved onto the other: this rule and no other."""
+    found = 0
+    for seed in range(60):
+        problem, good = planted_resharding(seed)
+        for one, two in pairwise(good.deliveries):
+            if not set(ports(problem, one)) & set(ports(problem, two)):
+                continue
+            moved = replace(two, start=one.start, stop=one.start + two.stop - two.start)
+            rows = tuple(moved if entry is two else entry for entry in good.deliveries)
+            bad = replace(good, deliveries=rows, value=None)
+            assert {v.rule for v in verify_resharding(problem, bad).violations} == {"exclusion"}
+            found += 1
+    assert found >= 20
 
 
 def test_claims_of_another_problem_are_not_compared():
