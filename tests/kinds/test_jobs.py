@@ -160,6 +160,92 @@ def test_damage_is_found():
     assert seen > 100
 
 
+def _least(**changes):
+    """Damage to the problem: one less of something than the plan needs."""
+    return lambda problem, plan, verdict, rng: (
+        replace(problem, **{name: make(problem, verdict) for name, make in changes.items()}),
+        plan,
+    )
+
+
+def _moved(change):
+    """Damage to one run of those that a rule may be about."""
+
+    def damage(problem, plan, _, rng):
+        rows = list(plan.runs)
+        places = list(range(len(rows)))
+        rng.shuffle(places)
+        for place in places:
+            made = change(problem, rows, rows[place])
+            if made is not None:
+                rows[place] = replace(rows[place], **made)
+                return problem, replace(plan, runs=tuple(rows))
+        return None
+
+    return damage
+
+
+def _released_late(problem, plan, _, rng):
+    run = rng.choice([run for run in plan.runs if run.unit == 0])
+    begun = run.start if run.load is None else run.load
+    jobs = [replace(j, release=begun + 1) if j.name == run.job else j for j in problem.jobs]
+    return replace(problem, jobs=tuple(jobs)), plan
+
+
+def _before_the_last(_, rows, run):
+    before = next((r for r in rows if (r.job, r.unit) == (run.job, run.unit - 1)), None)
+    return None if before is None else {"start": before.start}
+
+
+def _on_another(_, rows, run):
+    other = next(
+        (r for r in rows if r.job != run.job and r.devices == run.devices and r is not run), None
+    )
+    return None if other is None else {"start": other.start}
+
+
+def _loads_meet(_, rows, run):
+    mates = [r for r in rows if r is not run and r.devices == run.devices and r.load is not None]
+    return {"load": mates[0].load} if mates and run.load is not None else None
+
+
+DAMAGES = {
+    "identity": lambda problem, plan, *_: (problem, replace(plan, problem="another")),
+    "assignment": lambda problem, plan, *_: (problem, replace(plan, runs=plan.runs[:-1])),
+    "release": _released_late,
+    "order": _moved(_before_the_last),
+    "exclusion": _moved(_on_another),
+    "weights": _moved(lambda _, __, run: None if run.load is None else {"load": None}),
+    "lane": _moved(_loads_meet),
+    "memory": _least(
+        pools=lambda problem, verdict: tuple(
+            replace(pool, memory=verdict.components["peak_memory"] - 1) for pool in problem.pools
+        )
+    ),
+    "host": _least(host=lambda _, verdict: verdict.components["peak_host"] - 1),
+    "claim": lambda problem, plan, verdict, _: (problem, replace(plan, value=verdict.value + 1)),
+}
+
+
+@pytest.mark.parametrize("rule", DAMAGES)
+def test_each_rule_sees_its_damage(rule):
+    """Plans of random chains: each rule sees the damage that is made for it, often enough."""
+    rng, seen = random.Random(rule), 0
+    for seed in range(100):
+        problem = chains(seed)
+        if jobs_obstacle(problem):
+            continue
+        plan = replace(in_turn(problem), fingerprint=None, value=None)
+        verdict = verify_jobs(problem, plan)
+        assert verdict.ok
+        if rule in ("memory", "host") and verdict.components[f"peak_{rule}"] < 1:
+            continue
+        made = DAMAGES[rule](problem, plan, verdict, rng)
+        if made is not None:
+            seen += rule in {violation.rule for violation in verify_jobs(*made).violations}
+    assert seen >= 10
+
+
 # -- bounds, planners, models ----------------------------------------------------------------------
 
 
