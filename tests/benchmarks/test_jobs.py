@@ -19,6 +19,14 @@ def test_hydra_complains(script):
     assert "1.4 times" in study.complaints([{"part": "spill", "rho": 0.5, "ratio": 1.4}])[0]
     assert study.complaints([{"part": "scaling", "devices": 8, "speed_up": 7.9}]) == []
     assert study.complaints([{"part": "scaling", "devices": 8, "speed_up": 7.8}]) != []
+    near = {"part": "spill", "rho": 1.0, "ratio": 2.0, "three": 1.007, "there": 2.48}
+    assert study.complaints([{**near, "ratio_three": 2.483}]) == []
+    assert "there 2.48" in study.complaints([{**near, "ratio_three": 2.4}])[0]
+    assert "room for three" in study.complaints([{**near, "three": 1.02, "ratio_three": 2.48}])[0]
+    order = {"part": "order", "jobs": 12, "mix": "0.5-2", "lrtf_there": 1.39, "lrtf_error": 0.06}
+    assert study.complaints([{**order, "lrtf": 1.37}]) == []
+    assert "1.6, there 1.39" in study.complaints([{**order, "lrtf": 1.6}])[0]
+    assert study.complaints([{**order, "lrtf": 1.42, "lrtf_error": 0.001}]) != []
     gains = [{"part": "speeds", "gain": gain} for gain in (0.0, 0.04, 0.2)]
     assert study.complaints(gains) == ["two speeds: median gain 0.040"]
 
