@@ -11,6 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
+from typing import Literal
+
+import numpy as np
 
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_priced import priced_bounds
@@ -18,6 +21,7 @@ from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import now
 from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.annealing import SerialAnnealing
+from milp_plan.planners.serial.resplit import Resplitting, resplitting
 
 from ..beside import Beside
 from ..compiling import LARGEST_LOAD
@@ -37,6 +41,12 @@ PRICED_SHARE = 0.4
 
 REPEATABLE_STEPS = 24
 """Steps to better prices where nothing may depend on the clock."""
+
+ORDER_SHARE = 0.05
+"""Part of the time limit for an order along which pairs of devices are split."""
+
+PAIRS, REPEATABLE_PAIRS = 15, 60
+"""Pairs split after each turn of annealing, and where nothing may depend on the clock."""
 
 PATIENCE = 24
 """Rounds without a better plan that end the first search."""
@@ -64,6 +74,7 @@ class MaxLoadWay(SerialWay):
         threads = 1 if self.repeatable else ledger.threads
         self.taken = float("inf")
         seed = ledger.settings.seed
+        self.pairs: Resplitting | Literal[False] | None = None
         self.searches = [SerialAnnealing(self.graph, seed + n) for n in range(threads)]
 
     @classmethod
@@ -151,6 +162,22 @@ class MaxLoadWay(SerialWay):
             for _ in range(rounds):
                 search.step()
         self.take(search, "annealing", "anneal")
+        self.resplit(REPEATABLE_PAIRS, float("inf"))
+
+    def resplit(self, pairs: int, until: float) -> None:
+        """Split pairs of devices of the best plan anew, where the graph has few branches."""
+        ledger = self.ledger
+        if self.pairs is None:
+            part = ledger.budget.part("orders", ORDER_SHARE)
+            self.pairs = resplitting(self.graph, part, ledger.settings.seed) or False
+        if not self.pairs or ledger.plan is None or ledger.settled:
+            return
+        start = np.array(self.graph.places(ledger.plan), dtype=np.int64)
+        with ledger.budget.phase("pairs"):
+            better = self.pairs.search(start, pairs, until)
+        if better is not None:
+            ledger.offer(self.graph.plan(better.tolist(), "pairs split anew"), "pairs", "anneal")
+            self.share()
 
     def anneal(self, name: str, share: float, patience: float = float("inf")) -> None:
         """Cool again and again in all threads; enough after so many rounds without a better one."""
@@ -162,6 +189,7 @@ class MaxLoadWay(SerialWay):
             if self.idle > patience:
                 return
             self.turn(turn_s, end)
+            self.resplit(PAIRS, min(end, now() + turn_s))
             turn_s = min(TURN_S, 2.0 * turn_s)
 
     def turn(self, seconds: float, end: float) -> None:

@@ -1,0 +1,65 @@
+"""Two devices' classes split anew: as good as any split, with the loads that the plan has."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from milp_plan.core.budget import Budget
+from milp_plan.models.planted_serial import planted_serial
+from milp_plan.planners.serial.resplit import DIGITS, resplitting
+from milp_plan.serial import read_serial
+from tests.support.seeds import few
+
+
+def case(seed):
+    """Return a graph, its search, and places that every class can be at."""
+    graph = read_serial(planted_serial(seed, contiguous=False, separate=False)[0])
+    search = resplitting(graph, Budget(10.0), seed)
+    assert search is not None
+    rng = np.random.default_rng(seed)
+    payers, devices = search.payers, search.devices
+    able = [
+        [
+            d
+            for d in range(devices)
+            if (graph.work if d < payers else graph.host_work)[c] is not None
+        ]
+        for c in range(len(graph))
+    ]
+    return graph, search, np.array([rng.choice(options) for options in able], dtype=np.int64), able
+
+
+@pytest.mark.parametrize("seed", few(range(200), 12))
+def test_no_split_has_a_smaller_larger_load(seed):
+    graph, search, places, able = case(seed)
+    pair = (0, search.devices - 1)
+    loads = search.loads(places)
+    assert loads * search.total / 2**DIGITS == pytest.approx(graph.loads(places.tolist()))
+    union = [c for c in range(len(graph)) if places[c] in pair]
+    best = None
+    for sides in product(*([d for d in pair if d in able[c]] for c in union)):
+        tried = places.copy()
+        tried[union] = sides
+        larger = int(search.loads(tried)[list(pair)].max())
+        best = larger if best is None else min(best, larger)
+    assert search.resplit(places, loads, pair, -1)
+    assert loads.tolist() == search.loads(places).tolist()
+    assert loads[list(pair)].max() <= best * (1 + 1e-3)
+    assert all(place in options for place, options in zip(places.tolist(), able, strict=True))
+
+
+def test_plans_get_better_and_fit():
+    better = 0
+    for seed in range(12):
+        graph, search, places, _ = case(seed)
+        if not search.fits(places):
+            continue
+        found = search.search(places, 30, float("inf"))
+        if found is not None:
+            assert search.fits(found)
+            assert max(graph.loads(found.tolist())) < max(graph.loads(places.tolist()))
+            better += 1
+    assert better >= 2
