@@ -106,13 +106,20 @@ def _largest_load() -> None:
     from milp_plan.bounds.serial_catalogue import serial_bounds
     from milp_plan.bounds.serial_conflicts import conflicts
     from milp_plan.bounds.serial_load import class_bound
+    from milp_plan.bounds.serial_priced import priced_bounds
     from milp_plan.planners.serial.annealing import SerialAnnealing
     from milp_plan.planners.serial.baselines import local_search
+    from milp_plan.planners.serial.resplit import resplitting
 
     graph = _serial(SerialLaw((PAYER,)))
     search = SerialAnnealing(graph)
     search.cut_orders()
     search.step()
+    pairs = resplitting(graph, Budget())
+    assert search.best is not None
+    assert pairs is not None
+    pairs.search(search.best, 4, float("inf"))
+    tuple(priced_bounds(graph, 0, max(graph.loads(search.best.tolist())), Budget(), 2))
     tuple(serial_bounds(graph, Budget(), 1))  # every class counts as slow on hosts
     conflicts(graph, class_bound(graph, Budget()).value)
     local_search(graph, 0)
