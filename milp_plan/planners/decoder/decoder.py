@@ -11,6 +11,7 @@ from milp_plan.core.compiled import compiled
 
 from ..indexed import Spot as IndexedSpot
 from . import layout as at
+from .ahead import look_ahead
 from .events import run_events
 from .holding import set_aside, static_excess, weigh
 from .layout import NEVER, Ints
@@ -178,6 +179,8 @@ class Decoder:
 def decode(a: Ints, t: Ints, rules: tuple[bool, bool, bool], aside: float, cutoff: int) -> int:
     """Schedule the placement that stands in the arrays; as :meth:`Decoder.decode`."""
     if not find_legs(a, t):
+        return NEVER
+    if look_ahead(a, t) >= cutoff:
         return NEVER
     a[t[at.TIMED]] = 0
     if t[at.LIMITED]:

@@ -20,6 +20,7 @@ from .holding import (
     take,
 )
 from .layout import (
+    AHEAD,
     ASIDE,
     BASE,
     BESIDES,
@@ -95,20 +96,29 @@ from .queues import idle, join, leave, next_at, outranked, serve
 def _begin(a: Ints, t: Ints, task: int, time: int, units: int) -> None:
     a[t[START] + task] = time
     a[t[STOP] + task] = time + units
+    a[t[HEAD]] = max(a[t[HEAD]], time + units + a[t[TAIL] + task])
     push_event(a, t, time + units, task)
+
+
+@compiled
+def _work_off(a: Ints, t: Ints, resource: int, time: int, units: int) -> None:
+    """A task begins on a resource, which has as much left as before at most."""
+    a[t[HEAD]] = max(a[t[HEAD]], time + a[t[AHEAD] + resource])
+    a[t[AHEAD] + resource] -= units
 
 
 @compiled
 def _begin_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
     site = a[t[SITE] + operator]
+    units = a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + site]
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
         a[t[BUSY] + a[t[SITE_DEVICE] + i]] = operator + 1
+        _work_off(a, t, a[t[SITE_DEVICE] + i], time, units)
     if a[t[TIMED]]:
         take(a, t, site, a[t[MADE] + operator] + a[t[BESIDES] + operator])
         for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
             native_uses(a, t, a[t[OUTPUT_VALUE] + i])
-    _begin(a, t, operator, time, a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + site])
-    a[t[HEAD]] = max(a[t[HEAD]], a[t[STOP] + operator] + a[t[TAIL] + operator])
+    _begin(a, t, operator, time, units)
 
 
 @compiled
@@ -158,6 +168,7 @@ def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
     devices = t[DEVICES]
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
         a[t[BUSY] + devices + a[t[LEG_HELD] + i]] = True
+        _work_off(a, t, devices + a[t[LEG_HELD] + i], time, a[t[LEG_UNITS] + leg])
     if a[t[TIMED]]:
         amount = a[t[BYTES] + a[t[LEG_VALUE] + leg] * t[LAYOUTS] + a[t[LEG_LAYOUT] + leg]]
         take(a, t, a[t[LEG_TARGET] + leg], amount)

@@ -22,8 +22,8 @@ The problem; ``X_PTR`` says where the entries of an owner begin in the lists beh
     READER, READER_EDGE: who reads it, and the position of that in INPUT_VALUE. BYTES, PAYLOAD
     (value, layout): bytes per device, row of WIRE. CHANGE (value, layout, layout): units of a
     change of layout, or -1. LINK (device, device): column of WIRE, or -1. WIRE (payload, link):
-    units of a send. MEMORY: bytes of a device. TAIL: least units after an operator. GROWS: whether
-    an operator leaves more behind than it is the last to read.
+    units of a send. MEMORY: bytes of a device. GROWS: whether an operator leaves more behind than it
+    is the last to read.
 The placement, and what is urgent
     SITE, OPTION: of each operator. RANK: of each task (operators, then legs), the smallest is the
     most urgent, of equals the first.
@@ -33,7 +33,8 @@ Legs, the transfers a placement calls for
     LEG_HELD_PTR, LEG_HELD: channels (source * devices + target) or ports (of sending, then of
     receiving). LEG_COUNT: legs, links, resources held. NATIVE: whether an input reads the native
     copy on some device. LINK_LEG, LINK_READER, NEXT_OF_INPUT, NEXT_OF_LEG: links between inputs
-    and legs; INPUT_HEAD, LEG_HEAD: the first of each. COPIES: how many an operator waits for.
+    and legs; INPUT_HEAD, LEG_HEAD: the first of each. COPIES: how many an operator waits for. TAIL: least
+    units after a task, transfers included.
 The schedule
     START, STOP: of tasks. EVENT_TIME, EVENT_TASK: heap of stops. LEFT, RIGHT: children of waiting
     tasks in their queue. QUEUE: first task. WAITING, LISTED: queues of legs that may hold some.
@@ -41,7 +42,8 @@ The schedule
     ROOM, PEAK: bytes of a device now, of persistent values, set aside for what frees memory, at
     most. NATIVE_USES (value, place in its site), LEG_USES: tasks that still need a copy. ASIDE:
     tasks passed over. DIRTY, DIRTY_LIST: sites to look at. SEEN: (value, layout, device).
-    LOAD: units of a device, channel or port. MADE, BESIDES: bytes of an operator on each of its
+    LOAD: units of a device, channel or port. AHEAD: units left for it, and the least behind its
+    tasks. MADE, BESIDES: bytes of an operator on each of its
     devices: what it makes, what it holds while it runs. TIMED: whether memory has to be watched in
     this schedule. STAMP: of SEEN. HEAD: least makespan that the operators begun allow.
     COUNT: events, leg queues, sites to look at,
@@ -67,15 +69,15 @@ NEVER = 1 << 62
     SITE_PTR, SITE_DEVICE, PLACE, WITHIN, BESIDE_PTR, BESIDE, OPTION_PTR, TICKS, WORKSPACE,
     INPUT_PTR, INPUT_VALUE, READ_PTR, READ_LAYOUT, OUTPUT_PTR, OUTPUT_VALUE, WRITE_PTR,
     WRITE_LAYOUT, HELD_PTR, HELD_VALUE, HOLD_PTR, HOLD_LAYOUT, PRODUCER, OUTPUT_PLACE, READER_PTR,
-    READER, READER_EDGE, BYTES, PAYLOAD, CHANGE, LINK, WIRE, MEMORY, TAIL, GROWS,
+    READER, READER_EDGE, BYTES, PAYLOAD, CHANGE, LINK, WIRE, MEMORY, GROWS,
     SITE, OPTION, RANK,
     LEG_FIRST, LEG_VALUE, LEG_LAYOUT, LEG_TARGET, LEG_SOURCE, LEG_UNITS, LEG_READERS, LEG_HELD_PTR,
     LEG_HELD, LEG_COUNT, NATIVE, LINK_LEG, LINK_READER, NEXT_OF_INPUT, NEXT_OF_LEG, INPUT_HEAD,
-    LEG_HEAD, COPIES,
+    LEG_HEAD, COPIES, TAIL,
     START, STOP, EVENT_TIME, EVENT_TASK, LEFT, RIGHT, QUEUE, WAITING, LISTED, WAITS, BUSY, USED,
-    BASE, ROOM, PEAK, NATIVE_USES, LEG_USES, ASIDE, DIRTY, DIRTY_LIST, SEEN, LOAD, MADE,
-    BESIDES, TIMED, STAMP, HEAD, COUNT,
-) = range(95)  # fmt: skip
+    BASE, ROOM, PEAK, NATIVE_USES, LEG_USES, ASIDE, DIRTY, DIRTY_LIST, SEEN, LOAD, AHEAD,
+    MADE, BESIDES, TIMED, STAMP, HEAD, COUNT,
+) = range(96)  # fmt: skip
 
 
 class Memory:

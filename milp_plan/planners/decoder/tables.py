@@ -100,7 +100,6 @@ class Compiled:
             at.LINK: link,
             at.WIRE: self._units(wire),
             at.MEMORY: limits,
-            at.TAIL: self._tails(units),
             at.GROWS: self._growing(parts),
         }
         return Memory(self._sizes(len(channels)), parts)
@@ -168,17 +167,6 @@ class Compiled:
         if self.unit > 1:
             ticks = np.where(ticks < 0, -1, -(-ticks // self.unit))
         return ticks.astype(np.int64)
-
-    def _tails(self, units: Ints) -> Ints:
-        fastest = np.where(units < 0, NEVER, units).min(axis=1)
-        starts = _starts([len(operator.options) for operator in self.operators])[:-1]
-        least = np.minimum.reduceat(fastest, starts)
-        tail = np.zeros(len(self.operators), dtype=np.int64)
-        for number in range(len(self.order) - 1, -1, -1):
-            for other in self.view.successors[self.order[number]]:
-                reader = self.position[other]
-                tail[number] = max(tail[number], tail[reader] + least[reader])
-        return tail
 
     # -- values --------------------------------------------------------------------------------
 
@@ -301,6 +289,7 @@ class Compiled:
             at.NATIVE_USES: values * devices * timed,
             at.SEEN: values * len(self.layouts) * devices * timed,
             at.LOAD: sizes[at.RESOURCES],
+            at.AHEAD: sizes[at.RESOURCES],
             at.TIMED: 1,
             at.STAMP: 1,
             at.HEAD: 1,

@@ -1,0 +1,100 @@
+"""What a placement still has before it: least units behind each task, and work of each resource.
+
+A schedule that has come so far cannot stop before a task that has begun is done and all that waits
+for it in turn, nor before a device, channel or port has worked off what is left for it and what
+waits for the last of that. Both hold whatever the order; so a schedule that cannot come in below
+a cutoff any more is given up without a loss.
+"""
+
+from __future__ import annotations
+
+from milp_plan.core.compiled import compiled
+
+from .layout import (
+    AHEAD,
+    DEVICES,
+    LEG_FIRST,
+    LEG_HEAD,
+    LEG_HELD,
+    LEG_HELD_PTR,
+    LEG_UNITS,
+    LINK_READER,
+    LOAD,
+    NATIVE,
+    NEVER,
+    NEXT_OF_LEG,
+    OPERATORS,
+    OPTION,
+    OUTPUT_PTR,
+    OUTPUT_VALUE,
+    READER,
+    READER_EDGE,
+    READER_PTR,
+    RESOURCES,
+    SITE,
+    SITE_DEVICE,
+    SITE_PTR,
+    SITES,
+    TAIL,
+    TICKS,
+    Ints,
+)
+
+
+@compiled
+def look_ahead(a: Ints, t: Ints) -> int:
+    """Fill ``TAIL`` and ``AHEAD`` of a placement whose legs are known; least makespan of all.
+
+    Operators stand in topological order, so readers are done before what they read.
+    """
+    resources = t[RESOURCES]
+    a[t[LOAD] : t[LOAD] + resources] = 0
+    a[t[AHEAD] : t[AHEAD] + resources] = NEVER
+    least = 0
+    for operator in range(t[OPERATORS] - 1, -1, -1):
+        tail = 0
+        for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
+            tail = max(tail, _behind(a, t, a[t[OUTPUT_VALUE] + i]))
+        a[t[TAIL] + operator] = tail
+        site, units = a[t[SITE] + operator], _units(a, t, operator)
+        for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
+            _count(a, t, a[t[SITE_DEVICE] + i], units, tail)
+        least = max(least, units + tail)
+    for resource in range(resources):
+        if a[t[LOAD] + resource] > 0:
+            a[t[AHEAD] + resource] += a[t[LOAD] + resource]
+            least = max(least, a[t[AHEAD] + resource])
+    return int(least)
+
+
+@compiled
+def _units(a: Ints, t: Ints, operator: int) -> int:
+    """Units of an operator where it stands."""
+    return int(a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + a[t[SITE] + operator]])
+
+
+@compiled
+def _count(a: Ints, t: Ints, resource: int, units: int, tail: int) -> None:
+    a[t[LOAD] + resource] += units
+    a[t[AHEAD] + resource] = min(a[t[AHEAD] + resource], tail)
+
+
+@compiled
+def _behind(a: Ints, t: Ints, value: int) -> int:
+    """Least units from the moment a value is made: its readers, here and over legs."""
+    longest = 0
+    for i in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
+        if a[t[NATIVE] + a[t[READER_EDGE] + i]]:
+            reader = a[t[READER] + i]
+            longest = max(longest, _units(a, t, reader) + a[t[TAIL] + reader])
+    for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_FIRST] + value + 1]):
+        tail, link = 0, a[t[LEG_HEAD] + leg]
+        while link >= 0:
+            reader = a[t[LINK_READER] + link]
+            tail = max(tail, _units(a, t, reader) + a[t[TAIL] + reader])
+            link = a[t[NEXT_OF_LEG] + link]
+        a[t[TAIL] + t[OPERATORS] + leg] = tail
+        for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
+            _count(a, t, t[DEVICES] + a[t[LEG_HELD] + i], a[t[LEG_UNITS] + leg], tail)
+        longest = max(longest, a[t[LEG_UNITS] + leg] + tail)
+    return int(longest)
