@@ -22,8 +22,8 @@ The problem; ``X_PTR`` says where the entries of an owner begin in the lists beh
     READER, READER_EDGE: who reads it, and the position of that in INPUT_VALUE. BYTES, PAYLOAD
     (value, layout): bytes per device, row of WIRE. CHANGE (value, layout, layout): units of a
     change of layout, or -1. LINK (device, device): column of WIRE, or -1. WIRE (payload, link):
-    units of a send. MEMORY: bytes of a device. GROWS: whether an operator leaves more behind than it
-    is the last to read.
+    units of a send. MEMORY: bytes of a device. GROWS: whether an operator leaves more behind than
+    it is the last to read.
 The placement, and what is urgent
     SITE, OPTION: of each operator. RANK: of each task (operators, then legs), the smallest is the
     most urgent, of equals the first.
@@ -33,8 +33,8 @@ Legs, the transfers a placement calls for
     LEG_HELD_PTR, LEG_HELD: channels (source * devices + target) or ports (of sending, then of
     receiving). LEG_COUNT: legs, links, resources held. NATIVE: whether an input reads the native
     copy on some device. LINK_LEG, LINK_READER, NEXT_OF_INPUT, NEXT_OF_LEG: links between inputs
-    and legs; INPUT_HEAD, LEG_HEAD: the first of each. COPIES: how many an operator waits for. TAIL: least
-    units after a task, transfers included.
+    and legs; INPUT_HEAD, LEG_HEAD: the first of each. COPIES: how many an operator waits for. TAIL:
+    least units after a task, transfers included.
 The schedule
     START, STOP: of tasks. EVENT_TIME, EVENT_TASK: heap of stops. LEFT, RIGHT: children of waiting
     tasks in their queue. QUEUE: first task. WAITING, LISTED: queues of legs that may hold some.
@@ -42,12 +42,13 @@ The schedule
     ROOM, PEAK: bytes of a device now, of persistent values, set aside for what frees memory, at
     most. NATIVE_USES (value, place in its site), LEG_USES: tasks that still need a copy. ASIDE:
     tasks passed over. DIRTY, DIRTY_LIST: sites to look at. SEEN: (value, layout, device).
-    LOAD: units of a device, channel or port. AHEAD: units left for it, and the least behind its
-    tasks. MADE, BESIDES: bytes of an operator on each of its
+    LOAD: units of a device, channel or port. MADE, BESIDES: bytes of an operator on each of its
     devices: what it makes, what it holds while it runs. TIMED: whether memory has to be watched in
-    this schedule. STAMP: of SEEN. HEAD: least makespan that the operators begun allow.
-    COUNT: events, leg queues, sites to look at,
-    operators done, tasks begun without memory.
+    this schedule. STAMP: of SEEN. HEAD: least makespan that the tasks begun allow.
+    COUNT: events, leg queues, sites to look at, operators done, tasks begun without memory.
+    AHEAD: units left for a device, channel or port, and the least behind its tasks.
+
+New parts come last: loops that were compiled before read the others where they were.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ NEVER = 1 << 62
     SITE_PTR, SITE_DEVICE, PLACE, WITHIN, BESIDE_PTR, BESIDE, OPTION_PTR, TICKS, WORKSPACE,
     INPUT_PTR, INPUT_VALUE, READ_PTR, READ_LAYOUT, OUTPUT_PTR, OUTPUT_VALUE, WRITE_PTR,
     WRITE_LAYOUT, HELD_PTR, HELD_VALUE, HOLD_PTR, HOLD_LAYOUT, PRODUCER, OUTPUT_PLACE, READER_PTR,
-    READER, READER_EDGE, BYTES, PAYLOAD, CHANGE, LINK, WIRE, MEMORY, GROWS,
+    READER, READER_EDGE, BYTES, PAYLOAD, CHANGE, LINK, WIRE, MEMORY, TAIL, GROWS,
     SITE, OPTION, RANK,
     LEG_FIRST, LEG_VALUE, LEG_LAYOUT, LEG_TARGET, LEG_SOURCE, LEG_UNITS, LEG_READERS, LEG_HELD_PTR,
     LEG_HELD, LEG_COUNT, NATIVE, LINK_LEG, LINK_READER, NEXT_OF_INPUT, NEXT_OF_LEG, INPUT_HEAD,
-    LEG_HEAD, COPIES, TAIL,
+    LEG_HEAD, COPIES,
     START, STOP, EVENT_TIME, EVENT_TASK, LEFT, RIGHT, QUEUE, WAITING, LISTED, WAITS, BUSY, USED,
-    BASE, ROOM, PEAK, NATIVE_USES, LEG_USES, ASIDE, DIRTY, DIRTY_LIST, SEEN, LOAD, AHEAD,
-    MADE, BESIDES, TIMED, STAMP, HEAD, COUNT,
+    BASE, ROOM, PEAK, NATIVE_USES, LEG_USES, ASIDE, DIRTY, DIRTY_LIST, SEEN, LOAD, MADE,
+    BESIDES, TIMED, STAMP, HEAD, COUNT, AHEAD,
 ) = range(96)  # fmt: skip
 
 
@@ -92,11 +93,11 @@ class Memory:
     """
 
     def __init__(self, sizes: Mapping[int, int], parts: Mapping[int, Any]) -> None:
-        self.t = np.zeros(COUNT + 2, dtype=np.int64)
+        self.t = np.zeros(AHEAD + 2, dtype=np.int64)
         for number, size in sizes.items():
             self.t[number] = size
         begin, rows = 0, []
-        for number in range(SITE_PTR, COUNT + 1):
+        for number in range(SITE_PTR, AHEAD + 1):
             part = parts[number]
             row = np.zeros(part, dtype=np.int64) if isinstance(part, int) else np.ravel(part)
             self.t[number] = begin

@@ -22,7 +22,7 @@ from milp_plan.core.view import view
 
 from ..indexed import Indexed, indexed
 from . import layout as at
-from .layout import NEVER, Ints, Memory
+from .layout import Ints, Memory
 
 LARGEST_SUM = 1 << 60
 """What all durations together may come to, in units."""
@@ -270,7 +270,7 @@ class Compiled:
         width = {0: 0, 1: widest * widest, 2: 2 * widest}[sizes[at.COMMUNICATION]]
         timed = sizes[at.LIMITED]
         tasks = operators + legs
-        room = dict.fromkeys(range(at.SITE, at.COUNT + 1), tasks)
+        room = dict.fromkeys((at.TAIL, *range(at.SITE, at.AHEAD + 1)), tasks)
         room |= dict.fromkeys(
             (at.SITE, at.OPTION, at.COPIES, at.WAITS, at.MADE, at.BESIDES), operators
         )

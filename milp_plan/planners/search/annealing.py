@@ -2,7 +2,7 @@
 
 Worse states are accepted with a probability that falls over time (Kirkpatrick, Gelatt, Vecchi
 1983, Science 220). The random number is drawn first: it says how bad a state may be, and the
-decoder gives a schedule up that cannot be better than that.
+decoder gives a schedule up as soon as it cannot be better than that.
 """
 
 from __future__ import annotations

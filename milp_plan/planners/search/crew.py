@@ -95,6 +95,11 @@ class Crew:
             self.starts.append(state._replace(value=search.value))
             self.starts.sort(key=lambda start: start.value)
 
+    @property
+    def first(self) -> Plan | None:
+        """The plan of the best start."""
+        return plan_of(self.decoder, self.starts[0], "construction") if self.starts else None
+
     # -- rounds ------------------------------------------------------------------------------------
 
     def run(

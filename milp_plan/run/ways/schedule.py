@@ -11,6 +11,7 @@ from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.bound import Bound
+from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, Crew, best_plan, put_off
 from milp_plan.planners.constructions import best_gated
@@ -19,7 +20,7 @@ from milp_plan.planners.decoder.layout import LIMITED
 from milp_plan.planners.enumeration import Enumeration
 
 from ..cluster import Team
-from ..compiling import LIST_SCHEDULES, NEAR
+from ..compiling import LAST, LIST_SCHEDULES, NEAR
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish
@@ -51,11 +52,14 @@ ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
 """Part of the time limit for looking at every placement of a small problem; choices and schedules
 looked at where a run must be repeatable."""
 
-CONSTRUCTION_SHARE = 0.1
-"""Part of the time left that constructions may take."""
+CONSTRUCTION_SHARE, FIRST_SHARE = 0.1, 0.1
+"""Part of the time left that constructions may take; part of all time before there are bounds."""
 
 ANNEALING_MOVES = 3000
 """Moves of annealing where a run must be repeatable."""
+
+FEW = 40
+"""Operators up to which bounds come before constructions."""
 
 TARGET = 25
 """Operators that stage one aims at, unless the settings say otherwise."""
@@ -85,6 +89,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.coarsening = Coarsening(ledger.problem)
         self.clusters = False
         self.team: Team | None = None
+        self.crew: Crew | None = None
+        self.constructed: int | None = None
         ledger.cores = os.cpu_count()
 
     @classmethod
@@ -117,6 +123,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("first plan", self.find_first, always=True),
+            Step("first constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("baselines", self.find_baselines, always=True),
             Step("enumeration", self.enumerate, lambda: self.small, loops=(LIST_SCHEDULES,)),
@@ -174,6 +181,29 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                     self.ledger.offer(replace(plan, planner=name), name, "first plan")
                     self.ledger.baselines[name] = self.ledger.reached.get(name)
                     return
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether constructions are worth it before bounds: no loop has to be compiled for them.
+
+        Not for few operators, of which bounds and models prove at once what is best. Not where a
+        run must be repeatable: it does the same whatever lies on disk.
+        """
+        many = len(self.problem.graph.operators) > FEW
+        return many and self.anneals and not self.ledger.repeatable and kept(LAST[LIST_SCHEDULES])
+
+    def construct_first(self) -> None:
+        """Constructions before all bounds: a machine under load may have time for nothing else."""
+        self.crew = self.new_crew()
+        with self.budget.phase("construct"):
+            self.crew.construct(self.budget.part("construct first", FIRST_SHARE))
+            plan = self.crew.first
+        if plan is not None and self.ledger.offer(self.tight(plan), "construction", "construct"):
+            self.constructed = self.ledger.value
+
+    def new_crew(self) -> Crew:
+        """Searches of this run, as many as it has threads."""
+        return Crew(self.problem, self.settings.seed, self.ledger.threads)
 
     def find_baselines(self) -> None:
         """Every heuristic."""
@@ -254,12 +284,14 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         ledger = self.ledger
         if not self.anneals:
             return
-        crew = Crew(self.problem, self.settings.seed, ledger.threads)
+        crew, begun = self.crew or self.new_crew(), self.crew is not None
         if construct or ledger.plan is None:
             with self.budget.phase("construct"):
-                crew.construct(self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False))
+                if not begun:
+                    part = self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False)
+                    crew.construct(part)
                 self.construct_gated()
-        if ledger.plan is not None:
+        if ledger.plan is not None and ledger.value != self.constructed:  # a start already
             crew.add(ledger.plan)
         share = ANNEALING_SHARE if self.clusters else self.exact_annealing_share
         part = self.budget.part("anneal", share, of_limit=False)
@@ -285,9 +317,13 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def take(self, plan: Plan) -> None:
         """Offer a plan of the search."""
+        self.ledger.offer(self.tight(plan), "annealing", "anneal")
+
+    def tight(self, plan: Plan) -> Plan:
+        """A plan of the decoder, compact where its units are rounded, late where that helps."""
         if not compiled_problem(self.problem).exact:
             plan = compact(self.problem, plan) or plan
-        self.ledger.offer(put_off(self.problem, plan), "annealing", "anneal")
+        return put_off(self.problem, plan)
 
     @property
     def searched(self) -> bool:

@@ -25,6 +25,7 @@ from milp_plan.core import (
     Value,
 )
 from milp_plan.planners.decoder import Decoder
+from milp_plan.planners.decoder.ahead import look_ahead
 from milp_plan.planners.indexed import indexed
 from tests.support.problems import random_problem
 
@@ -128,3 +129,37 @@ def test_a_long_transfer_holds_for_a_more_urgent_one(model: CommunicationModel) 
         ("short", False): 315,
         ("short", True): 315,
     }
+
+
+def ahead(problem: PlanningProblem, place: dict[str, str]) -> tuple[int, int | None]:
+    """Least makespan seen before a schedule is made, and the makespan, of operators on devices."""
+    decoder = Decoder(problem)
+    site, option = decoder.place({n: Placement("o", (device,)) for n, device in place.items()})
+    value = decoder.decode(site, option, np.zeros(decoder.size, dtype=np.int64))
+    return look_ahead(decoder.memory.a, decoder.memory.t), value
+
+
+@pytest.mark.parametrize("model", list(CommunicationModel))
+def test_transfers_and_loads_are_seen_ahead(model: CommunicationModel) -> None:
+    """Sends of 100 ticks: a chain over two devices, two sends on one wire, work of one device."""
+    operators = tuple(Operator(n, (Option("o", {"X": 10}),)) for n in "abcd")
+    problem = PlanningProblem(
+        "ahead",
+        graph=ComputationGraph(
+            operators=operators,
+            values=(Value("v", "a", ("c",), {FULL: 100}), Value("w", "b", ("d",), {FULL: 100})),
+        ),
+        cluster=Cluster(
+            device_classes=(DeviceClass("X", None),),
+            devices=tuple(Device(name, "X", None) for name in "xyz"),
+            channels=(Channel("x", "y", 0, 10**9), Channel("z", "y", 0, 10**9)),
+            communication=model,
+        ),
+    )
+    assert ahead(problem, dict.fromkeys("abcd", "x")) == (40, 40)
+    # One send after the other where the wire is held: 200 ticks, then a reader, not yet what came
+    # before them. Where it is not, the second maker ends after 20, sends, and is read.
+    one, together = ahead(problem, {"a": "x", "b": "x", "c": "y", "d": "y"})
+    held = model is not CommunicationModel.DELAY
+    assert (one, together) == ((210, 220) if held else (130, 130))
+    assert ahead(problem, {"a": "x", "b": "z", "c": "y", "d": "z"}) == (120, 120)
