@@ -141,13 +141,14 @@ def by_calls(count, parts, lists, found):
 
 
 @compiled
-def fill(inner, ideals, ends, cells, rows, table, parts, lists, found):
+def fill(inner, ideals, ends, cells, rows, most, table, parts, lists, found):
     """Take down the least times between two gates for the ideals ``rows``, as far as they end.
 
     ``ends`` are the times before and after what is between two ideals: of a call with the gate
     before and that ideal, of one with the next gate and all outside of it, and of a host with that
     gate. ``table[k, x, y]`` is the least time with k calls between, x and y steps of memory for the
-    two calls; its last row and column stand for a gate on a host.
+    two calls; its last row and column stand for a gate on a host. What takes more than ``most`` is
+    left out.
     """
     bits, inside = ideals
     first, second, hosting = ends
@@ -175,7 +176,7 @@ def fill(inner, ideals, ends, cells, rows, table, parts, lists, found):
                 row = steps + 1 if kind & 1 else x
                 column = steps + 1 if kind & 2 else y
                 base = (0 if kind & 1 else first[i]) + (hosting if kind & 2 else second[j])
-                if base >= table[0, row, column]:
+                if base > most or base >= table[0, row, column]:
                     continue
                 if many < 0:
                     many = middle(inner, i, j, inside, parts)

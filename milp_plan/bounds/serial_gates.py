@@ -29,10 +29,10 @@ from .serial_gate_loops import FAR, advance, fill
 
 Ints = NDArray[np.int64]
 
-STEPS = 128
+STEPS = 512
 """Steps of a device's memory; what a call holds of a segment is rounded down to them."""
 
-MIDDLE = 4
+MIDDLE = 6
 """Calls between two gates that are counted; so many stand for any number."""
 
 MOST_IDEALS = 20_000
@@ -108,12 +108,13 @@ class _Passage:
         self.parts = segments(tables)
         ticks = [t for pair in (tables.work, tables.host_work) for t in pair if t is not None]
         ticks += [value.ticks for value in tables.values]
-        most = sum(ticks) + sum(value.ticks for value in tables.values)
+        most = sum(ticks) + sum(len(value.readers) * value.ticks for value in tables.values)
         if incumbent is not None:
             most = min(most, incumbent)
         self.unit = max(1, gcd(*ticks) if ticks else 1)
         if most // self.unit >= FAR:
             self.unit = -(-most // (FAR - 1))
+        self.most = most // self.unit
         memory = tables.graph.memory
         self.memory = memory
         self.size = [0] * len(tables)
@@ -139,18 +140,16 @@ class _Passage:
         return STEPS + 1 if held > self.memory else held * STEPS // self.memory
 
     def run(self, left: Callable[[], float]) -> int:
-        """Return the least time, small segments first in line for ideals."""
-        most = self.tables.num_places
-        between = [_Between(self, part) for part in self.parts]
-        found: dict[int, Ints] = {}
-        for k in sorted(range(len(between)), key=lambda k: between[k].order):
-            table = None if left() <= 0 else between[k].by_ideals(left)
-            self.exact = self.exact and table is not None
-            found[k] = between[k].by_paths() if table is None else table
-        state = np.full((most + 1, STEPS + 2), FAR, dtype=np.int64)
+        """Return the least time: what takes longer than the known plan is left out."""
+        state = np.full((self.tables.num_places + 1, STEPS + 2), FAR, dtype=np.int64)
         state[0, -1] = 0
-        for k, each in enumerate(between):
-            state = advance(state, found[k], each.whole, each.through)
+        for part in self.parts:
+            between = _Between(self, part)
+            room = self.most - int(state.min())
+            table = None if left() <= 0 else between.by_ideals(room, left)
+            self.exact = self.exact and table is not None
+            table = between.by_paths() if table is None else table
+            state = advance(state, table, between.whole, between.through)
         return int(state[:, -1].min())
 
 
@@ -173,11 +172,6 @@ class _Between:
         self.last_size = 0 if last is None else self.passage.size[last]
 
     @property
-    def order(self) -> int:
-        """Small ones first."""
-        return len(self.part)
-
-    @property
     def through(self) -> int:
         """Time of a call with both gates, from one to the other."""
         return min(sum(self.work) + self.last_work, FAR)
@@ -193,7 +187,7 @@ class _Between:
         calls = min(MIDDLE, self.passage.tables.num_places + 1)
         return np.full((calls + 1, STEPS + 2, STEPS + 2), FAR, dtype=np.int64)
 
-    def by_ideals(self, left: Callable[[], float]) -> Ints | None:
+    def by_ideals(self, most: int, left: Callable[[], float]) -> Ints | None:
         """Return the table from pairs of ideals; ``None`` if they are too many, or without time."""
         bits = self.ideals
         if bits is None:
@@ -214,7 +208,7 @@ class _Between:
             if left() <= 0:
                 return None
             rows = begin, min(begin + SLICE, len(bits))
-            fill(self._inner, (bits, inside), ends, cells, rows, table, parts, lists, made)
+            fill(self._inner, (bits, inside), ends, cells, rows, most, table, parts, lists, made)
         return table
 
     @cached_property
