@@ -33,7 +33,7 @@ from .serial import SerialWay
 LINE_SHARE = 0.03
 """Part of the time limit for random lines."""
 
-GATE_SHARE = 0.25
+GATE_SHARE = 0.5
 """Part of the time left for the bound from gate to gate, before the ideals of the whole graph."""
 
 SEARCH_SHARE = 0.6
