@@ -33,6 +33,13 @@ def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
     "--card", callback=rate, default="12.5GB", show_default=True, help="Bytes per second and host."
 )
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0)
+@click.option(
+    "--gap",
+    type=click.FloatRange(min=0, max=1),
+    default=0.01,
+    show_default=True,
+    help="Stop when value and bound are this close, as a part of the value.",
+)
 @click.option("--instance-output", type=PATH, help="Write the resharding problem.")
 @click.option("--plan-output", type=PATH, help="Write the deliveries.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -45,6 +52,7 @@ def migrate(
     after: Path,
     card: int,
     time_limit: float,
+    gap: float,
     instance_output: Path | None,
     plan_output: Path | None,
     as_json: bool,
@@ -64,7 +72,7 @@ def migrate(
     refuse(outputs, [before, after])
     migration = read_migration(before, after)
     problem = migration.problem(card)
-    outcome = run.solve(problem, run.Settings(time_limit_s=time_limit))
+    outcome = run.solve(problem, run.Settings(time_limit_s=time_limit, gap=gap))
     kind = outcome.kind
     if instance_output is not None:
         write = next(entry.write for entry in kind.formats() if entry.write is not None)
