@@ -50,7 +50,9 @@ coverage: $(READY) ## Run the tests that are traced with branch coverage of at l
 test-torch: $(TORCH_READY) ## Install torch (CPU, 1 GB) into .venv-torch and run what needs it
 	$(TORCH_VENV)/bin/python -m pytest tests/examples tests/torch
 
+# Loops are compiled before, else notebooks spend their time limits on it.
 docs: $(DOCS_READY) ## Build the documentation site into build/docs; warnings are errors
+	$(BIN)/milp-plan compile >/dev/null
 	$(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q -j auto -c docs -d build/doctrees . build/docs
 
 test-report: $(REPORT_READY) ## Install Bokeh and Playwright into .venv-report and try reports in Chromium
