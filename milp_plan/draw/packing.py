@@ -9,7 +9,7 @@ from milp_plan.check.packing import verify_packing
 from milp_plan.core import Units
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem
 
-from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
+from .canvas import Scale, axis_label, drawing_style, ink, new_figure, size_scale
 from .panels import Axis, Box, Curve, Panel
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def _place(axes: Axes, plan: PackingPlan, size: Scale, broken: set[str]) -> None
         axes.add_patch(Rectangle(corner, width, height, facecolor=fill, edgecolor="white"))
         if len(plan.places) <= _NAMED:
             middle = (corner[0] + width / 2, corner[1] + height / 2)
-            axes.annotate(buffer.name, middle, ha="center", va="center", fontsize=6)
+            where = {"ha": "center", "va": "center"}
+            axes.annotate(buffer.name, middle, fontsize=6, color=ink(fill), **where)
     axes.autoscale_view()
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+FLAT = 4
+"""Limits above so many times the peak are told, not drawn: the curve would lie flat."""
+
 MOST = 20
 """Operators whose strategies are named."""
 
@@ -47,23 +50,30 @@ def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
     """
     verdict = verify_sharding(problem, plan)
     instants, held = _held(problem, plan, verdict)
-    scale = size_scale(Units(), max([*held, problem.limit or 0], default=0))
+    shown = problem.limit is not None and problem.limit <= FLAT * max(held, default=0)
+    limit = problem.limit or 0
+    scale = size_scale(Units(), max([*held, limit if shown else 0], default=0))
     named = bool(problem.labels)
     table = problem.strategies
     costs = [int(table.cost[int(table.offsets[k]) + pick]) for k, pick in enumerate(plan.chosen)]
     dearest = sorted(range(len(costs)), key=lambda k: -costs[k])[:MOST]
     figure = new_figure(9.0, 3.2 + 0.17 * len(dearest) if named else 3.0)
     with drawing_style():
+        from matplotlib.ticker import MaxNLocator
+
         if named:
             axes, below = figure.subplots(2, 1, height_ratios=[3.0, 0.4 + 0.17 * len(dearest)])
             _dearest(below, problem, plan, dearest)
         else:
             axes = figure.subplots()
-        axes.step(instants, [scale(amount) for amount in held], where="post", color="#0072B2")
-        if problem.limit is not None:
-            axes.axhline(scale(problem.limit), color="black", linewidth=0.8, linestyle="--")
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("instant")
+        amounts = [scale(amount) for amount in held]
+        axes.step(instants, amounts, where="post", color="#0072B2")
+        if shown:
+            axes.axhline(scale(limit), color="black", linewidth=0.8, linestyle="--")
+        axes.set_ylim(0, 1.05 * max([*amounts, scale(limit) if shown else 0.0], default=0) or None)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        above = f"; the limit, {size_scale(Units(), limit).text(limit)}, is far above"
+        axes.set_xlabel("instant" + (above if problem.limit is not None and not shown else ""))
         axes.set_ylabel(axis_label("memory", scale))
         cost = "" if verdict.value is None else f": total cost {verdict.value:,}"
         axes.set_title(f"{problem.name}{cost}", loc="left")
