@@ -270,3 +270,5 @@ def settled(
             found = search.within(limit, budget)
             yield search, limit, found
             low, high = (limit + 1, high) if found.excluded else (low, limit)
+        if high is not None and high - search.since <= slots:
+            return  # a slot was a tick: finer ones say the same
