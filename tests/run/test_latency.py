@@ -17,7 +17,7 @@ def test_runs_prove_tiny_problems():
     for seed in (0, 1, 3, 8):
         problem, _ = planted_serial(seed, calls=1 + seed % 2)
         best = brute_serial(problem)
-        outcome = solve(problem, Settings(time_limit_s=20.0, threads=1 + seed % 2, gap=1e-6))
+        outcome = solve(problem, Settings(time_limit_s=60.0, threads=1 + seed % 2, gap=1e-6))
         assert best is not None
         assert outcome.value == best[0]
         assert outcome.bound is not None
@@ -48,6 +48,7 @@ def test_both_threads_anneal_where_ideals_are_too_many(monkeypatch: pytest.Monke
         return anneal_once(run, number, left, note)
 
     monkeypatch.setattr(latency, "ways", lambda _: None)
+    monkeypatch.setattr(latency, "gate_bound", lambda *_: None)
     monkeypatch.setattr(latency.LatencyWay, "anneal_once", watched)
     for quick in ("ask_baselines", "try_lines"):  # they find the best plan already
         monkeypatch.setattr(latency.LatencyWay, quick, lambda _: None)
