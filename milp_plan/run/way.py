@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from .compiling import Compiling
     from .ledger import Ledger
 
-WAIT_SHARE = 0.5
-"""Part of the time left that a step waits, at most, for loops that other processes compile."""
-
 logger = logging.getLogger(__name__)
 
 P = TypeVar("P")
@@ -127,6 +124,8 @@ class Way(ABC, Generic[P, S]):
                 over = ledger.budget.over
                 if step.always and ledger.plan is None if over else step.wanted():
                     self._await(beside, step)
+                    if ledger.budget.over and not over and ledger.plan is not None:
+                        return  # loops compiled here could not be interrupted
                     logger.info("way %s: %s", self.name, step.name)
                     step.run()
 
@@ -142,11 +141,11 @@ class Way(ABC, Generic[P, S]):
             self.offer_first()
 
     def _await(self, beside: Compiling, step: Step) -> None:
-        """Wait for the loops of a step, for a part of the time left."""
+        """Wait for the loops of a step, as long as there is time: here they take no less."""
         from .compiling import SAID
 
         ledger = self.ledger
         if beside.at_work(step.loops):
             ledger.say(SAID)
             with ledger.budget.phase("compiling"):
-                beside.wait(step.loops, WAIT_SHARE * ledger.budget.left_s)
+                beside.wait(step.loops, ledger.budget.left_s)
