@@ -45,8 +45,8 @@ REPEATABLE_STEPS = 24
 ORDER_SHARE = 0.05
 """Part of the time limit for an order along which pairs of devices are split."""
 
-PAIRS, REPEATABLE_PAIRS = 15, 60
-"""Pairs split after each turn of annealing, and where nothing may depend on the clock."""
+PAIRS, REPEATABLE_PAIRS = 1200, 60
+"""Pairs split after each turn of annealing, in as much time, and where the clock does not count."""
 
 PATIENCE = 24
 """Rounds without a better plan that end the first search."""
