@@ -48,6 +48,7 @@ KNOWN = (
     ("sharding", '"usage_limit":5', f'"usage_limit":{NINES}', "bound", Exit.DONE, ""),
     ("sharding-plan", "[0, 1]", "[0, 9]", "export", Exit.BAD_INPUT, "solution"),
     ("schedule-plan", '"head"', '"x"', "export", Exit.BAD_INPUT, "operator"),
+    ("sharding-record", '"formulation"', '"formulatiom"', "plot", Exit.DONE, ""),
     ("packing-plan", "b2", "b" * 50_000, "plot", Exit.DONE, "not valid"),
 )
 """What files of the slow test found: the damage, the verb, and what is said of it."""
