@@ -101,8 +101,9 @@ def _place(axes: Axes, plan: PackingPlan, size: Scale, broken: set[str]) -> None
         axes.add_patch(Rectangle(corner, width, height, facecolor=fill, edgecolor="white"))
         if len(plan.places) <= _NAMED:
             middle = (corner[0] + width / 2, corner[1] + height / 2)
-            where = {"ha": "center", "va": "center"}
-            axes.annotate(buffer.name, middle, fontsize=6, color=ink(fill), **where)
+            axes.annotate(
+                buffer.name, middle, fontsize=6, color=ink(fill), ha="center", va="center"
+            )
     axes.autoscale_view()
 
 

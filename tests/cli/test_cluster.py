@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import networkx
+import pytest
 
 import milp_plan as mp
 from milp_plan.cli.exits import Exit
@@ -17,14 +18,14 @@ HOME = REPOSITORY / "examples" / "cluster"
 RACKS = HOME / "two-racks.toml"
 
 
-def test_show_names_sources():
+def test_show_names_sources() -> None:
     told = json.loads(call("cluster", "show", RACKS, "--json").stdout)
     assert (told["devices"], told["channels"]) == (8, 56)
     assert "an adapter shared by 4" in told["figures"]["link spine"]
     assert "link NVLink4" in call("cluster", "show", "2xH100").stdout
 
 
-def test_calibrate_and_generate(tmp_path: Path):
+def test_calibrate_and_generate(tmp_path: Path) -> None:
     """Measured links go from tables into a file, and from it into a problem and what it says."""
     new = tmp_path / "measured.toml"
     given = ("--send", HOME / "sends.csv", "--all-reduce", HOME / "all-reduces.csv")
@@ -44,14 +45,14 @@ def test_calibrate_and_generate(tmp_path: Path):
     )
 
 
-def test_links_that_a_file_says_are_not_asked_again(tmp_path: Path):
+def test_links_that_a_file_says_are_not_asked_again(tmp_path: Path) -> None:
     words = ("--link", "PCIe4", "-o", tmp_path / "i.json")
     done = call("generate", "gpt-tiny", RACKS, *words)
     assert done.exit_code == Exit.BAD_INPUT
     assert "the file of the cluster says them" in done.stderr
 
 
-def test_options_and_meshes_on_own_devices(tmp_path: Path):
+def test_options_and_meshes_on_own_devices(tmp_path: Path) -> None:
     """Splits and meshes ask the file for links and rates, not the named classes."""
     (tmp_path / "own.toml").write_text(
         'format = "milp-plan-cluster"\nversion = 1\nname = "own"\n'
@@ -68,7 +69,7 @@ def test_options_and_meshes_on_own_devices(tmp_path: Path):
     assert mp.Model(cluster=path).provenance["link wire"].endswith("; us")
 
 
-def test_a_captured_model_is_placed_on_own_machines(tmp_path: Path):
+def test_a_captured_model_is_placed_on_own_machines(tmp_path: Path) -> None:
     captured = REPOSITORY / "instances" / "captures" / "gpt2-tiny.capture.json.gz"
     made = tmp_path / "i.json"
     done = call("capture", captured, RACKS, "-o", made)
@@ -79,7 +80,9 @@ def test_a_captured_model_is_placed_on_own_machines(tmp_path: Path):
     assert "adapter shared by 4" in problem.provenance["link spine"]
 
 
-def test_a_suite_makes_instances_for_own_machines(tmp_path: Path, monkeypatch):
+def test_a_suite_makes_instances_for_own_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file is seen from the suite, and says how transfers share links."""
     (tmp_path / "racks.toml").write_bytes(RACKS.read_bytes())
     suite = tmp_path / "tiny.toml"
@@ -92,11 +95,12 @@ def test_a_suite_makes_instances_for_own_machines(tmp_path: Path, monkeypatch):
     assert not found.missing
     (task,) = found.tasks
     direct = mp.generate("gpt-tiny", RACKS, mode="inference", batch=4)
+    assert task.source is not None
     assert task.source.fingerprint == direct.fingerprint
 
 
-def test_a_graph_is_placed_on_own_machines():
-    graph = networkx.DiGraph(name="two")
+def test_a_graph_is_placed_on_own_machines() -> None:
+    graph: networkx.DiGraph[str] = networkx.DiGraph(name="two")
     graph.add_node("a", duration=2e-3)
     graph.add_node("b", duration=1e-3)
     graph.add_edge("a", "b", bytes="10MB")
@@ -108,13 +112,13 @@ def test_a_graph_is_placed_on_own_machines():
     assert mp.check(problem, outcome.plan).ok
 
 
-def test_a_mesh_is_of_one_class():
+def test_a_mesh_is_of_one_class() -> None:
     """Devices of the group that forms it count, not the first class of the cluster."""
     found = mp.generate("gpt-tiny", "2xH100+4xA100-40GB", sharding="2x2", mode="inference")
     assert found.limit == 40 * 10**9
 
 
-def test_bad_files_end_with_their_findings(tmp_path: Path):
+def test_bad_files_end_with_their_findings(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(b"\xff\xfe\x00")
     for words in (("cluster", "show", path), ("generate", "gpt-tiny", path)):
