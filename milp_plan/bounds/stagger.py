@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from milp_plan.core.amounts import time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
@@ -52,7 +53,8 @@ def stagger_bound(windows: Windows, budget: Budget) -> Bound:
         if value[top] > best:
             best = int(value[top])
             found = (heads[v], tails[by_tail[first + top]])
-    start, stop = (number * windows.tick for number in found)
+    units = frame.problem.units
+    start, stop = (time_text(units, number * windows.tick) for number in found)
     return Bound(
         "head + work + tail",
         best * windows.tick,

@@ -90,7 +90,7 @@ class Confirmation:
             if second.report.stop is Stop.INTERRUPTED:
                 return replace(answer, report=second.report)
             if second.value is not None and second.value < value:
-                return second.doubted(f"a second solve found {second.value}, better than {value}")
+                return second.doubted("a second solve found a better plan")
             refuted = second.report.stop is Stop.INFEASIBLE and not second.doubt
             if not refuted and (second.bound is None or second.bound < value):
                 break
@@ -98,5 +98,5 @@ class Confirmation:
             return replace(answer, bound=value)
         if near:
             return answer  # its bound leaves room for the tolerances
-        doubt = f"that nothing is below {value} was not confirmed by a second solve"
+        doubt = "that nothing is better was not confirmed by a second solve"
         return answer.doubted(doubt, bound=value - 1)

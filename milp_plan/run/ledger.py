@@ -309,11 +309,12 @@ class Ledger(Generic[P, S]):
 
     def _believe_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
         name, known = answer.by, self.value
+        text = self.kind.measure(self.problem).text
         if answer.report.stop is Stop.INFEASIBLE:
             if known is not None and (cutoff is None or known <= cutoff):
-                self.dispute(f"{name} finds no plan as good as the known {known}")
+                self.dispute(f"{name} finds no plan as good as the known {text(known)}")
             elif cutoff is not None:
-                self.prove(Bound(name, cutoff + 1, f"no plan of value {cutoff} or less"))
+                self.prove(Bound(name, cutoff + 1, f"no plan of {text(cutoff)} or less"))
             else:
                 self.refute(f"{name} has no solution: proved by the solver")
         elif answer.bound is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from milp_plan.cli import outputs
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.outputs import Content, content_of
 from milp_plan.io import files
+from tests.report.plans import two_devices
 
 from .cases import INSTANCES, VALUE_NS, call, instance_file, plan_file
 from .outcomes import outcome, runner
@@ -183,3 +185,39 @@ def test_contents_are_told_apart(here: Path) -> None:
         assert call("table", "-o", here / name, *options).exit_code == Exit.DONE
         assert content_of(here / name) is Content.TABLE
     assert set(outputs._SIGNS) | {Content.OTHER} == set(Content)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "two-devices.json", "--plan-output", "no/such.json"),
+        ("solve", "two-devices.json", "--plot", "no/such.svg"),
+        ("diff", "plan.json", "plan.json", "--plot", "no/such.svg"),
+        ("plot", "two-devices.json", "plan.json", "-o", "no/such.svg"),
+        ("pack", "two-devices.json", "plan.json", "--plot", "no/such.svg"),
+        ("sweep", "two-devices.json", "--devices", "1,2", "--plot", "no/such.svg"),
+        ("pipeline", "--stages", "2", "--micro-batches", "2", "--plot", "no/such.svg"),
+    ],
+    ids=lambda words: f"{words[0]} {words[-2]}",
+)
+def test_no_command_makes_folders_for_a_file(arguments: tuple[str, ...], here: Path) -> None:
+    """Pictures made theirs, and plans refused."""
+    instance_file(here)
+    plan_file(here)
+    result = call(*arguments)
+    assert result.exit_code == Exit.USAGE
+    assert "there is no folder no" in result.stderr
+    assert not (here / "no").exists()
+
+
+def test_a_full_disk_leaves_no_instance_untried(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [instance_file(here, replace(two_devices(), name=name)) for name in ("one", "other")]
+    monkeypatch.setattr(files, "write_atomic", _full(("plan.json",)))
+    result = call("solve", *both, "--quiet")
+    assert result.exit_code == Exit.USAGE
+    assert result.stdout.count("makespan 14 µs") == 2
+    lost = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lost) == 2
+    assert all("plan.json: not written: No space left on device" in line for line in lost)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from milp_plan.core import Objective, Units
+from milp_plan.cli.exits import Exit
+from milp_plan.core import Objective, PlanningProblem, Units
 from milp_plan.core.amounts import seconds_text, share_text, size_text, time_text, value_text
 from tests.report.plans import two_devices
+
+from .cases import call, instance_file
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,39 @@ def test_shares_and_seconds() -> None:
     assert seconds_text(None) == "—"
     assert seconds_text(0.256) == "0.26 s"
     assert seconds_text(61.23) == "61.2 s"
+
+
+def _long(ticks: int) -> PlanningProblem:
+    """Two devices, in milliseconds of so many ticks."""
+    problem = two_devices(units=Units("ms", "bytes", 10**20))
+    graph = problem.graph
+    operators = tuple(
+        replace(one, options=(replace(one.options[0], duration_ns={"gpu": (1 + place) * ticks}),))
+        for place, one in enumerate(graph.operators)
+    )
+    return replace(problem, graph=replace(graph, operators=operators))
+
+
+@pytest.mark.untraced
+def test_no_answer_for_people_has_raw_ticks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """189.142 ms were 18,914,219,086,454,997,000,000,000; only ``check`` says the exact value."""
+    monkeypatch.chdir(tmp_path)
+    instance, tight = instance_file(tmp_path, _long(189_142 * 10**17 // 6 + 1)), "--memory-scale"
+    limit = ("--time-limit", "100")
+    asked: dict[tuple[str | Path, ...], tuple[Exit, str]] = {
+        ("solve", instance, "--plan-output", "plan.json", *limit): (Exit.DONE, "189.142 (ms)"),
+        ("table", "--record-folder", "results/runs"): (Exit.DONE, "189.142 (ms)"),
+        ("explain", instance, "plan.json"): (Exit.DONE, "189.142 (ms)"),
+        ("bound", instance): (Exit.DONE, "at least 189.142 (ms)"),
+        ("solve", instance, tight, "1/3", *limit): (Exit.INFEASIBLE, "needs at least 3 MiB"),
+        ("bound", instance, tight, "1/3"): (Exit.INFEASIBLE, "needs at least 3 MiB"),
+        ("explain", instance, tight, "1/3", *limit): (Exit.INFEASIBLE, "needs at least 3 MiB"),
+    }
+    for words, (code, said) in asked.items():
+        result = call(*words)
+        assert result.exit_code == code, words
+        assert said in result.stdout, words
+        raw = re.findall(r"\d{8}|\d,\d{3},\d{3}", result.stdout + result.stderr)
+        assert not raw, words

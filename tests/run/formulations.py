@@ -59,6 +59,14 @@ LATE = """
 INCOMPLETE = "plan = replace(plan, runs=plan.runs[1:])"
 """A plan that forgets an operator."""
 
+IN_TURN = """
+        first, second = plan.runs
+        second = replace(second, devices=first.devices, start_ns=first.stop_ns,
+                         stop_ns=2 * first.stop_ns - first.start_ns)
+        plan = replace(plan, runs=(first, second), transfers=())
+"""
+"""Two operators of the same length, one after the other on one device."""
+
 UNREADABLE = "raise FormulationError('two placements of one operator')"
 
 HONEST = "pass"

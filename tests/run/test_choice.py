@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -13,6 +14,7 @@ from milp_plan.pipeline import Lanes, offload_problem, pipeline_problem, place, 
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.solving import Choice, choose
+from tests.support.anything import optimum, random_case
 
 from .cases import trap
 
@@ -133,3 +135,23 @@ def test_only_the_model_of_a_sharding_problem_is_heard() -> None:
     outcome = solve(problem, Settings(time_limit_s=60.0, formulation="sharding", only=True))
     assert outcome.value == solve(problem).value
     assert outcome.bound_name != "elimination"
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_every_objective_has_a_plan_a_bound_and_an_exact_model(objective: Objective) -> None:
+    """Of graphs of any form: ``span`` and ``bottleneck`` ended without a plan, others disputed."""
+    kind = "serial" if objective is Objective.LATENCY else "general"
+    drawn = (p for p in map(random_case, range(150)) if p.objective is objective)
+    known = ((p, optimum(p)) for p in drawn if p.name.startswith(kind))
+    some = list(islice(((p, best) for p, best in known if best), 3))
+    assert len(some) == 3
+    settings = Settings(time_limit_s=600.0, node_limit=20_000, rounds=0)
+    for problem, best in some:
+        outcome = solve(problem, settings)
+        assert (outcome.value, outcome.bound, outcome.proved) == (best, best, True), problem.name
+        alone = solve(problem, replace(settings, only=True))
+        assert not alone.disputed, problem.name
+        assert alone.value is not None, problem.name
+        assert best <= alone.value <= best * (1 + 1e-6), problem.name  # up to its tolerances
+        assert alone.bound is None or alone.bound <= best, problem.name
+        assert alone.planner == alone.record["formulation"]["name"], problem.name

@@ -11,13 +11,14 @@ import pytest
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.budget import Budget
+from milp_plan.lp import ranges
 from milp_plan.run import Settings, solve
 from milp_plan.run.confirmation import Confirmation
 from milp_plan.run.model import ModelAnswer, Solver
 from milp_plan.run.ways import schedule
 from tests.models.test_windows import gang_and_plain
 
-from .cases import weaken
+from .cases import WEAK_BOUND, trap, weaken
 
 Asked = list[tuple[int | None, bool]]
 
@@ -77,7 +78,7 @@ def test_a_model_that_ignores_cutoffs_confirms_by_its_bound() -> None:
 def test_a_better_plan_replaces_a_false_proof() -> None:
     found, _ = confirm(answer(Stop.PROVED, 10, 10), answer(Stop.PROVED, 7, 7))
     assert (found.value, found.bound) == (7, None)
-    assert found.doubt == "a second solve found 7, better than 10"
+    assert found.doubt == "a second solve found a better plan"
 
 
 @pytest.mark.parametrize("stop", [Stop.TIME_LIMIT, Stop.NODE_LIMIT, Stop.ERROR])
@@ -150,3 +151,22 @@ def test_the_plan_of_a_gang_and_four_plain_operators_is_found_and_proved(symmetr
     problem, _ = gang_and_plain()
     outcome = solve(problem, Settings(time_limit_s=60.0, options={"symmetry": symmetry}))
     assert (outcome.value, outcome.bound, outcome.proved) == (2365, 2365, True)
+
+
+def test_a_model_beyond_the_tolerances_proves_nothing_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same run, once with numbers that the tolerances hold and once with a limit below them."""
+    weaken(monkeypatch)
+    problem = trap("gang-beats-single").problem
+    settings = Settings(time_limit_s=60.0, rounds=0)
+    assert solve(problem, settings).proved
+    monkeypatch.setattr(ranges, "LARGEST", 0.5)
+    heard: list[str] = []
+    outcome = solve(problem, settings, lambda progress: heard.append(progress.note))
+    assert outcome.value == 110
+    assert (outcome.bound, outcome.bound_name) == (WEAK_BOUND.value, WEAK_BOUND.name)
+    assert not outcome.proved
+    doubt = outcome.record["model"]["doubt"]
+    assert doubt.endswith("so it proves nothing")
+    assert doubt in heard

@@ -1,6 +1,7 @@
 """The checker has the last word on what a solver and a formulation claim."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.check.cases import problem
 from tests.cli.cases import call, instance_file
 
 from .cases import WEAK_BOUND, quick, weaken
-from .formulations import INCOMPLETE, LATE, UNREADABLE, write_wrapper
+from .formulations import IN_TURN, INCOMPLETE, LATE, UNREADABLE, write_wrapper
 
 
 def pair():
@@ -61,6 +62,22 @@ def test_a_dispute_is_an_exit_code_of_its_own(weak, tmp_path):
     assert result.exit_code == Exit.NOT_VALID == 7
     assert json.loads(result.stdout)["verdict"] == "DISPUTED"
     assert "the checker disputes the solver: the plan's value is" in result.stderr
+
+
+def test_what_a_formulation_gives_is_shown_though_a_heuristic_is_better(monkeypatch, tmp_path):
+    """It was in the record only. The file asks for any plan, and runs all of it on one device."""
+    monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    monkeypatch.setattr(schedule.Enumeration, "suits", lambda _problem: False)
+    path = Path(write_wrapper(tmp_path, IN_TURN, neighbourhoods=False))
+    text = path.read_text()
+    any_plan = text.replace("INNER.build(*given)", "INNER.build(*given[:2], type(given[2])())")
+    assert any_plan != text
+    path.write_text(any_plan)
+    limits = ["--time-limit", "120", "--rounds", "0", "--record-folder", tmp_path / "runs"]
+    result = call("solve", instance_file(tmp_path, pair()), "--formulation", path, *limits)
+    rows = [line.split()[:3] for line in result.stdout.splitlines()]
+    assert rows[0][1:] == ["makespan", "10"]
+    assert ["wrapper", "20", "ns"] in rows
 
 
 def test_the_same_file_without_a_lie_is_believed(weak, tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.backends import Stop
+from milp_plan.bounds import Bound
 from milp_plan.check import verify
 from milp_plan.core import (
     BackendUnavailableError,
@@ -21,6 +22,7 @@ from milp_plan.models.registry import get
 from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import make_options
+from milp_plan.run.telling import headline
 from milp_plan.run.ways import schedule
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
@@ -342,6 +344,20 @@ def test_a_gap_that_is_wide_enough_ends_the_run_early(weak):
     assert not outcome.proved, "within the gap asked for, which is no proof of an optimum"
     assert outcome.record["model"] is None
     assert outcome.record["gap_asked"] == 1.0
+
+
+def test_optimal_within_a_gap_is_not_called_proved_optimal(monkeypatch):
+    """A plan of 29999580498500 was "proved" at the default gap where 29999560498804 is optimal."""
+    problem = trap("gang-beats-single").problem
+    short = Bound("short", 109, "a tick short of the optimum")
+    monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([short]))
+    near = quick(problem, gap=0.01)
+    assert (near.value, near.bound, near.proved) == (110, 109, False)
+    assert near.stop is Stop.PROVED
+    assert headline(near).endswith("makespan 110 ns, optimal within 1 %")
+    equal = quick(problem)  # by default it goes on while time lasts
+    assert (equal.value, equal.bound, equal.proved) == (110, 110, True)
+    assert headline(equal).endswith("makespan 110 ns, proved optimal")
 
 
 def test_almost_no_time_still_gives_an_answer():

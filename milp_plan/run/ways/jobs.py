@@ -173,6 +173,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
     def halve(self, search: Gangs, part: Budget, nodes: int) -> None:
         """Settle makespans between bound and value, each by so many nodes at most."""
         ledger, value, low = self.ledger, self.ledger.value, self.ledger.lower
+        text = ledger.kind.measure(ledger.problem).text
         while value is not None and low is not None and low < value and not ledger.done:
             limit = (low + value - 1) // 2
             answer = search.within(limit, part, nodes)
@@ -182,7 +183,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
             else:
                 low = limit + 1
             if answer.none:
-                ledger.prove(Bound(GANGS, low, f"no plan of {limit} ticks or less"))
+                ledger.prove(Bound(GANGS, low, f"no plan of {text(limit)} or less"))
             if part.over:
                 return
 
