@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 from milp_plan.core.labelling import BAN, Integers, Labelling
 
 from .certificates import Certificate, certify
@@ -220,7 +220,7 @@ def _pass(t: Tables, m: Messages, costs: Floats, beliefs: Floats, down: bool) ->
         i = count - 1 - k if down else k
         first, labels = t.offsets[i], t.offsets[i + 1] - t.offsets[i]
         belief = beliefs[first : first + labels]
-        belief[:] = costs[first : first + labels]
+        copy_into(costs[first : first + labels], belief)
         up = 0
         for q in range(t.starts[i], t.starts[i + 1]):
             e = t.edges[q]
@@ -295,12 +295,12 @@ def _ascend(
                 stale = 0
                 scale = min(2.0, 1.05 * scale)
             best = bound
-            v.best[:] = v.now
+            copy_into(v.now, v.best)
         stale += 1
         if stale > 20:
             # Steps that have become too short to matter begin anew: messages have moved since.
             scale, stale = 0.7 * scale if scale > 1e-6 else _FIRST_STEP, 0
-            v.now[:] = v.best
+            copy_into(v.best, v.now)
         keep = 0.8
         for i in range(len(t.offsets) - 1):
             pick = t.offsets[i] + np.argmin(beliefs[t.offsets[i] : t.offsets[i + 1]])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 from milp_plan.core.labelling import BAN, Integers, Labelling
 
 from .messages import Tables, tables_of
@@ -51,7 +51,7 @@ def _search(t: Tables, room: Integers, best_labels: Integers) -> bool:
     while i >= 0:
         if i == count:
             best, known = spent[count], True
-            best_labels[:] = labels
+            copy_into(labels, best_labels)
             i -= 1
             continue
         if labels[i] >= 0:

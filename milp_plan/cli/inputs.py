@@ -125,10 +125,15 @@ def _option(entries: list[Change]) -> Callable[[Any], Any]:
     return click.option(first.option, callback=convert, metavar=first.form, help=text)
 
 
-def items(files: tuple[Path, ...], changes: dict[str, Any]) -> Iterator[Item]:
+def items(
+    files: tuple[Path, ...],
+    changes: dict[str, Any],
+    on_kind: Callable[[Kind[Any, Any]], None] = lambda _: None,
+) -> Iterator[Item]:
     """Read file after file; a bad one gives its error in place of a problem.
 
-    The time for the first one began with the process, where the command is one.
+    The time for the first one began with the process, where the command is one; ``on_kind`` is
+    told each kind before the longer part of reading.
     """
     from milp_plan.run.kinds import read
 
@@ -136,7 +141,7 @@ def items(files: tuple[Path, ...], changes: dict[str, Any]) -> Iterator[Item]:
     began = now() if known is None else known
     for path in files:
         try:
-            kind, problem = read(path, changes)
+            kind, problem = read(path, changes, on_kind)
             yield Item(path, kind, problem, None, began)
         except InputError as error:
             yield Item(path, None, None, error, began)

@@ -26,6 +26,7 @@ from .progress import display
 if TYPE_CHECKING:
     from milp_plan.run import Outcome, Settings
     from milp_plan.run.conflict import Infeasibility
+    from milp_plan.run.kind import Kind
 
 RECORDS = Path("results/runs")
 LOADING_SHARE = 0.5
@@ -136,7 +137,8 @@ def solve(
     settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
     request = Request(settings, start, plan_output, plot, record_folder, as_json, quiet, changes)
     codes: list[Exit] = []
-    for number, item in enumerate(items(files, changes), 1):
+    ahead = _nothing if settings.node_limit is not None else _compile_ahead
+    for number, item in enumerate(items(files, changes, ahead), 1):
         code, interrupted = _handle(item, request)
         codes.append(code)
         if interrupted:
@@ -145,6 +147,17 @@ def solve(
                 codes.append(interrupts.code())
             break
     ctx.exit(most_serious(codes))
+
+
+def _compile_ahead(kind: Kind[Any, Any]) -> None:
+    """Compile what is missing while the rest of a file is read."""
+    from milp_plan.run.compiling import begin
+
+    begin(kind.loops)
+
+
+def _nothing(_: object) -> None:
+    """A repeatable run does the same on every machine."""
 
 
 def _refuse_several(files: tuple[Path, ...], options: dict[str, Path | None]) -> None:

@@ -89,6 +89,17 @@ def compiled(function: _Function) -> _Function:
     return cast(_Function, Loop(function))
 
 
+@compiled
+def copy_into(values: Any, to: Any) -> None:
+    """Write values into the beginning of an array, one by one.
+
+    Loops use it in place of a slice that is assigned an array: for one of those numba compiles the
+    texts of its errors as well, two processor seconds in every process that compiles.
+    """
+    for i in range(len(values)):
+        to[i] = values[i]
+
+
 def kept(loop: str) -> bool:
     """Whether a compiled loop lies on disk from an earlier run; ``True`` where none is compiled.
 

@@ -117,6 +117,28 @@ class Compiling:
                 self._changed.wait(LOOK_S)
 
 
+_AHEAD: list[tuple[frozenset[str], Compiling]] = []
+"""What :func:`begin` has begun, until a run takes it over."""
+
+
+def begin(parts: Iterable[str]) -> None:
+    """Begin to compile what a run will need, while its problem is still being read."""
+    asked = tuple(parts)
+    if asked and not _AHEAD:
+        _AHEAD.append((frozenset(asked), Compiling(asked)))
+
+
+def beside(parts: Iterable[str]) -> Compiling:
+    """Return what compiles these parts: begun by :func:`begin`, if it named them all."""
+    asked = tuple(parts)
+    if _AHEAD:
+        named, begun = _AHEAD.pop()
+        if asked and named.issuperset(asked):
+            return begun
+        begun.stop(begun.parts)
+    return Compiling(asked)
+
+
 def _begun(part: str) -> subprocess.Popen[bytes]:
     """Start a process that compiles a part."""
     process = spawn(__name__, quiet=True)

@@ -148,6 +148,9 @@ class Kind(ABC, Generic[P, S]):
         Names of :class:`~.settings.Settings` that mean nothing for it; they are refused.
     threads
         Where nobody says how many.
+    loops
+        Parts of the compiled loops (:mod:`.compiling`) that nearly every run needs: where reading
+        takes long, they are compiled meanwhile.
     """
 
     name: ClassVar[str]
@@ -156,6 +159,7 @@ class Kind(ABC, Generic[P, S]):
     plans: ClassVar[str]
     changes: ClassVar[tuple[Change, ...]] = ()
     ignores: ClassVar[tuple[str, ...]] = ()
+    loops: ClassVar[tuple[str, ...]] = ()
 
     @property
     def threads(self) -> int:

@@ -38,9 +38,6 @@ from .compiling import (
 SEARCH_S = 1.0
 """Seconds of searches that only the clock ends; compiling comes on top."""
 
-TREE_NODES = 5
-"""Nodes of a branch and bound."""
-
 
 # -- small problems ------------------------------------------------------------------------------
 
@@ -172,35 +169,24 @@ def _sharding() -> None:
 
 
 def _sharding_search() -> None:
-    """What begins after the reductions, on problems that are not reduced.
-
-    Loops of its own come first: another process may compile the reductions meanwhile.
-    """
+    """What begins after the reductions; their loops are not for this part to compile again."""
     from milp_plan.bounds.messages import Dual
-    from milp_plan.coarsen.sharding.masks import possible_labels
     from milp_plan.coarsen.sharding.reading import labelling_of
-    from milp_plan.planners.sharding.anytime import search
-    from milp_plan.planners.sharding.branching import Tree
     from milp_plan.planners.sharding.decoding import decode
     from milp_plan.planners.sharding.graph import graph_of
     from milp_plan.planners.sharding.trees import tree_search
 
-    for seed in range(2):
-        labelling = labelling_of(_shards(30, seed))
-        dual, graph = Dual(labelling), graph_of(labelling)
-        dual.settle(1)
-        dual.step(1, float(labelling.cost.sum()))
-        dual.certified()
-        labels = np.zeros(len(labelling), dtype=np.int64)
-        costs = dual.priced(dual.prices)
-        decode(graph, costs, dual.backward_offsets, dual.backward, labels)
-        best = labels.copy()
-        tree_search(graph, labels, best, dual.prices, 1, len(labels), 0.0, 0.0, 1.0, 0)
-        search(labelling, SEARCH_S, gap=0.0, workers=1)
-        possible_labels(labelling)
-        tree = Tree(labelling, lambda: None, lambda _: None, 0)
-        while tree and tree.nodes < TREE_NODES:
-            tree.step()
+    labelling = labelling_of(_shards(30, 0))
+    dual, graph = Dual(labelling), graph_of(labelling)
+    dual.settle(1)
+    dual.step(1, float(labelling.cost.sum()))
+    labels = np.zeros(len(labelling), dtype=np.int64)
+    costs = dual.priced(dual.prices)
+    decode(graph, costs, dual.backward_offsets, dual.backward, labels)
+    best = labels.copy()
+    tree_search(graph, labels, best, dual.prices, 1, len(labels), 0.0, 0.0, 1.0, 0)
+    dual.certified()
+    dual.certificate().possible(int(labelling.cost.sum()))
 
 
 def _hybrid() -> None:

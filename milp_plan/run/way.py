@@ -109,13 +109,13 @@ class Way(ABC, Generic[P, S]):
 
     def go(self) -> None:
         """Take the steps, until there is nothing left to do or no time is left."""
-        from .compiling import Compiling
+        from .compiling import beside as compiled_beside
 
         ledger = self.ledger
         steps = tuple(self.alone() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
         parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
-        with Compiling(parts) as beside:
+        with compiled_beside(parts) as beside:
             if beside.parts:
                 self._begin_uncompiled(beside)
             for step in steps:

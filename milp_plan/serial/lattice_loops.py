@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 ROUNDED = 1 + 1e-9
 """A call that holds so much more than a step or than fits does so indeed."""
@@ -200,8 +200,8 @@ def insert(
             head[target] = facts[slot, 1]
         else:
             facts[before, 1] = facts[slot, 1]
-    times[used, :wide] = fresh[:wide]
-    tokens[used, :holders] = owner[:holders]
+    copy_into(fresh[:wide], times[used])
+    copy_into(owner[:holders], tokens[used])
     rank[used] = reach
     facts[used, 0], facts[used, 1], facts[used, 4] = state, head[target], count
     head[target] = used

@@ -12,12 +12,13 @@ from typing import Any
 import numba
 import pytest
 
-from milp_plan.core import Contiguity, SerialLaw
+from milp_plan.core import Contiguity, InputError, SerialLaw
 from milp_plan.core.compiled import Loop, compiled, kept
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.run import Settings, compiling, solve
-from milp_plan.run.compiling import LAST, SHARDING_SEARCH, Compiling
+from milp_plan.run.compiling import LAST, SHARDING, SHARDING_SEARCH, Compiling, begin, beside
+from milp_plan.run.kinds import kinds, read
 from milp_plan.run.loops import PARTS
 
 pytestmark = pytest.mark.untraced
@@ -98,6 +99,54 @@ def test_processes_end_by_themselves_or_are_ended(monkeypatch: pytest.MonkeyPatc
     assert begun
     assert all(process.returncode is not None for process in begun)
     assert not beside.at_work(beside.parts)
+
+
+def test_what_was_begun_while_reading_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "Compiling", Uncompiled)
+    begin((SHARDING, SHARDING_SEARCH))
+    begun = beside((SHARDING,))
+    assert begun.parts == (SHARDING, SHARDING_SEARCH)
+    assert beside((SHARDING,)) is not begun
+    begin((SHARDING,))
+    assert beside((SHARDING_SEARCH,)).parts == (SHARDING_SEARCH,)  # not named: begun anew
+    begin((SHARDING,))
+    assert beside(()).parts == ()  # a repeatable run compiles nothing beside
+
+
+def test_a_kind_is_told_before_its_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    file.write_text('{"problem": 7}')
+    told: list[str] = []
+    with pytest.raises(InputError):
+        read(file, on_kind=lambda kind: told.append(kind.name))
+    assert told == ["sharding"]
+
+
+def test_loops_that_a_kind_begins_with_are_parts() -> None:
+    assert {part for kind in kinds() for part in kind.loops} <= set(LAST)
+
+
+@pytest.mark.slow
+def test_a_sharding_search_needs_no_loop_of_other_parts(tmp_path: Path) -> None:
+    code = """
+from pathlib import Path
+from milp_plan.coarsen.sharding.reading import labelling_of
+from milp_plan.planners.sharding.anytime import search
+from milp_plan.planners.sharding.branching import Tree
+from milp_plan.run import loops
+for part in (loops.SHARDING, loops.SHARDING_SEARCH):
+    loops.compile_part(part)
+kept = set(Path("KEPT").rglob("*.nbc"))
+labelling = labelling_of(loops._shards(30, 1))
+search(labelling, 1.0, gap=0.0, workers=1)
+tree = Tree(labelling, lambda: None, lambda _: None, 0)
+for _ in range(5):
+    if tree:
+        tree.step()
+assert kept and set(Path("KEPT").rglob("*.nbc")) == kept
+""".replace("KEPT", str(tmp_path))
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "", "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 class Uncompiled(Compiling):

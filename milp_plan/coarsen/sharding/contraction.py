@@ -64,22 +64,29 @@ def contracted(labelling: Labelling, step: Contracted, counts: Integers) -> Labe
     )
     if not moved:
         return smaller
-    order = np.argsort(step.root, kind="stable")
-    members = offsets_of(np.bincount(step.root, minlength=len(counts)))
-    part_offsets, parts, use_offsets, usage = _joined(
-        counts,
-        order,
-        members,
-        step.map_offsets,
-        step.label_map,
-        b.part_offsets,
-        b.parts,
-        b.use_offsets,
-        b.usage,
-    )
-    return replace(
-        smaller, part_offsets=part_offsets, parts=parts, use_offsets=use_offsets, usage=usage
-    )
+    return _joined(smaller, step)
+
+
+def _joined(labelling: Labelling, step: Contracted) -> Labelling:
+    """Add up the usages of the operators merged, over disjoint parts."""
+    b, span = labelling, len(labelling.capacity) + 1
+    count = len(b.offsets) - 1
+    group = step.root[np.repeat(np.arange(len(step.root)), np.diff(b.part_offsets))]
+    marks, places = np.unique(group[:, None] * span + b.parts, return_inverse=True)
+    places = places.reshape(-1, 2)
+    change = np.bincount(places[:, 0], minlength=len(marks))
+    held = (change - np.bincount(places[:, 1], minlength=len(marks))).cumsum() > 0
+    begins = np.flatnonzero(held)  # those of one operator end within it: it holds nothing after
+    parts = np.stack([marks[begins] % span, marks[begins + 1] % span], axis=1)
+    part_offsets = offsets_of(np.bincount(marks[begins] // span, minlength=count))
+    use_offsets = offsets_of(np.diff(b.offsets) * np.diff(part_offsets))
+    usage = np.zeros(use_offsets[-1], dtype=np.int64)
+    columns = np.where(held, held.cumsum() - 1, -1)[places]
+    _add_up(
+        step.root, step.map_offsets, step.label_map, b.part_offsets, b.use_offsets, b.usage,
+        columns, part_offsets, parts, use_offsets, usage,
+    )  # fmt: skip
+    return replace(b, part_offsets=part_offsets, parts=parts, use_offsets=use_offsets, usage=usage)
 
 
 def adjacency(labelling: Labelling) -> tuple[Integers, Integers, Integers]:
@@ -205,65 +212,37 @@ def _maps(
 
 
 @compiled
-def _joined(
-    counts: Integers,
-    order: Integers,
-    members: Integers,
+def _add_up(
+    root: Integers,
     map_offsets: Integers,
     label_map: Integers,
     part_offsets: Integers,
-    parts: Integers,
     use_offsets: Integers,
     usage: Integers,
-) -> tuple[Integers, Integers, Integers, Integers]:
-    """Add up the usages of the operators merged, over disjoint parts."""
-    count = len(counts)
-    new_part_offsets = np.zeros(count + 1, dtype=np.int64)
-    new_use_offsets = np.zeros(count + 1, dtype=np.int64)
-    new_parts = [np.empty((0, 2), dtype=np.int64)]
-    new_usage = [np.empty(0, dtype=np.int64)]
-    for g in range(count):
-        times = [0][:0]
-        for m in range(members[g], members[g + 1]):
-            i = order[m]
-            for p in range(part_offsets[i], part_offsets[i + 1]):
-                times.append(parts[p, 0])
-                times.append(parts[p, 1])
-        marks = np.unique(np.array(times, dtype=np.int64)) if len(times) else np.empty(0, np.int64)
-        width = max(0, len(marks) - 1)
-        change = np.zeros((counts[g], width + 1), dtype=np.int64)
-        held = np.zeros(width + 1, dtype=np.int64)
-        for m in range(members[g], members[g + 1]):
-            i = order[m]
-            wide = part_offsets[i + 1] - part_offsets[i]
+    columns: Integers,
+    new_part_offsets: Integers,
+    new_parts: Integers,
+    new_use_offsets: Integers,
+    out: Integers,
+) -> None:
+    """Write what operators use from where a part begins, less where it ends; then add it up."""
+    for i in range(len(root)):
+        g = root[i]
+        wide = part_offsets[i + 1] - part_offsets[i]
+        width = new_part_offsets[g + 1] - new_part_offsets[g]
+        for x in range(map_offsets[i + 1] - map_offsets[i]):
+            own = use_offsets[i] + label_map[map_offsets[i] + x] * wide
+            to = new_use_offsets[g] + x * width - new_part_offsets[g]
             for p in range(wide):
-                lo = np.searchsorted(marks, parts[part_offsets[i] + p, 0])
-                hi = np.searchsorted(marks, parts[part_offsets[i] + p, 1])
-                held[lo] += 1
-                held[hi] -= 1
-                for x in range(counts[g]):
-                    used = usage[use_offsets[i] + label_map[map_offsets[i] + x] * wide + p]
-                    change[x, lo] += used
-                    change[x, hi] -= used
-        for x in range(counts[g]):
-            for w in range(1, width + 1):
-                change[x, w] += change[x, w - 1]
-        for w in range(1, width + 1):
-            held[w] += held[w - 1]
-        used_columns = np.flatnonzero(held[:width] > 0)
-        block = np.empty((counts[g], len(used_columns)), dtype=np.int64)
-        spans = np.empty((len(used_columns), 2), dtype=np.int64)
-        for k in range(len(used_columns)):
-            w = used_columns[k]
-            spans[k, 0], spans[k, 1] = marks[w], marks[w + 1]
-            block[:, k] = change[:, w]
-        new_parts.append(spans)
-        new_usage.append(block.ravel())
-        new_part_offsets[g + 1] = new_part_offsets[g] + len(used_columns)
-        new_use_offsets[g + 1] = new_use_offsets[g] + block.size
-    flat_parts = np.empty((new_part_offsets[count], 2), dtype=np.int64)
-    flat_usage = np.empty(new_use_offsets[count], dtype=np.int64)
-    for g in range(count):
-        flat_parts[new_part_offsets[g] : new_part_offsets[g + 1]] = new_parts[g + 1]
-        flat_usage[new_use_offsets[g] : new_use_offsets[g + 1]] = new_usage[g + 1]
-    return new_part_offsets, flat_parts, new_use_offsets, flat_usage
+                begin, end = columns[part_offsets[i] + p]
+                if begin >= 0:
+                    out[to + begin] += usage[own + p]
+                if end >= 0:
+                    out[to + end] -= usage[own + p]
+    for g in range(len(new_part_offsets) - 1):
+        width = new_part_offsets[g + 1] - new_part_offsets[g]
+        for k in range(1, width):
+            part = new_part_offsets[g] + k
+            if new_parts[part, 0] == new_parts[part - 1, 1]:
+                for at in range(new_use_offsets[g] + k, new_use_offsets[g + 1], width):
+                    out[at] += out[at - 1]

@@ -194,31 +194,36 @@ def _tidied(
     for i in range(count):
         labels = offsets[i + 1] - offsets[i]
         width = part_offsets[i + 1] - part_offsets[i]
-        old = usage[use_offsets[i] : use_offsets[i + 1]].copy().reshape(labels, width)
-        at, kept = new_part_offsets[i], 0
+        own, at, kept = use_offsets[i], new_part_offsets[i], 0
         columns = np.empty(width, dtype=np.int64)
+        low = np.empty(width, dtype=np.int64)
         for p in range(width):
             lo, hi = parts[part_offsets[i] + p]
             if lo >= hi:
                 continue
-            least = old[:, p].min()
+            least = most = usage[own + p]
+            for x in range(1, labels):
+                least = min(least, usage[own + x * width + p])
+                most = max(most, usage[own + x * width + p])
             base[lo] += least
             base[hi] -= least
-            old[:, p] -= least
-            if old[:, p].max() == 0:
+            if most == least:
                 continue
             joins = kept > 0 and new_parts[at + kept - 1, 1] == lo
-            if joins and (old[:, p] == old[:, columns[kept - 1]]).all():
+            for x in range(labels if joins else 0):
+                row, last = own + x * width, columns[kept - 1]
+                joins &= usage[row + p] - least == usage[row + last] - low[kept - 1]
+            if joins:
                 new_parts[at + kept - 1, 1] = hi
                 continue
             new_parts[at + kept, 0], new_parts[at + kept, 1] = lo, hi
-            columns[kept] = p
+            columns[kept], low[kept] = p, least
             kept += 1
         new_part_offsets[i + 1] = at + kept
         place = new_use_offsets[i]
         for x in range(labels):
             for k in range(kept):
-                new_usage[place] = old[x, columns[k]]
+                new_usage[place] = usage[own + x * width + columns[k]] - low[k]
                 place += 1
         new_use_offsets[i + 1] = place
     parts_left = new_parts[: new_part_offsets[count]].copy()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 from milp_plan.core.labelling import Integers
 
 from .graph import Floats, Graph
@@ -117,7 +117,7 @@ def _own_costs(
     """
     first, count = g.offsets[i], g.offsets[i + 1] - g.offsets[i]
     width = g.part_offsets[i + 1] - g.part_offsets[i]
-    out[first : first + count] = g.cost[first : first + count]
+    copy_into(g.cost[first : first + count], out[first : first + count])
     for p in range(width):
         lo, hi = g.parts[g.part_offsets[i] + p]
         price = factor * (sums[hi] - sums[lo]) + more[hi] - more[lo]
@@ -259,7 +259,7 @@ def tree_search(
     best_excess = excess_of(load_of(g, best_labels), g.capacity)
     if excess < best_excess or (excess == best_excess and cost < best):
         best, best_excess = cost, excess
-        best_labels[:] = labels
+        copy_into(labels, best_labels)
     accepted, stamp = 0, 1
     for _ in range(moves):
         stamp += 2000
@@ -313,7 +313,7 @@ def tree_search(
                 accepted += 1
                 if excess < best_excess or (excess == best_excess and cost < best):
                     best, best_excess = cost, excess
-                    best_labels[:] = labels
+                    copy_into(labels, best_labels)
                 break
             hopeless = excess == 0.0 and (spill == 0.0 or cost + step >= best + slack)
             # Rows that overflow together mostly hold the same operators: they share the rise.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -45,7 +45,11 @@ def formats() -> tuple[tuple[AnyKind, Format[Any]], ...]:
     return tuple((kind, entry) for kind in kinds() for entry in kind.formats())
 
 
-def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[AnyKind, Any]:
+def read(
+    path: str | Path,
+    changes: Mapping[str, Any] | None = None,
+    on_kind: Callable[[AnyKind], None] = lambda _: None,
+) -> tuple[AnyKind, Any]:
     """Read a problem of any kind, compressed or not.
 
     Parameters
@@ -54,6 +58,8 @@ def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[An
         The file.
     changes
         What is asked of it beside what the file says, by the names of :attr:`Kind.changes`.
+    on_kind
+        Called once its kind is known, before the longer part of reading.
 
     Raises
     ------
@@ -61,7 +67,7 @@ def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[An
         The file cannot be read, is of no known format, has defects, or is of a kind for which a
         change means nothing. Every finding names the file.
     """
-    return read_whole(read_document(path), changes or {})
+    return read_whole(read_document(path), changes or {}, on_kind)
 
 
 def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
@@ -97,10 +103,15 @@ def _again(change: Change | None, text: Any) -> Any:
     raise ValueError(f"{text!r}, no change")
 
 
-def read_whole(document: Document, changes: Mapping[str, Any]) -> tuple[AnyKind, Any]:
+def read_whole(
+    document: Document,
+    changes: Mapping[str, Any],
+    on_kind: Callable[[AnyKind], None] = lambda _: None,
+) -> tuple[AnyKind, Any]:
     """Read a problem of any kind from a document; see :func:`read`."""
     try:
         kind, entry = _format_of(document)
+        on_kind(kind)
         asked = {  # 0 is asked, though it equals False
             name: change
             for name, change in changes.items()

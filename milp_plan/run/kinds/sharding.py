@@ -13,6 +13,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
+from ..compiling import SHARDING, SHARDING_SEARCH
 from ..kind import Export, Format, Kind, Measure
 from ..way import Way
 
@@ -35,6 +36,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
     ignores = ("rounds", "target")
+    loops = (SHARDING, SHARDING_SEARCH)
 
     @property
     def threads(self) -> int:

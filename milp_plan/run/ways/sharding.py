@@ -37,8 +37,8 @@ CAPS = Caps(largest=20_000_000, entries=500_000_000, stored=20_000_000)
 REDUCE_SHARE = 0.3
 """Part of the time left for reductions."""
 
-FIRST_PLAN_SHARE = 0.2
-"""Part of the time limit for a plan while loops are compiled."""
+FIRST_PLAN_SHARE = 0.05
+"""Part of the time limit for a plan while loops are compiled: it takes time from them."""
 
 CHECK_S, CHECK_SHARE, CHECK_LIKE_READING = 1.0, 0.02, 0.15
 """Time kept back for undoing, checking and writing: seconds, a part of the limit, and a part of the

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 from milp_plan.serial import HOST
 from milp_plan.serial.operators import Ints
 
@@ -235,7 +235,7 @@ def anneal(times, tables, where, best, value, heat, penalty, seed, steps, room):
             found = collect(times, tables, where, chosen, 2 * step, mark)
             i = chosen[0]
             target = choose_target(times, tables, where, i)
-            kept[:] = held
+            copy_into(held, kept)
             other = -1
             if target == where[i]:
                 continue
@@ -288,9 +288,9 @@ def anneal(times, tables, where, best, value, heat, penalty, seed, steps, room):
             now = result + SMOOTHING * total + extra
             if over == 0.0 and result < value:
                 value = result
-                best[:] = where
+                copy_into(where, best)
         else:
             for k in range(changes - 1, -1, -1):
                 where[moved[k]] = old[k]
-            held[:] = kept
+            copy_into(kept, held)
     return value
