@@ -8,6 +8,7 @@ share nothing but the best plan and the credit of the kinds of neighbourhoods.
 from __future__ import annotations
 
 import random
+from functools import partial
 from threading import RLock
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.amounts import time_text
 from milp_plan.core.budget import Budget, now
 from milp_plan.planners import dispatch_order, indexed
 
@@ -261,9 +263,9 @@ class Worker:
         if plan is None:
             return False
         if plan.stop_ns > found.claimed + 1 + 1e-5 * model.scope.horizon:
-            ledger.dispute(
-                f"{BY}: a plan of {plan.stop_ns} ticks was said to take {found.claimed:.0f}"
-            )
+            text = partial(time_text, ledger.problem.units)
+            taken, claimed = text(plan.stop_ns), text(round(found.claimed))
+            ledger.dispute(f"{BY}: a plan of {taken} was said to take {claimed}")
         phase = f"near: {arm.name}"
         binds = model.view.memory_binds
         if ledger.offer(plan, BY, phase, sure=not binds):

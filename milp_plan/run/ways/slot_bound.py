@@ -344,8 +344,8 @@ class _Search:
         value = horizon // self.grain * self.grain + self.grain
         place = "" if line.frame.anchor is None else f" of {self.shop.machines[line.frame.anchor]}"
         detail = (
-            f"nothing fits into {horizon} ticks{place}: {rows.num_columns} counts, a point every "
-            f"{rows.step} ticks, multipliers checked in integers"
+            f"nothing fits into less{place}: {rows.num_columns} counts at "
+            f"{-(-horizon // rows.step)} points, multipliers checked in integers"
         )
         self.best = Bound("slots", value, detail)
         if self.on_progress is not None:
