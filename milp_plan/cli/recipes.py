@@ -25,29 +25,33 @@ RECIPE, TABLE, RESULTS, FIGURE = "recipe.toml", "table.md", "table.json", "sched
 def make_table(folder: Path, doing: Doing, *, render: bool) -> Exit:
     """Plan every case (or read what was stored), write table and figure; return the exit code.
 
+    A stored table is drawn again where the store still holds the plan of its figure.
+
     Raises
     ------
     InputError
         The recipe is not what its format says, or there are no stored results to render.
     """
     from milp_plan.io import read_recipe, write_atomic
+    from milp_plan.study.measured import plan_of
+    from milp_plan.study.paper import recipe_tasks
 
     recipe = read_recipe(folder / RECIPE)
+    tasks = recipe_tasks(folder.name, recipe)
     if render:
         rows = _stored(folder / RESULTS, recipe)
     else:
-        from milp_plan.study.measured import plan_of
-        from milp_plan.study.paper import recipe_tasks
-
-        tasks = recipe_tasks(folder.name, recipe)
         done = doing.rows_of(tasks)
         if isinstance(done, Exit):
             return done
         rows = done
-        if recipe.figure is not None:
-            plan = plan_of(tasks[recipe.figure - 1], doing.store_folder)
-            _draw(recipe, plan, folder / FIGURE)
         write_atomic(folder / RESULTS, json.dumps(rows, indent=1).encode() + b"\n")
+    if recipe.figure is not None:
+        plan = plan_of(tasks[recipe.figure - 1], doing.store_folder)
+        if plan is None and render:
+            note(f"{folder / FIGURE}: as it was, its plan is not in {doing.store_folder}")
+        else:
+            _draw(recipe, plan, folder / FIGURE)
     write_atomic(folder / TABLE, _text(recipe, rows, folder).encode())
     say(str(folder / TABLE))
     return Exit.NOT_VALID if any(row["verdict"] == "DISPUTED" for row in rows) else Exit.DONE

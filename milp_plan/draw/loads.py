@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from milp_plan.check import Load, replay, serial_loads, serial_timeline, verify
@@ -18,11 +19,13 @@ from .canvas import (
     size_scale,
     time_scale,
 )
-from .panels import Axis, Panel, row_box
+from .panels import Axis, Box, Panel, row_box
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from milp_plan.check.serial import Timeline
 
 _PARTS = (
     ("receives", "#56B4E9"),
@@ -32,6 +35,7 @@ _PARTS = (
 )
 """Parts of a load in the order in which a call runs them, with their colours."""
 
+_OUTSIDE = "outside calls"
 _HOST = "#999999"
 _WIDTH = 9.0
 
@@ -73,7 +77,7 @@ def loads_figure(problem: PlanningProblem, plan: Plan) -> Figure:
         first.set_yticks(range(len(devices)), devices)
         first.invert_yaxis()
         _draw_memory(second, problem, plan)
-        _draw_legend(figure, calls=problem.serial.calls is not None)
+        _draw_legend(figure, {box.kind for box in _boxes(problem, plan, time)})
     return figure
 
 
@@ -102,14 +106,21 @@ def _draw_calls(axes: Axes, problem: PlanningProblem, plan: Plan, time: Scale) -
     for (device, call), (start, stop) in line.calls.items():
         _draw_bar(axes, rows[device], start, loads[device, call], time)
         axes.plot([time(stop)] * 2, [rows[device] - 0.35, rows[device] + 0.35], color="black")
+    for _, device, start, stop in _outside(problem, plan, line):
+        left, width = time(start), time(stop - start)
+        axes.barh(rows[device], width, 0.7, left=left, color=_HOST, alpha=0.5)
+
+
+def _outside(
+    problem: PlanningProblem, plan: Plan, line: Timeline
+) -> Iterator[tuple[str, str, int, int]]:
+    """Operators that run outside calls: name, device, start and stop."""
     for run in plan.runs:
-        device = run.devices[0]
         if run.call is None and run.operator in line.ready:
-            kind = problem.cluster.device(device).device_class
+            kind = problem.cluster.device(run.devices[0]).device_class
             ticks = problem.graph.operator(run.operator).options[0].duration_ns[kind]
             stop = line.ready[run.operator]
-            left = time(stop - ticks)
-            axes.barh(rows[device], time(ticks), 0.7, left=left, color=_HOST, alpha=0.5)
+            yield run.operator, run.devices[0], stop - ticks, stop
 
 
 def _draw_memory(axes: Axes, problem: PlanningProblem, plan: Plan) -> None:
@@ -125,12 +136,11 @@ def _draw_memory(axes: Axes, problem: PlanningProblem, plan: Plan) -> None:
     axes.set_xlabel(axis_label("memory, its limit as a line", size))
 
 
-def _draw_legend(figure: Figure, calls: bool) -> None:
+def _draw_legend(figure: Figure, drawn: set[str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=colour, label=name) for name, colour in _PARTS]
-    if calls:
-        handles.append(Patch(color=_HOST, label="outside calls"))
+    known = (*_PARTS, (_OUTSIDE, _HOST))
+    handles = [Patch(color=colour, label=name) for name, colour in known if name in drawn]
     figure_legend(figure, handles, "outside lower center")
 
 
@@ -138,25 +148,36 @@ def loads_panels(problem: PlanningProblem, plan: Plan) -> tuple[Panel, ...]:
     """Return the loads of a plan under the serial law, or its calls in time, and its memory."""
     assert problem.serial is not None
     devices = problem.cluster.device_names
-    rows = {device: row for row, device in enumerate(devices)}
-    loads, line = serial_loads(problem, plan), serial_timeline(problem, plan)
-    longest = max((load.total for load in loads.values()), default=1)
+    longest = max((load.total for load in serial_loads(problem, plan).values()), default=1)
     value = verify(problem, plan).value
     time = time_scale(problem.units, max(value or 0, longest))
-    boxes = []
-    for (device, call), load in loads.items():
-        start = 0 if call is None else line.calls.get((device, call), (0, 0))[0]
-        for (part, _), ticks in zip(_PARTS, _parts(load), strict=True):
-            if ticks:
-                said = time.text(ticks) if call is None else f"call {call}, {time.text(ticks)}"
-                span = (time(start), time(start + ticks))
-                boxes.append(row_box(rows[device], part, span, part, device, said=said))
-                start += ticks
+    boxes = list(_boxes(problem, plan, time))
     what = "load" if problem.serial.calls is None else "time"
     drawn = {box.kind for box in boxes}
-    fills = {part: colour for part, colour in _PARTS if part in drawn}
+    fills = {part: colour for part, colour in (*_PARTS, (_OUTSIDE, _HOST)) if part in drawn}
     loaded = Panel(what.capitalize(), Axis(what, time), rows=devices, boxes=boxes, fills=fills)
     return loaded, _memory_panel(problem, plan)
+
+
+def _boxes(problem: PlanningProblem, plan: Plan, time: Scale) -> Iterator[Box]:
+    """Parts of loads, from 0 or from the start of their call, and operators outside calls."""
+    assert problem.serial is not None
+    rows = {device: row for row, device in enumerate(problem.cluster.device_names)}
+    line = serial_timeline(problem, plan)
+    timed = problem.serial.calls is not None
+    for (device, call), load in serial_loads(problem, plan).items():
+        if timed and (device, call) not in line.calls:  # outside calls, or without a time
+            continue
+        start = line.calls[device, call][0] if timed else 0
+        for (part, _), ticks in zip(_PARTS, _parts(load), strict=True):
+            if ticks:
+                said = f"call {call}, {time.text(ticks)}" if timed else time.text(ticks)
+                span = (time(start), time(start + ticks))
+                yield row_box(rows[device], part, span, part, device, said=said)
+                start += ticks
+    for name, device, start, stop in _outside(problem, plan, line):
+        span, said = (time(start), time(stop)), time.text(stop - start)
+        yield row_box(rows[device], name, span, _OUTSIDE, device, said=said)
 
 
 def _memory_panel(problem: PlanningProblem, plan: Plan) -> Panel:

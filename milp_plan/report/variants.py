@@ -14,6 +14,7 @@ from milp_plan.draw.canvas import (
     Scale,
     axis_label,
     drawing_style,
+    figure_legend,
     new_figure,
     size_scale,
     time_scale,
@@ -24,6 +25,7 @@ from .pages import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from milp_plan.run.kind import Measure
     from milp_plan.study.variants import Point, Sweep
@@ -63,7 +65,8 @@ def variants_figure(rows: Sequence[Row], title: str, value_label: str) -> Figure
     """Draw values against the option with most settings, a line for each setting of the others.
 
     Filled marks: no other variant is better with at most as much of everything. A tick below a mark
-    is its bound; a cross on the axis is a variant without a plan.
+    is its bound; a cross near the axis is a variant without a plan, those of several lines one
+    above the other. The legend names the marks that occur.
 
     Raises
     ------
@@ -91,13 +94,29 @@ def variants_figure(rows: Sequence[Row], title: str, value_label: str) -> Figure
                     axes.plot([x, x], [row.bound, y], "_-", **style)
             without = [row.settings[across] for row in line if row.value is None]
             where = axes.get_xaxis_transform()
-            axes.plot(without, [0.02] * len(without), "x", color=colour, transform=where)
+            height = [0.02 + 0.035 * place] * len(without)
+            axes.plot(without, height, "x", color=colour, transform=where)
         axes.set_xlabel(across if across == "devices" else f"{across} (of what the file says)")
         axes.set_ylabel(value_label)
         axes.set_title(title, loc="left")
-        if others:
-            axes.legend(frameon=False)
+        handles = axes.get_legend_handles_labels()[0] if others else []
+        figure_legend(figure, [*handles, *_marks(rows)], "outside lower center")
     return figure
+
+
+def _marks(rows: Sequence[Row]) -> list[Line2D]:
+    """Entries of the legend for the marks that occur."""
+    from matplotlib.lines import Line2D
+
+    planned = [row for row in rows if row.value is not None]
+    open_ended = any(row.bound is not None and not row.proved for row in planned)
+    known = (
+        (any(row.front for row in planned), "o", "none better with as much"),
+        (open_ended, "_", "its bound"),
+        (len(planned) < len(rows), "x", "no plan"),
+    )
+    style: dict[str, Any] = {"color": "#555555", "linestyle": "none"}
+    return [Line2D([], [], marker=m, label=label, **style) for shown, m, label in known if shown]
 
 
 HEADS = ("value", "bound", "gap", "found", "front")

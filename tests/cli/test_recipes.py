@@ -58,9 +58,16 @@ def test_a_recipe_becomes_table_data_and_figure(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").read_text() == text
     files = sorted((tmp_path / "store").glob("*.json"))
     assert [path.stat().st_mtime_ns for path in files] == stamps, "it was planned again"
-    result = call("table", tmp_path, "--render")
+    picture = (tmp_path / "schedules.png").read_bytes()
+    (tmp_path / "schedules.png").write_bytes(b"old")
+    result = call("table", tmp_path, "--render", "--store", tmp_path / "elsewhere")
+    assert result.exit_code == Exit.DONE
+    assert "as it was, its plan is not in" in result.stderr
+    assert (tmp_path / "schedules.png").read_bytes() == b"old"
+    result = call("table", tmp_path, "--render", "--store", tmp_path / "store")
     assert result.exit_code == Exit.DONE
     assert (tmp_path / "table.md").read_text() == text
+    assert (tmp_path / "schedules.png").read_bytes() == picture
 
 
 def test_nothing_to_render(tmp_path: Path) -> None:

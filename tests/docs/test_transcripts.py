@@ -15,6 +15,7 @@ from tests.support.transcripts import (
     ROOT,
     Command,
     NotAsShown,
+    WithoutTorch,
     blocks,
     commands,
     has_blocks,
@@ -26,6 +27,9 @@ pytest.importorskip("matplotlib", reason="pages draw: pip install 'milp_plan[plo
 
 FIRST = {"README.md"}
 """Pages that are run every time; ``make docs`` runs those with pictures, ``-m slow`` all."""
+
+WITH_TORCH = {"docs/torch.md"}
+"""Pages that ``make test-torch`` runs as they are, and this folder from recorded graphs."""
 
 SHOWN = [page for page in pages() if has_blocks(page)]
 
@@ -43,7 +47,22 @@ def _name(page: Path) -> str:
     ],
 )
 def test_commands_do_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    run_page(page, tmp_path)
+    if _name(page) in WITH_TORCH:
+        run_page(page, tmp_path, WithoutTorch())
+    else:
+        run_page(page, tmp_path)
+
+
+def test_what_needs_no_torch_is_run_from_recorded_graphs() -> None:
+    (page,) = [page for page in SHOWN if _name(page) in WITH_TORCH]
+    told = [block for block in blocks(page) if block.language == "console"]
+    asked = [entry for block in told for entry in commands(block.text)]
+    run = [entry.text for entry in map(WithoutTorch(), asked) if entry is not None]
+    captured = [text for text in run if text.startswith("milp-plan capture ")]
+    assert len(captured) == 2
+    assert all(text.split()[2].startswith("instances/captures/") for text in captured)
+    assert len(run) == 8
+    assert not any(text.startswith("milp-plan run") for text in run)
 
 
 def test_blocks_are_found() -> None:

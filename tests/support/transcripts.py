@@ -18,8 +18,9 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,8 +96,19 @@ def has_blocks(page: Path) -> bool:
     )
 
 
-def run_page(page: Path, folder: Path) -> None:
+def run_page(
+    page: Path, folder: Path, change: Callable[[Command], Command | None] = lambda entry: entry
+) -> None:
     """Run all blocks of a page in a folder.
+
+    Parameters
+    ----------
+    page
+        Where the blocks are.
+    folder
+        In which they run.
+    change
+        Says what is run and held in place of a command; ``None``: nothing.
 
     Raises
     ------
@@ -112,11 +124,41 @@ def run_page(page: Path, folder: Path) -> None:
             if block.file is not None:
                 Path(block.file).write_text(block.text, encoding="utf-8")
             elif block.left_out is None and block.language == "console":
-                for command in commands(block.text):
+                for command in filter(None, map(change, commands(block.text))):
                     _hold(command, *_run(command.text))
             elif block.left_out is None and block.language == "python":
                 with contextlib.redirect_stdout(io.StringIO()):
                     exec(compile(block.text, str(page), "exec"), names)
+
+
+RECORDED = {"gpt2.py:narrow": "instances/captures/gpt2-narrow.capture.json.gz"}
+"""Models of pages whose captured graph is in the repository."""
+_OUTPUTS = ("-o", "--output", "--plan-output", "--instance-output")
+
+
+class WithoutTorch:
+    """Puts the recorded graph of a model in its place, and leaves out what only PyTorch can do.
+
+    What reads a file that was not made for that reason is left out as well. Of a capture the last
+    line is held: those before it tell of the model that is built.
+    """
+
+    def __init__(self) -> None:
+        self._missing: set[str] = set()
+
+    def __call__(self, command: Command) -> Command | None:
+        """Return what is run in place of a command."""
+        words = shlex.split(command.text, comments=True)
+        made = {new for option, new in pairwise(words) if option in _OUTPUTS}
+        verb = words[1]
+        if verb == "capture" and words[2] in RECORDED and "--dtype" not in words:
+            words[2] = RECORDED[words[2]]
+            command = Command(shlex.join(words), command.shown[-1:], command.code)
+        elif verb in ("capture", "run", "tensor.json") or self._missing & (set(words) - made):
+            self._missing |= made
+            return None
+        self._missing -= made
+        return command
 
 
 def _run(text: str) -> tuple[int, str]:
