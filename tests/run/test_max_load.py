@@ -55,4 +55,4 @@ def test_an_error_in_one_thread_is_an_error_of_the_run(monkeypatch):
     monkeypatch.setattr(max_load.SerialAnnealing, "run", broken)
     problem, _ = planted_serial(9, contiguous=False, separate=True)
     with pytest.raises(ArithmeticError, match="in a thread"):
-        solve(problem, Settings(time_limit_s=20.0, threads=2))
+        solve(problem, Settings(time_limit_s=20.0, threads=2, formulation="max_load"))

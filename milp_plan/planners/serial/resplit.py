@@ -7,11 +7,13 @@ where they are many a pair is left out. Passes that count apart are not looked a
 
 The search takes pairs at random and from their frontier the least sum of loads, give or take,
 within a limit near the best plan's largest load; so transfers that are not worth it go, and the
-room they leave wanders from device to device. After some pairs it goes back to the best plan.
+room they leave wanders from device to device. After some pairs it goes back to the best plan. Loads
+are told apart now more finely, now less: coarse splits are quick, and different.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -22,22 +24,19 @@ from milp_plan.core.budget import Budget, OutOfTime, now
 from milp_plan.serial import SerialGraph
 from milp_plan.serial.sweep import read_sweep
 
-from .resplit_loops import NEVER, Ints, Splits, follow, frontier
+from .resplit_loops import NEVER, Ints, Nets, Splits, follow, frontier, splits_of
 
 DIGITS = 40
 """Binary digits of the sum of all work in the loops."""
 
-CELLS = 1 << 13
-"""Loads of the first device that are told apart, at most."""
+CELLS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)
+"""Loads of the first device that are told apart, at most; each split takes one of them."""
 
-MOST_STATES = 1 << 13
-"""States of a pair, over all its classes, at most."""
+CYCLE, LONGER, MOST_CYCLE = 60.0, 1.2, 3000.0
+"""Pairs before the search goes back to the best; how many more after a failure, and at most."""
 
-MOST_ABREAST = 128
-"""States after one class, at most: a move is then a number of one byte."""
-
-CYCLE, MARGIN = 60, 0.003
-"""Pairs before the search goes back to the best, and how far above its load it may go at first."""
+MARGIN = 0.003
+"""How far above the best plan's largest load the search may go at first."""
 
 SPREAD = 0.01
 """Largest noise on the sum of two loads, in parts of the best plan's largest load."""
@@ -48,7 +47,6 @@ STRICT, WORST = 0.2, 0.4
 ROOM = 1.05
 """Load of the first device that is looked at, in parts of what the larger of the two has now."""
 
-Key = tuple[tuple[int, int], ...]
 Pair = tuple[int, int]
 
 
@@ -63,15 +61,28 @@ class Resplitting:
         Of the classes; the fewer nets are open along it the better.
     seed
         Equal seeds give equal searches.
+
+    Attributes
+    ----------
+    best, least
+        Places that are split, and their largest load.
+    found
+        What is better than all that was offered, until somebody takes it.
+    stopped
+        Ends the search soon.
     """
 
     def __init__(self, graph: SerialGraph, order: tuple[int, ...], seed: int = 0) -> None:
-        self.graph, self.order, self.rng = graph, order, Random(seed)
+        self.graph, self.rng = graph, Random(seed)
+        self.order = np.array(order, dtype=np.int64)
+        self.best: Ints | None = None
+        self.least, self.stopped, self.length = NEVER, False, CYCLE
+        self.found: Ints | None = None
         self.payers, self.devices = len(graph.payers), len(graph.payers) + len(graph.hosts)
         total = max(1, sum(ticks or 0 for ticks in graph.work))
         self.total = total
-        self.work = [self.units(ticks) for ticks in graph.work]
-        self.host = [self.units(ticks) for ticks in graph.host_work]
+        times = graph.work, graph.host_work
+        self.own = np.array([[self.units(ticks) for ticks in row] for row in times])
         merged: dict[tuple[int, ...], int] = {}
         for net in graph.nets:
             pins = tuple(sorted((net.source, *net.readers)))
@@ -80,38 +91,64 @@ class Resplitting:
         self.memory = [float("inf") if limit is None else float(limit) for limit in limits]
         self.size = np.array([float(size) for size in graph.size])
         self.pins = [pins for pins, ticks in merged.items() if ticks]
-        self.cost = [self.units(ticks) or 0 for ticks in merged.values() if ticks]
-        self.of: list[list[int]] = [[] for _ in range(len(graph))]
+        of: list[list[int]] = [[] for _ in range(len(graph))]
         for number, members in enumerate(self.pins):
             for member in members:
-                self.of[member].append(number)
+                of[member].append(number)
+        self.nets = Nets(
+            np.cumsum([0, *map(len, of)]),
+            np.array([net for own in of for net in own], dtype=np.int64),
+            np.array([len(members) for members in self.pins], dtype=np.int64),
+            np.array([self.units(ticks) for ticks in merged.values() if ticks], dtype=np.int64),
+        )
 
-    def units(self, ticks: int | None) -> int | None:
-        """Ticks in the units of the loops."""
-        return None if ticks is None else (ticks << DIGITS) // self.total
+    def units(self, ticks: int | None) -> int:
+        """Ticks in the units of the loops; -1 where a class cannot be."""
+        return -1 if ticks is None else (ticks << DIGITS) // self.total
 
     def loads(self, places: Ints) -> NDArray[np.int64]:
         """Load of each device, in units."""
         found = np.zeros(self.devices, dtype=np.int64)
         for number, place in enumerate(places.tolist()):
-            found[place] += (self.work if place < self.payers else self.host)[number] or 0
-        for pins, cost in zip(self.pins, self.cost, strict=True):
+            found[place] += self.own[int(place >= self.payers), number]
+        for pins, cost in zip(self.pins, self.nets.cost, strict=True):
             homes = {int(places[pin]) for pin in pins}
             if len(homes) > 1:
                 for home in homes:
                     found[home] += cost if home < self.payers else 0
         return found
 
+    def offer(self, places: Sequence[int]) -> None:
+        """Go on from places if they are better than the best."""
+        offered = np.array(places, dtype=np.int64)
+        value = int(self.loads(offered).max())
+        if value < self.least:
+            self.least, self.best = value, offered
+
+    def run(self, until: float, _end: float = float("inf")) -> None:
+        """Split pairs until a point in time, or until ``stopped`` is set."""
+        while self.best is not None and now() < until and not self.stopped:
+            self.cycle(until)
+
+    def cycle(self, end: float = float("inf")) -> None:
+        """Split pairs from the best places on; longer and longer without success."""
+        assert self.best is not None
+        better = self.search(self.best, int(self.length), end)
+        if better is None:
+            self.length = min(MOST_CYCLE, LONGER * self.length)
+        else:
+            self.found, self.length = better, CYCLE
+            self.offer(better.tolist())
+
     def search(self, places: Ints, pairs: int, end: float) -> Ints | None:
         """Split so many pairs, or until a point in time; the best places if they are better."""
         best, found = places, None
+        here, loads = best.copy(), self.loads(best)
         least = int(self.loads(best).max())
         for turn in range(pairs):
-            if now() >= end:
+            if now() >= end or self.stopped:
                 break
-            if turn % CYCLE == 0:
-                here, loads = best.copy(), self.loads(best)
-            margin = MARGIN * (1 - turn % CYCLE / CYCLE)
+            margin = MARGIN * (1 - turn / pairs)
             after, changed = here.copy(), loads.copy()
             limit = least - 1
             if self.rng.random() >= STRICT:
@@ -142,62 +179,13 @@ class Resplitting:
 
     # -- one pair ----------------------------------------------------------------------------
 
-    def splits(self, places: Ints, pair: Pair) -> tuple[Splits, list[int]] | None:
+    def splits(self, places: Ints, pair: Pair) -> tuple[Splits, Ints] | None:
         """Return the moves of a pair of devices, and its classes; ``None`` if too many."""
-        union = [number for number in self.order if int(places[number]) in pair]
-        left: dict[int, int] = {}
-        for number in union:
-            for net in self.of[number]:
-                left[net] = left.get(net, 0) + 1
-        outer = {net for net, many in left.items() if many < len(self.pins[net])}
-        states: dict[Key, int] = {(): 0}
-        rows: list[list[int]] = []
-        start, counts = [0], list[int]()
-        for number in union:
-            for net in self.of[number]:
-                left[net] -= 1
-            done = {net for net in self.of[number] if not left[net]}
-            after: dict[Key, int] = {}
-            for state, source in states.items():
-                for side in (0, 1):
-                    own = (self.work if pair[side] < self.payers else self.host)[number]
-                    if own is None:
-                        continue
-                    added, known = self.charged(state, number, side, outer)
-                    key = tuple(sorted((net, on) for net, on in known.items() if net not in done))
-                    # hosts do not pay
-                    added = [int(pair[turn] < self.payers) * added[turn] for turn in (0, 1)]
-                    added[side] += own
-                    rows.append([source, after.setdefault(key, len(after)), side, *added])
-            states = after
-            if not states or len(states) > MOST_ABREAST or sum(counts) > MOST_STATES:
-                return None
-            start.append(len(rows))
-            counts.append(len(states))
-        table = np.array(rows, dtype=np.int64).reshape(-1, 5)
-        origin, target, sides, one, two = (np.ascontiguousarray(table[:, at]) for at in range(5))
-        first, widths = np.array(start, dtype=np.int64), np.array(counts, dtype=np.int64)
-        return Splits(first, origin, target, sides, one, two, widths), union
-
-    def charged(
-        self, state: Key, number: int, side: int, outer: set[int]
-    ) -> tuple[list[int], dict[int, int]]:
-        """What both devices pay for nets when a class goes to a side, and how its nets lie then.
-
-        A net's state says which sides it is on: 1, 2, or 3 for both. One with classes elsewhere
-        is paid by each side it is on, any other by both sides once it is on both.
-        """
-        known, added = dict(state), [0, 0]
-        for net in self.of[number]:
-            before = known.get(net, 0)
-            known[net] = before | 1 << side
-            if known[net] == before:
-                continue
-            if net in outer:
-                added[side] += self.cost[net]
-            elif before:
-                added = [paid + self.cost[net] for paid in added]
-        return added, known
+        union = self.order[(places[self.order] == pair[0]) | (places[self.order] == pair[1])]
+        own = np.stack([self.own[int(device >= self.payers)] for device in pair])
+        pays = np.array([int(device < self.payers) for device in pair])
+        able, splits = splits_of(self.nets, union, own, pays)
+        return (splits, union) if able and len(union) else None
 
     def resplit(
         self, places: Ints, loads: Ints, pair: Pair, limit: int, spread: float = 0.0
@@ -211,7 +199,7 @@ class Resplitting:
             return False
         splits, union = made
         ceiling = int(loads[list(pair)].max() * ROOM) + 1
-        shift = (ceiling // CELLS).bit_length()
+        shift = (ceiling // self.rng.choice(CELLS)).bit_length()
         cells = (ceiling >> shift) + 1
         trail = np.zeros((int(splits.states.sum()), cells), dtype=np.uint8)
         one, two = frontier(splits, cells, shift, trail)

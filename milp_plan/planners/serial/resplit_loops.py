@@ -14,6 +14,24 @@ Ints = NDArray[np.int64]
 NEVER = 1 << 62
 """Load that nothing has."""
 
+MOST_STATES = 1 << 13
+"""States of a pair, over all its classes, at most."""
+
+MOST_ABREAST = 128
+"""States after one class, at most: a move is then a number of one byte."""
+
+MOST_OPEN = 31
+"""Nets that are begun and not done, at most: a state is then a number of 62 bits."""
+
+
+class Nets(NamedTuple):
+    """Nets by class (those of c are ``nets[start[c]:start[c + 1]]``), their classes and costs."""
+
+    start: Ints
+    nets: Ints
+    pins: Ints
+    cost: Ints
+
 
 class Splits(NamedTuple):
     """Moves from state to state: those of step s are ``start[s]:start[s + 1]``.
@@ -29,6 +47,96 @@ class Splits(NamedTuple):
     first: Ints
     second: Ints
     states: Ints
+
+
+@compiled
+def splits_of(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
+    nets: Nets, union: Ints, own: Ints, pays: Ints
+) -> tuple[bool, Splits]:
+    """Return the moves of a pair of devices; false where there are too many.
+
+    A state says for each open net, in two bits of its slot, which sides it is on: 1, 2, or 3 for
+    both. A net with classes elsewhere is paid by each side it is on, any other by both sides once
+    it is on both.
+
+    Parameters
+    ----------
+    union
+        Classes of the pair, in order.
+    own : shape (2, classes)
+        Load of each class on either side; negative where it cannot be.
+    pays : shape (2,)
+        1 for a side that pays for nets, else 0.
+    """
+    left, slot = np.zeros(len(nets.cost), dtype=np.int64), np.full(len(nets.cost), -1)
+    for number in union:
+        for at in range(nets.start[number], nets.start[number + 1]):
+            left[nets.nets[at]] += 1
+    outer = left < nets.pins
+    taken = np.zeros(MOST_OPEN, dtype=np.bool_)
+    room = 2 * (MOST_STATES + 2 * MOST_ABREAST)
+    rows = np.empty((5, room), dtype=np.int64)
+    start, counts = np.zeros(len(union) + 1, dtype=np.int64), np.zeros(len(union), dtype=np.int64)
+    states, many = np.zeros(MOST_ABREAST, dtype=np.int64), 1
+    after = np.zeros(MOST_ABREAST, dtype=np.int64)
+    moves, passed, able = 0, 0, True
+    for step in range(len(union)):
+        number, done = union[step], 0
+        for at in range(nets.start[number], nets.start[number + 1]):
+            net = nets.nets[at]
+            if slot[net] < 0:
+                for free in range(MOST_OPEN):
+                    if not taken[free]:
+                        slot[net], taken[free] = free, True
+                        break
+            able = able and slot[net] >= 0
+            left[net] -= 1
+            if left[net] == 0 and able:
+                done |= 3 << 2 * slot[net]
+        found = 0
+        for before in range(many if able else 0):
+            for side in range(2):
+                if own[side, number] < 0:
+                    continue
+                state, one, two = states[before], 0, 0
+                for at in range(nets.start[number], nets.start[number + 1]):
+                    net = nets.nets[at]
+                    place = 2 * slot[net]
+                    known = (state >> place) & 3
+                    if known & (1 << side):
+                        continue
+                    state |= (1 << side) << place
+                    if side == 0 if outer[net] else known > 0:
+                        one += nets.cost[net]
+                    if side == 1 if outer[net] else known > 0:
+                        two += nets.cost[net]
+                state &= ~done
+                target = 0
+                while target < found and after[target] != state:
+                    target += 1
+                if target == MOST_ABREAST:
+                    able = False
+                    break
+                after[target] = state
+                found = max(found, target + 1)
+                rows[0, moves], rows[1, moves], rows[2, moves] = before, target, side
+                rows[3, moves] = pays[0] * one + (own[0, number] if side == 0 else 0)
+                rows[4, moves] = pays[1] * two + (own[1, number] if side == 1 else 0)
+                moves += 1
+            if not able:
+                break
+        for at in range(nets.start[number], nets.start[number + 1]):
+            net = nets.nets[at]
+            if left[net] == 0 and able:
+                taken[slot[net]] = False
+        states[:found] = after[:found]
+        many, passed = found, passed + found
+        able = able and found > 0 and passed <= MOST_STATES
+        if not able:
+            break
+        start[step + 1], counts[step] = moves, found
+    table = rows[:, :moves].copy()
+    return able, Splits(start, table[0], table[1], table[2], table[3], table[4], counts)
 
 
 @compiled

@@ -11,9 +11,6 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Literal
-
-import numpy as np
 
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_priced import priced_bounds
@@ -36,8 +33,11 @@ BOUND_SHARE = 0.1
 FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 """Parts of the time limit for the first search, and of the time then left for the whole model."""
 
+MODEL_CLASSES = 128
+"""Classes of a graph of few branches up to which the model gets that; others split pairs."""
+
 PRICED_SHARE = 0.4
-"""Part of the time left then for prices of sets; the other threads go on annealing meanwhile."""
+"""Part of the time left then for prices of sets; the other threads search meanwhile."""
 
 REPEATABLE_STEPS = 24
 """Steps to better prices where nothing may depend on the clock."""
@@ -45,8 +45,11 @@ REPEATABLE_STEPS = 24
 ORDER_SHARE = 0.05
 """Part of the time limit for an order along which pairs of devices are split."""
 
-PAIRS, REPEATABLE_PAIRS = 1200, 60
-"""Pairs split after each turn of annealing, in as much time, and where the clock does not count."""
+REPEATABLE_CYCLES = 8
+"""Times that pairs are split from the best plan on where the clock does not count."""
+
+PAIRS_SHARE = 0.8
+"""Part of a turn for splitting pairs, after the first search."""
 
 PATIENCE = 24
 """Rounds without a better plan that end the first search."""
@@ -74,7 +77,7 @@ class MaxLoadWay(SerialWay):
         threads = 1 if self.repeatable else ledger.threads
         self.taken = float("inf")
         seed = ledger.settings.seed
-        self.pairs: Resplitting | Literal[False] | None = None
+        self.pairs: list[Resplitting] | None = None
         self.searches = [SerialAnnealing(self.graph, seed + n) for n in range(threads)]
 
     @classmethod
@@ -95,7 +98,7 @@ class MaxLoadWay(SerialWay):
             Step("annealing", lambda: self.anneal("first", FIRST_SHARE, PATIENCE), timed),
             Step("bounds near the better plan", self.find_bounds, timed),
             Step("priced sets", self.price_sets, lambda: ledger.value is not None),
-            Step("model", self.solve_whole, lambda: ledger.formulation is not None),
+            Step("model", self.solve_whole, self.model_may_help),
             Step("annealing to the end", lambda: self.anneal("last", 1.0), timed),
         )
 
@@ -122,12 +125,13 @@ class MaxLoadWay(SerialWay):
         assert ledger.value is not None
         steps = REPEATABLE_STEPS if self.repeatable else None
         part = ledger.budget.part("priced sets", PRICED_SHARE, of_limit=False)
-        with ledger.budget.phase("bounds"), _Searches(self.searches[1:], part.end, part.end):
+        beside = self.beside()
+        with ledger.budget.phase("bounds"), _Searches(beside, part.end, part.end):
             for bound in priced_bounds(self.graph, ledger.lower or 0, ledger.value, part, steps):
                 ledger.prove(bound)
                 if ledger.settled:
                     break
-            for search in self.searches[1:]:
+            for search in beside:
                 search.stopped = True
         self.collect()
 
@@ -152,8 +156,25 @@ class MaxLoadWay(SerialWay):
         """Give every search the best plan."""
         if self.ledger.plan is not None:
             places = self.graph.places(self.ledger.plan)
-            for search in self.searches:
+            for search in (*self.searches, *(self.pairs or ())):
                 search.offer(places)
+
+    def read_pairs(self) -> list[Resplitting]:
+        """Return a search that splits pairs of devices for each thread; none with many branches."""
+        if self.pairs is None:
+            ledger, self.pairs = self.ledger, []
+            part = ledger.budget.part("orders", ORDER_SHARE)
+            for number in range(len(self.searches)):
+                search = resplitting(self.graph, part, ledger.settings.seed + number)
+                if search is None:
+                    break
+                self.pairs.append(search)
+            self.share()
+        return self.pairs
+
+    def beside(self) -> list[SerialAnnealing] | list[Resplitting]:
+        """Searches for the threads that the bound and the model leave."""
+        return self.read_pairs()[1:] or self.searches[1:]
 
     def anneal_rounds(self, rounds: int = REPEATABLE_ROUNDS) -> None:
         """A fixed number of coolings."""
@@ -162,22 +183,11 @@ class MaxLoadWay(SerialWay):
             for _ in range(rounds):
                 search.step()
         self.take(search, "annealing", "anneal")
-        self.resplit(REPEATABLE_PAIRS, float("inf"))
-
-    def resplit(self, pairs: int, until: float) -> None:
-        """Split pairs of devices of the best plan anew, where the graph has few branches."""
-        ledger = self.ledger
-        if self.pairs is None:
-            part = ledger.budget.part("orders", ORDER_SHARE)
-            self.pairs = resplitting(self.graph, part, ledger.settings.seed) or False
-        if not self.pairs or ledger.plan is None or ledger.settled:
-            return
-        start = np.array(self.graph.places(ledger.plan), dtype=np.int64)
-        with ledger.budget.phase("pairs"):
-            better = self.pairs.search(start, pairs, until)
-        if better is not None:
-            ledger.offer(self.graph.plan(better.tolist(), "pairs split anew"), "pairs", "anneal")
-            self.share()
+        self.share()
+        with self.ledger.budget.phase("pairs"):
+            for pairs in self.read_pairs() * REPEATABLE_CYCLES if self.ledger.plan else ():
+                pairs.cycle()
+        self.collect()
 
     def anneal(self, name: str, share: float, patience: float = float("inf")) -> None:
         """Cool again and again in all threads; enough after so many rounds without a better one."""
@@ -188,8 +198,9 @@ class MaxLoadWay(SerialWay):
         while not ledger.settled and all(search.worth_while(end) for search in self.searches):
             if self.idle > patience:
                 return
+            share = 0.5 if patience < float("inf") else PAIRS_SHARE
             self.turn(turn_s, end)
-            self.resplit(PAIRS, min(end, now() + turn_s))
+            self.split_pairs(turn_s * share / (1 - share), end)
             turn_s = min(TURN_S, 2.0 * turn_s)
 
     def turn(self, seconds: float, end: float) -> None:
@@ -198,6 +209,15 @@ class MaxLoadWay(SerialWay):
         with self.ledger.budget.phase("anneal"), _Searches(self.searches, until, end):
             pass
         self.collect()
+
+    def split_pairs(self, seconds: float, end: float) -> None:
+        """Let all threads split pairs of devices for a while."""
+        pairs = self.read_pairs()
+        if pairs and not self.ledger.settled:
+            until = min(end, now() + seconds)
+            with self.ledger.budget.phase("pairs"), _Searches(pairs, until, end):
+                pass
+            self.collect()
 
     @property
     def idle(self) -> int:
@@ -210,9 +230,18 @@ class MaxLoadWay(SerialWay):
             if search.value < self.taken:
                 self.taken = search.value
                 self.take(search, "annealing", "anneal")
+        for pairs in self.pairs or ():
+            if pairs.found is not None:
+                places, pairs.found = pairs.found.tolist(), None
+                self.ledger.offer(self.graph.plan(places, "pairs split anew"), "pairs", "anneal")
         self.share()
 
     # -- the model ---------------------------------------------------------------------------
+
+    def model_may_help(self) -> bool:
+        """Whether there is a model, and its time would not be better spent on pairs of devices."""
+        many = len(self.graph) > MODEL_CLASSES and not self.repeatable
+        return self.ledger.formulation is not None and not (many and self.read_pairs())
 
     def solve_whole(self) -> None:
         """Ask the exact model for anything better than the best plan, until there is nothing.
@@ -232,7 +261,7 @@ class MaxLoadWay(SerialWay):
                 )
             limits = ledger.limits(part.left_s)
             guide = Guide(cutoff, ledger.lower)
-            beside = self.searches[1:] if self.idle <= PATIENCE else []
+            beside = self.beside() if self.idle <= PATIENCE else []
             limits = dataclasses.replace(limits, threads=max(1, ledger.threads - len(beside)))
             with _Searches(beside, end, end):
                 answer = ledger.solver.run(ledger.problem, guide, limits, ledger.budget)
@@ -247,7 +276,9 @@ class MaxLoadWay(SerialWay):
 class _Searches:
     """Searches that run in threads while something else happens; left when they are done."""
 
-    def __init__(self, searches: Sequence[SerialAnnealing], until: float, end: float) -> None:
+    def __init__(
+        self, searches: Sequence[SerialAnnealing | Resplitting], until: float, end: float
+    ) -> None:
         self.searches = searches
         self.threads = [Beside(partial(search.run, until, end)) for search in searches]
 

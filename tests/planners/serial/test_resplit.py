@@ -63,3 +63,30 @@ def test_plans_get_better_and_fit():
             assert max(graph.loads(found.tolist())) < max(graph.loads(places.tolist()))
             better += 1
     assert better >= 2
+
+
+def test_a_search_goes_on_from_the_best_until_it_is_stopped():
+    _, search, places, _ = case(next(s for s in range(12) if case(s)[1].fits(case(s)[2])))
+    search.run(float("inf"))  # nothing to split yet
+    search.offer(places.tolist())
+    before = search.least
+    for _ in range(8):
+        search.cycle()
+    assert search.found.tolist() == search.best.tolist()
+    assert search.least == search.loads(search.best).max() < before
+    search.offer(places.tolist())  # worse by now
+    assert search.least < before
+    search.stopped = True
+    search.run(float("inf"))
+
+
+def test_too_many_open_nets_are_no_splits():
+    _, search, places, _ = case(3)
+    assert search.splits(places, (0, search.devices - 1)) is not None
+    search.nets = search.nets._replace(
+        start=np.arange(len(search.order) + 1) * 40,
+        nets=np.tile(np.arange(40), len(search.order)),
+        pins=np.full(40, len(search.order)),
+        cost=np.ones(40, dtype=np.int64),
+    )
+    assert search.splits(places, (0, search.devices - 1)) is None
