@@ -15,7 +15,7 @@ from tests.support.transcripts import ROOT, Command, run_page
 
 from .plans import placements
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 MODELS = ROOT / "examples" / "torch_capture"
 
