@@ -184,6 +184,13 @@ def _follow(talk: _Conversation, limits: Limits, began: float) -> Stop | None:
             deadline = now() + limits.grace_s
 
 
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """Return how a process ended whose last word was heard: its end may be known a moment later."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout=1.0)
+    return None
+
+
 def _report(talk: _Conversation, ended: Stop | None, seconds: float) -> SolverReport:
     done = talk.done or {}
     solution, objective, bound = talk.solution, talk.objective, talk.bound
@@ -197,7 +204,7 @@ def _report(talk: _Conversation, ended: Stop | None, seconds: float) -> SolverRe
     elif ended is not None:
         stop, message = ended, "the solver overran its limit and was ended"
     else:
-        code = talk.process.poll()
+        code = _exit_code(talk.process)
         stop, message = Stop.KILLED, f"the solver process ended without an answer (exit {code})"
     return SolverReport(
         stop=stop,

@@ -22,6 +22,9 @@ from .shown import Shown, ShownPlan
 MOST = 2**60
 """Largest sum of the longest times of all units, weighted or not: sums stay within 64 bits."""
 
+MOST_DEVICES = 1_000_000
+"""Of one pool: planners keep an account for each device."""
+
 UNNAMED = Units("unspecified")
 """Of sources that name no unit of time."""
 
@@ -244,6 +247,9 @@ class JobsProblem(Shown):
         for pool in self.pools:
             where = f"pool {pool.name!r}"
             yield from _below(where, "devices", pool.devices, 1)
+            if pool.devices > MOST_DEVICES:
+                expected, remedy = f"at most {MOST_DEVICES}", "give as many as jobs can use"
+                yield Finding(f"{where}, devices", str(pool.devices), expected, remedy)
             yield from _below(where, "memory", pool.memory or 0, 0)
         yield from _below("host", "memory", self.host or 0, 0)
         pools = {entry.name for entry in self.pools}

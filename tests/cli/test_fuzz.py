@@ -49,6 +49,7 @@ KNOWN = (
     ("sharding-plan", "[0, 1]", "[0, 9]", "export", Exit.BAD_INPUT, "solution"),
     ("schedule-plan", '"head"', '"x"', "export", Exit.BAD_INPUT, "operator"),
     ("sharding-record", '"formulation"', '"formulatiom"', "plot", Exit.DONE, ""),
+    ("jobs", "devices = 2", "devices = 18446744073709551616", "sweep", Exit.BAD_INPUT, "devices"),
     ("packing-plan", "b2", "b" * 50_000, "plot", Exit.DONE, "not valid"),
 )
 """What files of the slow test found: the damage, the verb, and what is said of it."""
