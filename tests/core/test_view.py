@@ -1,14 +1,11 @@
-"""What is kept with a problem; and that nobody keeps it elsewhere."""
+"""What is kept with a problem."""
 
 from __future__ import annotations
 
-import ast
 import copy
 import pickle
 import threading
-from pathlib import Path
 
-import milp_plan
 from milp_plan.core.view import kept, view
 from tests.check.cases import problem
 
@@ -67,31 +64,3 @@ def test_threads_make_it_once() -> None:
     for thread in threads:
         thread.join()
     assert len(count) == 1
-
-
-def test_no_module_keeps_problems_of_its_own() -> None:
-    """A container made empty at the top of a module and filled by its functions is a cache."""
-    package = Path(milp_plan.__file__).parent
-    known = {
-        "core/exactness.py: _KNOWN",
-        "core/problem.py: _FIELDS",
-        "cli/interrupts.py: _seen",
-        "models/registry.py: _isolated",
-    }
-    """Of types, of signals, and of formulation files with their processes."""
-    found = set()
-    for path in sorted(package.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-                continue
-            value = node.value
-            empty = isinstance(value, ast.Dict) and not value.keys
-            empty |= isinstance(value, ast.List) and not value.elts
-            called = isinstance(value, ast.Call) and not value.args and not value.keywords
-            named = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
-            containers = {"dict", "list", "set", "OrderedDict", "WeakKeyDictionary"}
-            empty |= called and named and value.func.id in containers
-            if empty:
-                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-                found.add(f"{path.relative_to(package)}: {ast.unparse(target)}")
-    assert found == known
