@@ -34,7 +34,8 @@ FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 """Parts of the time limit for the first search, and of the time then left for the whole model."""
 
 MODEL_CLASSES = 128
-"""Classes of a graph of few branches up to which the model gets that; others split pairs."""
+"""Classes up to which the model proves what there is to prove, given the time; larger graphs of few
+branches are bounded by prices of sets, and split pairs."""
 
 PRICED_SHARE = 0.4
 """Part of the time left then for prices of sets; the other threads search meanwhile."""
@@ -97,7 +98,7 @@ class MaxLoadWay(SerialWay):
             Step("bounds near the plan", self.find_bounds),
             Step("annealing", lambda: self.anneal("first", FIRST_SHARE, PATIENCE), timed),
             Step("bounds near the better plan", self.find_bounds, timed),
-            Step("priced sets", self.price_sets, lambda: ledger.value is not None),
+            Step("priced sets", self.price_sets, lambda: ledger.value is not None and self.large),
             Step("model", self.solve_whole, self.model_may_help),
             Step("annealing to the end", lambda: self.anneal("last", 1.0), timed),
         )
@@ -160,9 +161,11 @@ class MaxLoadWay(SerialWay):
                 search.offer(places)
 
     def read_pairs(self) -> list[Resplitting]:
-        """Return a search that splits pairs of devices for each thread; none with many branches."""
+        """Return a search of pairs for each thread; none for few classes or many branches."""
         if self.pairs is None:
             ledger, self.pairs = self.ledger, []
+            if not self.large:
+                return self.pairs
             part = ledger.budget.part("orders", ORDER_SHARE)
             for number in range(len(self.searches)):
                 search = resplitting(self.graph, part, ledger.settings.seed + number)
@@ -238,10 +241,16 @@ class MaxLoadWay(SerialWay):
 
     # -- the model ---------------------------------------------------------------------------
 
+    @property
+    def large(self) -> bool:
+        """Whether the model is too large to prove much; where no clock counts, all is tried."""
+        return self.repeatable or len(self.graph) > MODEL_CLASSES
+
     def model_may_help(self) -> bool:
         """Whether there is a model, and its time would not be better spent on pairs of devices."""
-        many = len(self.graph) > MODEL_CLASSES and not self.repeatable
-        return self.ledger.formulation is not None and not (many and self.read_pairs())
+        if self.ledger.formulation is None:
+            return False
+        return self.repeatable or not self.read_pairs()
 
     def solve_whole(self) -> None:
         """Ask the exact model for anything better than the best plan, until there is nothing.
