@@ -53,13 +53,13 @@ ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
 looked at where a run must be repeatable."""
 
 CONSTRUCTION_SHARE, FIRST_SHARE = 0.1, 0.1
-"""Part of the time left that constructions may take; part of all time before there are bounds."""
+"""Part of the time left that constructions may take; part of all time before other plans."""
 
 ANNEALING_MOVES = 3000
 """Moves of annealing where a run must be repeatable."""
 
 FEW = 40
-"""Operators up to which bounds come before constructions."""
+"""Operators up to which constructions wait."""
 
 TARGET = 25
 """Operators that stage one aims at, unless the settings say otherwise."""
@@ -123,8 +123,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("first plan", self.find_first, always=True),
-            Step("first constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
+            Step("first constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("baselines", self.find_baselines, always=True),
             Step("enumeration", self.enumerate, lambda: self.small, loops=(LIST_SCHEDULES,)),
             Step(
@@ -184,7 +184,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def at_hand(self) -> bool:
-        """Whether constructions are worth it before bounds: no loop has to be compiled for them.
+        """Whether constructions are worth it before lists: no loop has to be compiled for them.
 
         Not for few operators, of which bounds and models prove at once what is best. Not where a
         run must be repeatable: it does the same whatever lies on disk.
@@ -193,7 +193,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return many and self.anneals and not self.ledger.repeatable and kept(LAST[LIST_SCHEDULES])
 
     def construct_first(self) -> None:
-        """Constructions before all bounds: a machine under load may have time for nothing else."""
+        """Constructions before lists: a machine under load may have time for nothing else."""
         self.crew = self.new_crew()
         with self.budget.phase("construct"):
             self.crew.construct(self.budget.part("construct first", FIRST_SHARE))
