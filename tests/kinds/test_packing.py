@@ -20,11 +20,13 @@ from milp_plan.draw.packing import packing_figure
 from milp_plan.io.files import read_document
 from milp_plan.io.minimalloc import packing_text, read_packing
 from milp_plan.planners.packing import FITS, MOST, Packer
+from milp_plan.planners.packing.search import Trial
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from milp_plan.zoo.packings import dissection
 from tests.support.public import PUBLIC
+from tests.support.tiny import TINY
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 HOME = PUBLIC / "minimalloc"
@@ -292,6 +294,32 @@ def test_run_proves(example):
     assert outcome.measure.text(outcome.value) == "12 B"
     assert not outcome.defects
     assert outcome.record["kind"] == "packing"
+
+
+def test_six_buffers_are_proved_before_orders_are_improved():
+    """It was a twentieth of the time limit, 24 s of processor time for the first of these."""
+    problems = [TINY["packing"].draw(seed) for seed in (5000, 5002, 5003, 5006)]
+    for problem in problems:
+        outcome = solve(problem, Settings(time_limit_s=600))
+        assert outcome.proved
+        assert outcome.bound > fullest_instant(problem).height
+        assert "orders" not in outcome.record["phases"]
+
+
+def test_a_search_ends_with_its_nodes(monkeypatch):
+    nodes = []
+    go_on = Trial.go_on
+
+    def counted(trial, *words):
+        before = trial.nodes
+        result = go_on(trial, *words)
+        nodes.append(trial.nodes - before)
+        return result
+
+    monkeypatch.setattr(Trial, "go_on", counted)
+    problem = dissection(0, 120, 60, 640)
+    list(Packer(problem).search(Budget(300), 0, problem.capacity, None, 3_000))
+    assert sum(nodes) == 3_000
 
 
 @pytest.mark.parametrize("seed", range(12))

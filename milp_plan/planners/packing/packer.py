@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,16 +125,16 @@ class Packer:
                     yield self.plan(offset, BETTER)
 
     def search(
-        self, budget: Budget, seed: int, lower: int, known: int | None
+        self, budget: Budget, seed: int, lower: int, known: int | None, most: int | None = None
     ) -> Iterator[PackingPlan | Bound]:
         """Look for lower and lower packings, by many orders with more and more nodes each.
 
         ``lower`` and ``known``: a bound on the height, and the height of a packing if one is known.
-        The nodes of the budget are those of all trials together.
+        The nodes of the budget, and ``most``, are those of all trials together.
         """
         low, high = ceil_div(lower, self.grain), self._highest(known)
         begun: dict[tuple[int, int], Trial] = {}
-        left = np.inf if budget.nodes is None else budget.nodes
+        left = min((n for n in (budget.nodes, most) if n is not None), default=sys.maxsize)
         for number, rank, nodes in self._trials(seed):
             for top in (high, (low + high) // 2, low):
                 if low > high or left <= 0 or budget.over:
@@ -142,7 +143,7 @@ class Packer:
                     continue
                 trial = begun.get((top, number)) or Trial(self.field, rank, top)
                 used = trial.nodes
-                result = trial.go_on(nodes, budget)
+                result = trial.go_on(min(nodes, used + left), budget)
                 left -= trial.nodes - used
                 if result == PACKED:
                     yield self.plan(trial.desk.offset, SEARCH)
