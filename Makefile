@@ -13,6 +13,7 @@ CHROMIUM := $(shell command -v chromium || command -v chromium-browser)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+COMPILED := $(VENV)/.compiled
 TORCH_VENV := .venv-torch
 TORCH_READY := $(TORCH_VENV)/.ready
 DOCS_VENV := .venv-docs
@@ -30,8 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-install: $(READY) ## Create the environment, and compile the loops that the machine lacks
-	$(BIN)/milp-plan compile
+install: $(COMPILED) ## Create the environment, and compile the loops that the machine lacks
 
 plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its timeline
 	@mkdir -p $(dir $(TIMELINE))
@@ -39,8 +39,7 @@ plan: $(READY) ## Plan a transformer's training step on 4 devices and draw its t
 
 # Two processes of tests would each compile the loops they meet: all are compiled before. One pass:
 # collecting takes each process 20 s.
-test: $(READY) ## Run all tests but the slow ones
-	$(BIN)/milp-plan compile >/dev/null
+test: $(COMPILED) ## Run all tests but the slow ones
 	$(PYTEST)
 
 # Coverage doubles the time of most tests and would triple that of random problems and loops.
@@ -51,8 +50,7 @@ test-torch: $(TORCH_READY) ## Install torch (CPU, 1 GB) into .venv-torch and run
 	$(TORCH_VENV)/bin/python -m pytest tests/examples tests/torch
 
 # Loops are compiled before, else notebooks spend their time limits on it.
-docs: $(DOCS_READY) ## Build the documentation site into build/docs; warnings are errors
-	$(BIN)/milp-plan compile >/dev/null
+docs: $(DOCS_READY) $(COMPILED) ## Build the documentation site into build/docs; warnings are errors
 	$(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q -j auto -c docs -d build/doctrees . build/docs
 
 test-report: $(REPORT_READY) ## Install Bokeh and Playwright into .venv-report and try reports in Chromium
@@ -83,6 +81,11 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv --clear --without-pip $(VENV)
 	$(PIP) --requirement requirements.lock
 	$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+# Finding out that nothing is to be compiled takes ten seconds: not asked where no source changed.
+$(COMPILED): $(READY) $(shell find milp_plan -name '*.py')
+	$(BIN)/milp-plan compile
 	@touch $@
 
 # Beside the pinned packages, which they see.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from milp_plan.core import BACKWARD_KINDS, Passes, SerialLaw, Value, Violation, transfer_ticks
+from milp_plan.core.view import view
 
 from .reading import Reading, Run, has_any_time
 
@@ -92,10 +93,17 @@ def is_backward(reading: Reading, operator: str) -> bool:
     return reading.facts.operators[operator].kind in BACKWARD_KINDS
 
 
+@view
+def _places(reading: Reading) -> dict[str, Place]:
+    """Where every operator runs."""
+    return {name: place_of(reading, run) for name, run in reading.runs.items()}
+
+
+@view
 def loads(reading: Reading) -> dict[Place, Load]:
     """Load of every place that runs anything; places that do not pay have work alone."""
     found: dict[Place, Load] = {}
-    places = {name: place_of(reading, run) for name, run in reading.runs.items()}
+    places = _places(reading)
     for name, run in reading.runs.items():
         ticks = reading.facts.duration_ns(name, run.option, run.site) or 0
         load = found.setdefault(places[name], Load())
@@ -146,12 +154,12 @@ Task = Place | str
 """A call, or the name of an operator that runs outside calls."""
 
 
+@view
 def timeline(reading: Reading) -> Timeline:
     """Run every call as early as its inputs and the call before it allow."""
     if law_of(reading).calls is None:
         return Timeline({}, {}, ())
-    found = loads(reading)
-    places = {name: place_of(reading, run) for name, run in reading.runs.items()}
+    found, places = loads(reading), _places(reading)
     task_of: dict[str, Task] = {
         name: name if place[1] is None else place for name, place in places.items()
     }
