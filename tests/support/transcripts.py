@@ -5,6 +5,9 @@ this order, where ``...`` stands for anything; ``$ echo $?`` asks how the last o
 nobody asks it has to end well. A ``python`` block is run as well. All blocks of a page share one
 folder, in which the repository's folders are linked.
 
+Time limits are those of an idle machine. What is shown as proved, or as optimal within a gap, is
+given :data:`PATIENCE` times as long here: on a busy machine it ends later, not with less.
+
 A comment in the line before a block says more: ``<!-- file: NAME -->`` writes the block to a file,
 ``<!-- run: no, WHY -->`` leaves it out.
 """
@@ -25,6 +28,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = ("examples", "formulations", "instances", "results")
+
+PATIENCE = 10
+"""How many times its time limit a command may take that is shown to prove something."""
+
+_LIMIT = re.compile(r"(?<=--time-limit )[\d.]+")
 
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<key>file|run): (?P<word>.*?) -->\n)?```(?P<language>[\w-]*)[^\n]*\n"
@@ -50,6 +58,13 @@ class Command:
     text: str
     shown: tuple[str, ...]
     code: int = 0
+
+    @property
+    def patient(self) -> str:
+        """The command, with time for what it proves."""
+        if not any("proved" in line or "optimal" in line for line in self.shown):
+            return self.text
+        return _LIMIT.sub(lambda found: f"{PATIENCE * float(found[0]):g}", self.text)
 
 
 class NotAsShown(AssertionError):
@@ -125,7 +140,7 @@ def run_page(
                 Path(block.file).write_text(block.text, encoding="utf-8")
             elif block.left_out is None and block.language == "console":
                 for command in filter(None, map(change, commands(block.text))):
-                    _hold(command, *_run(command.text))
+                    _hold(command, *_run(command.patient))
             elif block.left_out is None and block.language == "python":
                 with contextlib.redirect_stdout(io.StringIO()):
                     exec(compile(block.text, str(page), "exec"), names)
