@@ -188,8 +188,8 @@ DEVICES = {
         ),
         _device(
             *("MI300X", (1_307_400, 5_300, 192), (500, 800, 6_000), ("xGMI", "NDR")),
-            "AMD Instinct MI300X data sheet; its rate is derived (bf16 without sparsity: 304 compute"
-            " units x 2,048 flop x 2,100 MHz)",
+            "AMD Instinct MI300X data sheet; its rate (bf16 without sparsity) is derived: 304 units"
+            " of 2,048 flop at 2,100 MHz",
         ),
         _device(
             *("TPU-v5e", (197_000, 819, 16), (700, 850, 5_000), ("ICI-v5e", "DCN-v5e")),

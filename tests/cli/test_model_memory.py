@@ -17,6 +17,7 @@ from milp_plan.cli.model_memory import (
     refuse_large,
 )
 from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
 from milp_plan.io import read
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.protocol import Guide
@@ -110,6 +111,28 @@ def test_models_of_other_kinds_are_estimated_from_some_of_their_parts(layers: in
     with pytest.raises(UnsupportedProblemError, match=r"are allowed; make the problem smaller"):
         refuse_large(problem, solver, wanted - 1)
     assert refuse_large(problem, solver, wanted) == wanted
+
+
+def training(layers: int) -> RematerialisationProblem:
+    """A chain forward and backward: what the first operators make is read by the last ones."""
+    names = [f"f{layer}" for layer in range(layers)]
+    every = [Computation(name, 1, 1, tuple(names[at - 1 : at])) for at, name in enumerate(names)]
+    before = names[-1]
+    for layer in reversed(range(layers)):
+        read = sorted({before, names[layer]})
+        every.append(Computation(f"b{layer}", 2, 1, tuple(read)))
+        before = f"b{layer}"
+    return RematerialisationProblem("training", tuple(every), layers // 2)
+
+
+@pytest.mark.parametrize("name", ["remat_staged", "remat_retention", "remat_backbone"])
+def test_models_of_rematerialisation_are_estimated(name: str) -> None:
+    problem, solver = training(60), solver_of(name)
+    wanted = estimate(problem, solver)
+    model = compile_source(solver.formulation.build(problem, solver.options, Guide()))
+    taken = BYTES_PER_COEFFICIENT * (model.matrix.nnz + model.num_columns)
+    assert wanted is not None
+    assert taken / 3 < wanted < 3 * taken
 
 
 def test_a_limit_is_a_limit() -> None:

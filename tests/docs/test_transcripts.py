@@ -81,7 +81,9 @@ def test_what_is_shown_is_read() -> None:
 
 
 def test_what_is_proved_does_not_hang_on_how_busy_the_machine_is() -> None:
-    proved = Command("milp-plan solve f --time-limit 20 --quiet", ("f: height 3 B, proved optimal",))
+    proved = Command(
+        "milp-plan solve f --time-limit 20 --quiet", ("f: height 3 B, proved optimal",)
+    )
     assert proved.patient == "milp-plan solve f --time-limit 200 --quiet"
     found = Command("milp-plan solve f --time-limit 0.5", ("f: height 3 B",))
     assert found.patient == found.text
