@@ -203,18 +203,19 @@ class Machines:
 
     def _name(self, given: Handle | str, what: str, call: str) -> str:
         """Return the name of something that is there."""
+        thing = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
         if isinstance(given, Handle) and given.model is not self:
             found = f"{given.what} {given.name!r} of another model"
-            refuse(call, found, f"a {what} of this model", "add it to this model")
+            refuse(call, found, f"{thing} of this model", "add it to this model")
         if isinstance(given, Handle) and given.what != what:
             found = f"the {given.what} {given.name!r}"
-            refuse(call, found, f"a {what}", f"name a {what}")
+            refuse(call, found, thing, f"name {thing}")
         if not isinstance(given, Handle | str):
-            refuse(call, told(given), f"a {what}, or the name of one")
+            refuse(call, told(given), f"{thing}, or the name of one")
         name, known = str(given), self._tables[what]
         if name not in known:
             remedy = nearest(name, known, f"add the {what} first")
-            refuse(call, f"unknown {what} {name!r}", f"a {what} that was added", remedy)
+            refuse(call, f"unknown {what} {name!r}", f"{thing} that was added", remedy)
         return name
 
     def _class_for(self, given: Handle | str | None, call: str) -> str:

@@ -193,6 +193,10 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda m: m.connect("gpu.0", m.add_operator(None, 1), 1),
         "the operator 'operator0'",
     ),
+    "unknown": (
+        lambda m: m.add_value("q", bytes=1),
+        "unknown operator 'q', expected an operator that was added",
+    ),
     "stranger": (lambda m: m.add_group(*two().devices), "'gpu.0' of another model"),
     "group of one": (lambda m: m.add_group("gpu.0"), r"found \['gpu.0'\], expected two or more"),
     "a number": (lambda m: m.add_group(0, 1), "add_group: found 0, expected a device, or the name"),

@@ -12,6 +12,7 @@ import pytest
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
 from milp_plan.report.page import read_entry
+from milp_plan.report.page.plots import short_name
 from milp_plan.run.change import as_asked
 from milp_plan.run.kinds import asked_again
 from tests.cli.cases import call, late_plan
@@ -28,6 +29,12 @@ def test_an_entry_finds_plan_and_instance(tmp_path: Path) -> None:
     assert entry.verdict is not None
     assert (entry.verdict.ok, entry.verdict.value) == (True, 14_000)
     assert [panel.title for panel in entry.panels] == ["Timeline", "Memory", "Utilisation"]
+
+
+def test_long_names_of_rows_keep_their_shares() -> None:
+    """``receive accelerator0: 7…`` was all there was to see."""
+    assert short_name("receive accelerator0: 73 %") == "receive accele…or0: 73 %"
+    assert short_name("accelerator0: 73 %") == "accelerator0: 73 %"
 
 
 def test_the_instance_may_be_elsewhere(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ BOXES, CRITICAL, FOUND = "boxes", "critical", "found"
 _ROW_PIXELS, _MANY_ROW_PIXELS, _MANY = 26, 16, 24
 _PLOT_PIXELS = 300
 _LEFT_PIXELS = 150
-_NAME_LETTERS = 24
+_NAME_LETTERS, _END_LETTERS = 24, 9
 _STRIP = 0.22
 _EDGES = ("left", "right", "low", "high")
 _FEW_ROWS = 10
@@ -140,14 +140,17 @@ def _set_rows(plot: figure, rows: Sequence[str]) -> None:
     plot.y_range = Range1d(len(rows) - 0.5, -0.5)
     plot.yaxis.ticker = FixedTicker(ticks=list(range(len(rows))))
     plot.yaxis.major_label_overrides = {
-        row: PlainText(text=_short(name)) for row, name in enumerate(rows)
+        row: PlainText(text=short_name(name)) for row, name in enumerate(rows)
     }
     plot.yaxis.major_tick_line_color = None
     plot.ygrid.visible = False
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME_LETTERS else name[: _NAME_LETTERS - 1] + "…"
+def short_name(name: str) -> str:
+    """What fits: the end, where numbers and shares stand, and as much of the beginning."""
+    if len(name) <= _NAME_LETTERS:
+        return name
+    return f"{name[: _NAME_LETTERS - _END_LETTERS - 1]}…{name[-_END_LETTERS:]}"
 
 
 def _strip(box: Box) -> Box:
