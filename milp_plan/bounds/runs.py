@@ -52,7 +52,7 @@ import numpy as np
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 from .frame import Frame
 from .heads import Windows
@@ -208,7 +208,8 @@ def possible(t: Tables, limit: int, most: int) -> bool:
                                 if h[i] + wider[wide, 5] <= limit and hy + wider[wide, 0] <= limit:
                                     wide += 1
                         count = thin(wider, wide, most)
-                        rows[:count] = wider[:count]
+                        for a in range(count):
+                            copy_into(wider[a], rows[a])
                     w_out = t.work[kind, 0, j + 1] - t.work[kind, 0, i]
                     w_back = t.work[kind, 1, j + 1] - t.work[kind, 1, i]
                     w_late = t.work[kind, 2, j + 1] - t.work[kind, 2, i]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 Ints = NDArray[np.int64]
 FREE = 1 << 60
@@ -109,7 +109,7 @@ def push(  # noqa: C901, PLR0912, PLR0915 (one loop nest)
                     last += 1
         if not reached:
             break
-        turn[:] = net.start[:-1]
+        copy_into(net.start[:-1], turn)
         for at in range(many):
             depth, node = 0, sources[at]
             if level[node] != 0:

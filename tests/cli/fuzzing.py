@@ -27,7 +27,7 @@ WITHOUT_BOKEH = set() if find_spec("bokeh") else {Exit.SOLVER_FAILURE}
 HANG_S = 5.0
 """Processor seconds of a command that hangs."""
 
-SELDOM = 3
+SELDOM = 6
 
 Command = tuple[str | Path, ...]
 """Words of a command line."""

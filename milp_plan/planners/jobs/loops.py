@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -118,7 +118,7 @@ def anneal(  # noqa: PLR0917
     slope = 0.05 if objective == MAKESPAN else 0.0
     starts_of(options, first, release, bases, order, choice, free, start, taken)
     best, cost = cost_of(options, weight, objective, slope, free, start, taken)
-    choice[:] = taken
+    copy_into(taken, choice)
     lowest = cost
     best_order, best_choice = order.copy(), choice.copy()
     for turn in range(rounds):
@@ -138,12 +138,12 @@ def anneal(  # noqa: PLR0917
             cost = new
             if value < best or (value == best and new < lowest):
                 best, lowest = value, new
-                best_order[:] = order
-                best_choice[:] = choice
+                copy_into(order, best_order)
+                copy_into(choice, best_choice)
         elif swaps:
             order[a], order[b] = order[b], order[a]
         else:
             choice[job] = old
-    order[:] = best_order
-    choice[:] = best_choice
+    copy_into(best_order, order)
+    copy_into(best_choice, choice)
     return best

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 from .field import Field, Indices, Integers, aligned
 
@@ -52,12 +52,12 @@ def improve(field: Field, order: Indices, offset: Integers, seed: int, steps: in
         while order[old] != culprit:
             old += 1
         new = np.random.randint(old + 1)
-        other[:] = order
-        other[new + 1 : old + 1] = order[new:old]
+        copy_into(order, other)
+        copy_into(order[new:old], other[new + 1 : old + 1])
         other[new] = culprit
         reached = fit(field, other, False, trial)
         if reached <= height:
-            order[:] = other
-            offset[:] = trial
+            copy_into(other, order)
+            copy_into(trial, offset)
             height = reached
     return height

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 from milp_plan.core.rematerialisation import RematerialisationProblem
 
 from .greedy import ROOM, tables
@@ -138,7 +138,7 @@ def anneal(  # noqa: PLR0917
     worth = cost_of(table, keys, count) + price * excess(held, count, budget)
     for _ in range(moves):
         heat *= fall
-        trial[:count] = keys[:count]
+        copy_into(keys[:count], trial)
         size = count
         away = 0 if count == n else 1 + int(np.random.random() * 2.0)
         for _ in range(away):
@@ -159,10 +159,10 @@ def anneal(  # noqa: PLR0917
         new = cost + price * over
         if new <= worth - heat * np.log(1.0 - np.random.random()):
             worth, count = new, size
-            keys[:count] = trial[:count]
+            copy_into(trial[:count], keys)
             if over == 0.0 and cost < state.numbers[2]:
                 state.numbers[1], state.numbers[2] = count, cost
-                state.best[:count] = trial[:count]
+                copy_into(trial[:count], state.best)
     state.numbers[0] = count
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -238,7 +238,7 @@ def relieve(  # noqa: C901, PLR0912, PLR0917
             if rates[chosen] >= best_rate:
                 break
             for share in (0.0, 1.0):
-                trial[:count] = keys[:count]
+                copy_into(keys[:count], trial)
                 size = add_chain(
                     table,
                     first,
@@ -262,9 +262,9 @@ def relieve(  # noqa: C901, PLR0912, PLR0917
                     rate *= 1.0 + noise * np.random.random()
                 if rate < best_rate:
                     best_rate, best_count = rate, size
-                    best[:size] = trial[:size]
+                    copy_into(trial[:size], best)
         if best_count < 0:
             return -1
         count = best_count
-        keys[:count] = best[:count]
+        copy_into(best[:count], keys)
     return -1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, copy_into
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -214,7 +214,8 @@ def anneal(  # noqa: C901, PLR0912, PLR0915, PLR0917 (one loop; calls would cost
             able = able and tables.work[0, side, moved[at]] < np.inf
         if not able:
             continue
-        saved[:] = loads
+        copy_into(loads[0], saved[0])
+        copy_into(loads[1], saved[1])
         source = places[first]
         for at in range(many):
             origin[at] = places[moved[at]]
@@ -238,11 +239,12 @@ def anneal(  # noqa: C901, PLR0912, PLR0915, PLR0917 (one loop; calls would cost
             value = loads[0].max() + loads[1].max()
             if value < best_value * (1.0 - 1e-12):
                 best_value = value
-                best[:] = places
+                copy_into(places, best)
         else:
             for at in range(many - 1, -1, -1):
                 shift(tables, state, moved[at], origin[at])
-            loads[:] = saved
+            copy_into(saved[0], loads[0])
+            copy_into(saved[1], loads[1])
     return best_value
 
 
