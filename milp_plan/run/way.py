@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from milp_plan.core.bound import Bound
 
 if TYPE_CHECKING:
     from .compiling import Compiling
@@ -92,6 +94,25 @@ class Way(ABC, Generic[P, S]):
     def alone(self) -> Iterable[Step]:
         """Steps of a run that is to hear the formulation's model and nobody else."""
         return (Step("model", self.ask_whole),)
+
+    def try_heuristics(self, but: Container[str] = ()) -> None:
+        """Offer what heuristics of the kind plan, all but some; what they reach are baselines."""
+        ledger = self.ledger
+        with ledger.budget.phase("heuristics"):
+            for name, planner in ledger.kind.heuristics().items():
+                if name not in but:
+                    ledger.offer(planner(ledger.problem, ledger.settings.seed), name, "heuristics")
+                    ledger.baselines[name] = ledger.reached.get(name)
+
+    def follow(self, search: Iterable[Bound | Any]) -> None:
+        """Prove the bounds that a search finds, and offer its plans by the names they carry."""
+        ledger = self.ledger
+        with ledger.budget.phase("search"):
+            for found in search:
+                if isinstance(found, Bound):
+                    ledger.prove(found)
+                else:
+                    ledger.offer(found, found.planner, "search")
 
     def ask_whole(self) -> None:
         """Ask the exact model of the whole problem; the user's start is its start."""

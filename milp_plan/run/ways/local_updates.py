@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from milp_plan.core.bound import Bound
 from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem
 
 from ..way import Step, Way
@@ -39,23 +38,10 @@ class LocalUpdatesWay(Way[LocalUpdatesProblem, LocalUpdatesPlan]):
             Step("model", self.ask_whole),
         )
 
-    def try_heuristics(self) -> None:
-        """The best next cut."""
-        ledger = self.ledger
-        with ledger.budget.phase("heuristics"):
-            for name, planner in ledger.kind.heuristics().items():
-                ledger.offer(planner(ledger.problem, ledger.settings.seed), name, "heuristics")
-                ledger.baselines[name] = ledger.reached.get(name)
-
     def search(self) -> None:
         """Labels; where they come to an end, the best plan is proved."""
         from milp_plan.planners.local_updates import Search
 
         ledger = self.ledger
-        part = ledger.budget.part("search", SEARCH_SHARE)
-        with ledger.budget.phase("search"):
-            for found in Search(ledger.problem, ledger.value, ledger.lower or 0).run(part):
-                if isinstance(found, Bound):
-                    ledger.prove(found)
-                else:
-                    ledger.offer(found, found.planner, "search")
+        search = Search(ledger.problem, ledger.value, ledger.lower or 0)
+        self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))

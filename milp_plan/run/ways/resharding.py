@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from milp_plan.core.bound import Bound
 from milp_plan.core.resharding import ReshardingPlan, ReshardingProblem
 
 from ..way import Step, Way
@@ -41,45 +40,33 @@ class ReshardingWay(Way[ReshardingProblem, ReshardingPlan]):
         return (
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
-            Step("heuristics", self.try_heuristics, always=True),
+            Step("heuristics", self.try_baselines, always=True),
             Step("search", self.search),
             Step("model", self.ask_whole),
         )
 
-    def try_heuristics(self) -> None:
+    def try_baselines(self) -> None:
         """By busy ports, by load, by random rounds, and by more random rounds."""
-        from milp_plan.planners.resharding import RANDOMISED
+        from milp_plan.planners.resharding import RANDOMISED, randomised
 
         ledger, problem = self.ledger, self.ledger.problem
-        seed = ledger.settings.seed
+        few = len(problem.slices) <= DRAWN
+        self.try_heuristics(but=() if few else (RANDOMISED,))
+        if not few:
+            return
         with ledger.budget.phase("heuristics"):
-            planners = dict(ledger.kind.heuristics())
-            draw = planners.pop(RANDOMISED)
-            for name, planner in planners.items():
-                ledger.offer(planner(problem, seed), name, "heuristics")
-                ledger.baselines[name] = ledger.reached.get(name)
-            if len(problem.slices) > DRAWN:
-                return
-            ledger.offer(draw(problem, seed), RANDOMISED, "heuristics")
-            ledger.baselines[RANDOMISED] = ledger.reached.get(RANDOMISED)
             part = ledger.budget.part("random rounds", DRAW_SHARE)
             for number in range(1, DRAWS):
                 if ledger.done or part.over:
                     return
-                ledger.offer(draw(problem, seed + number), RANDOMISED, "heuristics")
+                plan = randomised(problem, ledger.settings.seed + number)
+                ledger.offer(plan, RANDOMISED, "heuristics")
 
     def search(self) -> None:
         """Orders of deliveries; small problems are proved here, in exact integers."""
         from milp_plan.planners.resharding import Search
 
         ledger = self.ledger
-        if len(ledger.problem.slices) > SEARCHED:
-            return
-        part = ledger.budget.part("search", SEARCH_SHARE)
-        with ledger.budget.phase("search"):
+        if len(ledger.problem.slices) <= SEARCHED:
             search = Search(ledger.problem, ledger.value, ledger.lower or 0)
-            for found in search.run(part):
-                if isinstance(found, Bound):
-                    ledger.prove(found)
-                else:
-                    ledger.offer(found, found.planner, "search")
+            self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))
