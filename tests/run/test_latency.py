@@ -10,9 +10,21 @@ from milp_plan.run import Settings, solve
 from milp_plan.run.beside import Beside
 from milp_plan.run.ways import latency
 from tests.support.serial_brute import brute_serial
+from tests.support.tiny import TINY
 
 
-def test_runs_prove_tiny_problems():
+def test_two_operators_are_looked_at_and_not_annealed():
+    """Annealing took most of the time limit, the model proved it in half a second after that."""
+    problem = TINY["serial"].draw(869)
+    outcome = solve(problem, Settings(time_limit_s=600.0))
+    assert (outcome.value, outcome.bound, outcome.proved) == (1641, 1641, True)
+    assert outcome.record["way"] == "latency"
+    assert "search" not in outcome.record["phases"]
+
+
+def test_runs_prove_tiny_problems(monkeypatch: pytest.MonkeyPatch):
+    """Also where not all placements are looked at."""
+    monkeypatch.setattr(latency, "is_tiny", lambda _: False)
     proved = 0
     for seed in (0, 1, 3, 8):
         problem, _ = planted_serial(seed, calls=1 + seed % 2)

@@ -29,6 +29,7 @@ from ..compiling import LATENCY
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay
+from .tiny_serial import is_tiny, offer_best_of_all
 
 LINE_SHARE = 0.03
 """Part of the time limit for random lines."""
@@ -92,12 +93,13 @@ class LatencyWay(SerialWay):
         return law.calls is not None
 
     def steps(self) -> Iterable[Step]:
-        """Simple plans and lines, the ideals beside annealing, the model of small problems."""
+        """Simple plans, all of them where there are few; lines, ideals and annealing; a model."""
         ledger, repeatable = self.ledger, self.ledger.repeatable
         return (
             Step("bounds", self.find_bounds, always=True),
             Step("baselines", self.ask_baselines, always=True, loops=(LATENCY,)),
             Step("obstacle", ledger.look_for_obstacle, lambda: ledger.value is None),
+            Step("every placement", lambda: offer_best_of_all(ledger), lambda: is_tiny(ledger)),
             Step("lines", self.try_lines, loops=(LATENCY,)),
             Step("ideals and annealing", self.search, lambda: not repeatable),
             Step("ideals", self.search_repeatably, lambda: repeatable),
