@@ -18,7 +18,8 @@ once; if t is the least for which the inequality holds, the optimum is at least 
 With work as price this is the bound by work, sharpened by what any set of so much work pays at
 least and by the sums of work that exist at all. Better prices are those of the linear relaxation
 that covers the classes with sets (Gilmore and Gomory 1961), found by generating sets: a step is
-taken from the best prices so far and not far (Marsten, Hogan and Blankenship 1975).
+taken from the best prices so far and not far (Marsten, Hogan and Blankenship 1975). When nothing
+near is better any more, a last search takes longer steps wherever near ones promise no gain.
 
 Source: this project.
 """
@@ -34,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.bound import Bound
-from milp_plan.core.budget import Budget, OutOfTime
+from milp_plan.core.budget import Budget, OutOfTime, now
 from milp_plan.serial import SerialGraph
 from milp_plan.serial.sweep import Sweep, read_sweep
 
@@ -50,14 +51,19 @@ UNITS = 1 << 44
 MOST_CELLS, MOST_TABLE = 1 << 17, 1 << 29
 """Cells of the largest load where a bound is proved, and entries of all tables of that, at most."""
 
-SEARCHED, MOST_TRAIL = (1 << 13, 1 << 15), 1 << 27
-"""Cells of one search for prices after another, and entries of the table sets are traced in."""
+FINER, HASTE, MOST_HASTE = 4, 1.5, 0.2
+"""Times as many cells for the last proof, for which the search ends so many times what it takes
+before its end, and at most such a part of its time."""
+
+SEARCHED, MOST_TRAIL = ((1 << 13, False), (1 << 15, False), (1 << 13, True)), 1 << 27
+"""Cells of one search for prices after another, and whether it looks far off; entries of the table
+sets are traced in."""
 
 PATIENCE = 8
 """Steps after which better prices are asked for a proof."""
 
 FIRST_SHARE = 0.5
-"""Part of the time for the first search."""
+"""Part of the time left for each search but the last."""
 
 REACH = 0.003
 """How far a price may change at first, in parts of the largest load over a hundred."""
@@ -65,8 +71,17 @@ REACH = 0.003
 NULLS = 3
 """Steps to no better prices after which the reach is made shorter."""
 
-AIM = 0.35
-"""The load aimed at, from the best bound (0) to the largest load not covered (1)."""
+WIDER = 3.0
+"""By how much the reach grows where prices within it say nothing more."""
+
+FAR = 100.0
+"""A reach that holds no price back, with all work a hundred."""
+
+ROUGH = 8
+"""Cells that are one where sets beside the dearest are looked for."""
+
+AIM, AIM_FAR = 0.35, 0.9
+"""The load aimed at, from the best bound (0) to the largest load not known to be covered (1)."""
 
 SERIOUS = 0.3
 """Part of what a step promised that lets the reach grow."""
@@ -91,10 +106,19 @@ class Grid:
     proves
         Whether loads are rounded down; otherwise to the nearest, which is closer and proves
         nothing, and sets are traced.
+    rough
+        A grid of fewer cells for the sets beside the dearest; made unless given.
     """
 
     def __init__(
-        self, graph: SerialGraph, sweep: Sweep, unit: int, cells: int, *, proves: bool = True
+        self,
+        graph: SerialGraph,
+        sweep: Sweep,
+        unit: int,
+        cells: int,
+        *,
+        proves: bool = True,
+        rough: Grid | None = None,
     ) -> None:
         self.graph, self.unit, self.cells, self.proves = graph, unit, cells, proves
         self.moves = self._moves(sweep)
@@ -102,6 +126,7 @@ class Grid:
         width = 0 if proves else cells + 1
         self.trail = np.zeros((min(width, 1) * sweep.states, width), dtype=np.uint8)
         self.held = np.zeros((min(width, 1) * len(graph), width), dtype=np.bool_)
+        self.rough: Grid = rough or self
 
     def _cells(self, ticks: int | None) -> int:
         """Cells of so many ticks; what is more than all is cut off, what cannot be is negative."""
@@ -142,21 +167,39 @@ class Grid:
     def sets(self, prices: Ints, profile: Profile, most: int) -> Iterator[tuple[int, Ints, int]]:
         """Yield (kind, classes, cells): a dear set for each payer without those before; a host's.
 
+        All but the first are found where loads are told apart less finely.
+
         To be called right after the profile was made.
         """
-        from .serial_set_loops import dearest, trace
+        from .serial_set_loops import trace
 
         taken = trace_held(self.held, self.host, most)
-        exact, left = profile.exact, prices.copy()
-        for turn in range(len(self.graph.payers)):
-            if turn:
-                exact = dearest(self.moves, left, self.cells, self.trail)
-            load = int(exact[: most + 1].argmax())
-            chosen = np.flatnonzero(trace(self.moves, self.trail, load))
-            yield 0, chosen, load
+        load = int(profile.exact[: most + 1].argmax())
+        chosen = np.flatnonzero(trace(self.moves, self.trail, load))
+        yield 0, chosen, load
+        left = prices.copy()
+        for _ in self.graph.payers[1:]:
             left[chosen] = -UNITS
+            chosen = self.rough.dear(left, most * self.unit // self.rough.unit)
+            yield 0, chosen, self.load_of(chosen)
         if self.graph.hosts:
             yield 1, taken, most
+
+    def dear(self, prices: Ints, most: int) -> Ints:
+        """Classes of a dearest set that a payer can hold."""
+        from .serial_set_loops import dearest, trace
+
+        exact = dearest(self.moves, prices, self.cells, self.trail)
+        load = int(exact[: most + 1].argmax())
+        return np.flatnonzero(trace(self.moves, self.trail, load))
+
+    def load_of(self, chosen: Ints) -> int:
+        """Cells of a set on a payer."""
+        from .serial_set_loops import load_of
+
+        inside = np.zeros(len(self.graph), dtype=np.bool_)
+        inside[chosen] = True
+        return int(load_of(self.moves, inside))
 
     def least(self, profile: Profile) -> int:
         """Fewest cells at which the devices may hold all; one more than there are if none do."""
@@ -211,16 +254,23 @@ class _Search:
         ]
         total = max(1, sum(ticks or 0 for ticks in own))
         self.centre: Reals = np.array([(ticks or 0) * 100 / total for ticks in own])
-        self.graph, self.beyond = graph, upper
+        self.graph, self.upper = graph, upper
         self.reach = np.full(len(graph), REACH * 100 / max(1, len(graph.payers)))
+        self.first_reach = self.reach.copy()
         self.cover = SetCover(len(graph), (len(graph.payers), len(graph.hosts)))
         self.known: dict[tuple[int, bytes], int] = {}
         self.sets: list[tuple[int, Ints]] = []
 
-    def begin(self, grid: Grid, best: int) -> None:
-        """Count loads in a grid's cells; ``best`` ticks are a bound already."""
+    def begin(self, grid: Grid, best: int, *, far: bool) -> None:
+        """Count loads in a grid's cells; ``best`` ticks are a bound already.
+
+        A search that is not far aims lower where prices within reach promise nothing; one that is
+        far looks further off.
+        """
+        self.far, self.ambition = far, AIM_FAR if far else AIM
+        self.reach = np.maximum(self.reach, self.first_reach) if far else self.reach
         self.grid, self.best = grid, min(grid.cells, best // grid.unit)
-        self.top, self.nulls = min(grid.cells, self.beyond // grid.unit), 0
+        self.top, self.nulls = min(grid.cells, self.upper // grid.unit), 0
         self.loads = [self.load_of(kind, chosen) for kind, chosen in self.sets]
         prices = whole(self.centre)
         self.at_centre = grid.profile(prices)
@@ -230,17 +280,11 @@ class _Search:
 
     def load_of(self, kind: int, chosen: Ints) -> int:
         """Cells of a set."""
-        from .serial_set_loops import load_of
-
-        if kind:
-            return int(self.grid.host[chosen].sum())
-        inside = np.zeros(len(self.graph), dtype=np.bool_)
-        inside[chosen] = True
-        return int(load_of(self.grid.moves, inside))
+        return int(self.grid.host[chosen].sum()) if kind else self.grid.load_of(chosen)
 
     def aim_at(self) -> None:
         """Choose the load to look at, and the sets that have it."""
-        self.aim = min(self.top, self.best + max(1, round(AIM * (self.top - self.best))))
+        self.aim = min(self.top, self.best + max(1, round(self.ambition * (self.top - self.best))))
         self.gain = self.grid.gain(self.at_centre, self.aim)
         for number, load in enumerate(self.loads):
             self.cover.allow(number, load <= self.aim)
@@ -255,13 +299,23 @@ class _Search:
                 self.sets.append((kind, chosen))
                 self.loads.append(load)
                 self.cover.add(chosen, kind)
-                fresh += 1
+                self.cover.allow(self.known[key], load <= self.aim)
+                fresh += load <= self.aim
         return fresh
+
+    def promised(self) -> tuple[Reals, float] | None:
+        """Prices near the centre; far off, those that promise a gain or are the best anywhere."""
+        while True:
+            self.cover.around(self.centre, self.reach)
+            found = self.cover.solve()
+            useful = found is None or found[1] > CLOSE or self.reach[0] >= FAR
+            if useful or not self.far:
+                return found
+            self.reach = np.minimum(FAR, WIDER * self.reach)
 
     def step(self) -> bool:
         """Look at the best prices near the centre; False where there is nothing more to find."""
-        self.cover.around(self.centre, self.reach)
-        found = self.cover.solve()
+        found = self.promised()
         if found is None:
             return False
         prices, promise = whole(found[0]), found[1]
@@ -273,14 +327,16 @@ class _Search:
             if gain - self.gain > SERIOUS * (promise - self.gain):
                 self.reach *= 1.5
             self.centre, self.at_centre, self.gain, self.nulls = found[0], profile, gain, 0
+        elif self.far and not fresh and self.reach[0] < FAR:
+            self.reach = np.minimum(FAR, WIDER * self.reach)
         else:
             self.nulls += 1
             if self.nulls % NULLS == 0:
                 self.reach *= 0.6
         if promise <= CLOSE:
             self.top = self.aim
-            self.beyond = (self.aim + NEAR) * self.grid.unit
-        if self.top <= self.best + NEAR or self.reach[0] < SHORTEST or (self.nulls and not fresh):
+        ended = self.nulls and not fresh
+        if self.top <= self.best + NEAR or self.reach[0] < SHORTEST or ended:
             return False
         if self.gain > 0 or self.top == self.aim:
             self.aim_at()
@@ -308,17 +364,23 @@ def priced_bounds(
     if sweep is None or upper <= lower or not any(graph.work):
         return
     search, proof = _Search(graph, upper), proving(graph, sweep, upper)
-    sizes = [min(cells, MOST_TRAIL // sweep.states) for cells in SEARCHED]
-    for turn, cells in enumerate(sizes):
-        last = turn == len(sizes) - 1
+    finest = proving(graph, sweep, upper, FINER)
+    for turn, (size, far) in enumerate(SEARCHED):
+        last = turn == len(SEARCHED) - 1
         part = budget if last else budget.part("prices", FIRST_SHARE, of_limit=False)
-        search.begin(Grid(graph, sweep, -(-upper // cells), cells, proves=False), lower)
-        going, step, tried = True, 0, None
+        cells = max(1, min(size, MOST_TRAIL // sweep.states))
+        search.begin(searching(graph, sweep, upper, cells), lower, far=far)
+        most_s = MOST_HASTE * part.limit_s if turn else 0.0
+        going, step, tried, needed_s = True, 0, None, 0.0
         while True:
-            ended = not going or part.over or step == rounds
-            if search.centre is not tried and (ended or step % PATIENCE == 0):
-                tried = search.centre
-                value = proof.least(proof.profile(whole(tried))) * proof.unit
+            late = rounds is None and part.left_s < needed_s
+            ended = not going or part.over or late or step == rounds
+            grid = finest if turn and ended and not part.over else proof
+            fresh = search.centre is not tried or grid is finest
+            if fresh and (ended or step % PATIENCE == 0):
+                tried, began = search.centre, now()
+                value = grid.least(grid.profile(whole(tried))) * grid.unit
+                needed_s = min(HASTE * FINER * (now() - began), most_s)
                 if value > lower:
                     lower = value
                     detail = f"{len(search.sets)} sets and their prices, {sweep.states} states"
@@ -328,9 +390,16 @@ def priced_bounds(
             going, step = search.step(), step + 1
 
 
-def proving(graph: SerialGraph, sweep: Sweep, upper: int) -> Grid:
+def searching(graph: SerialGraph, sweep: Sweep, upper: int, cells: int) -> Grid:
+    """Return a grid for prices, with a rough one for the sets beside the dearest."""
+    unit = max(1, -(-upper // cells))
+    few = Grid(graph, sweep, unit * ROUGH, max(1, cells // ROUGH), proves=False)
+    return Grid(graph, sweep, unit, cells, proves=False, rough=few)
+
+
+def proving(graph: SerialGraph, sweep: Sweep, upper: int, finer: int = 1) -> Grid:
     """Return the finest grid for a proof; sums of work are exact in it where that can be."""
-    most = max(2, min(MOST_CELLS, MOST_TABLE // sweep.states))
+    most = max(2, min(MOST_CELLS, MOST_TABLE // sweep.states)) * finer
     common = gcd(*(ticks for ticks in (*graph.work, *graph.host_work) if ticks))
     unit = upper // most + 1
     if common >= unit:

@@ -1,8 +1,9 @@
 """Planning a bottleneck problem under the serial law whose parts need not be contiguous.
 
 Bounds by cuts, orders cut at the best places, annealing in as many threads as the run may use, a
-bound by prices of sets where the graph has few branches, the exact model asked for anything better,
-then annealing again until the bound is met or the time is up. Every plan goes through the checker.
+bound by prices of sets where the graph has few branches, the exact model asked for anything better
+where that leaves a gap, then annealing again until the bound is met or the time is up. Every plan
+goes through the checker.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from types import TracebackType
 
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_priced import priced_bounds
-from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
+from milp_plan.core import Contiguity, Passes, Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import now
 from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.annealing import SerialAnnealing
@@ -34,11 +35,11 @@ FIRST_SHARE, MODEL_SHARE = 0.15, 0.6
 """Parts of the time limit for the first search, and of the time then left for the whole model."""
 
 MODEL_CLASSES = 128
-"""Classes up to which the model proves what there is to prove, given the time; larger graphs of few
-branches are bounded by prices of sets, and split pairs."""
+"""Classes up to which the model is asked for what prices leave open, where pairs can be split."""
 
-PRICED_SHARE = 0.4
-"""Part of the time left then for prices of sets; the other threads search meanwhile."""
+PRICED_SHARE, APART_SHARE = 0.4, 0.1
+"""Parts of the time left then for prices of sets, and where passes count apart, which they do not
+see; the other threads search meanwhile."""
 
 REPEATABLE_STEPS = 24
 """Steps to better prices where nothing may depend on the clock."""
@@ -98,7 +99,7 @@ class MaxLoadWay(SerialWay):
             Step("bounds near the plan", self.find_bounds),
             Step("annealing", lambda: self.anneal("first", FIRST_SHARE, PATIENCE), timed),
             Step("bounds near the better plan", self.find_bounds, timed),
-            Step("priced sets", self.price_sets, lambda: ledger.value is not None and self.large),
+            Step("priced sets", self.price_sets, lambda: ledger.value is not None),
             Step("model", self.solve_whole, self.model_may_help),
             Step("annealing to the end", lambda: self.anneal("last", 1.0), timed),
         )
@@ -125,7 +126,9 @@ class MaxLoadWay(SerialWay):
         ledger = self.ledger
         assert ledger.value is not None
         steps = REPEATABLE_STEPS if self.repeatable else None
-        part = ledger.budget.part("priced sets", PRICED_SHARE, of_limit=False)
+        apart = self.graph.law.passes is Passes.SEPARATE
+        share = APART_SHARE if apart else PRICED_SHARE
+        part = ledger.budget.part("priced sets", share, of_limit=False)
         beside = self.beside()
         with ledger.budget.phase("bounds"), _Searches(beside, part.end, part.end):
             for bound in priced_bounds(self.graph, ledger.lower or 0, ledger.value, part, steps):
@@ -161,11 +164,9 @@ class MaxLoadWay(SerialWay):
                 search.offer(places)
 
     def read_pairs(self) -> list[Resplitting]:
-        """Return a search of pairs for each thread; none for few classes or many branches."""
+        """Return a search of pairs for each thread; none for many branches."""
         if self.pairs is None:
             ledger, self.pairs = self.ledger, []
-            if not self.large:
-                return self.pairs
             part = ledger.budget.part("orders", ORDER_SHARE)
             for number in range(len(self.searches)):
                 search = resplitting(self.graph, part, ledger.settings.seed + number)
@@ -241,16 +242,12 @@ class MaxLoadWay(SerialWay):
 
     # -- the model ---------------------------------------------------------------------------
 
-    @property
-    def large(self) -> bool:
-        """Whether the model is too large to prove much; where no clock counts, all is tried."""
-        return self.repeatable or len(self.graph) > MODEL_CLASSES
-
     def model_may_help(self) -> bool:
         """Whether there is a model, and its time would not be better spent on pairs of devices."""
         if self.ledger.formulation is None:
             return False
-        return self.repeatable or not self.read_pairs()
+        small = self.repeatable or len(self.graph) <= MODEL_CLASSES
+        return small or not self.read_pairs()
 
     def solve_whole(self) -> None:
         """Ask the exact model for anything better than the best plan, until there is nothing.
