@@ -61,6 +61,10 @@ class Certificate:
         room = (target - 1 - self.constant) * self.scale - self.total  # costs are whole
         return np.asarray(self.excess <= min(max(room, -1), BAN - 1))
 
+    def with_label(self, label: int) -> int:
+        """Return a bound on plans that take a label (numbered over all operators)."""
+        return self.constant - (-(self.total + int(self.excess[label])) // self.scale)
+
 
 def certify(dual: Dual, prices: Floats) -> Certificate:
     """Return what a dual's messages prove at these prices; see the module."""

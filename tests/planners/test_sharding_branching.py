@@ -19,6 +19,7 @@ from milp_plan.planners.sharding.anytime import Worker
 from milp_plan.planners.sharding.board import Board
 from milp_plan.planners.sharding.branching import Tree
 from milp_plan.planners.sharding.graph import graph_of
+from milp_plan.planners.sharding.probing import ProbingTree, tried
 from tests.support.seeds import few
 from tests.support.sharding import least_cost, tense_problem
 
@@ -123,6 +124,71 @@ def test_certificates_keep_every_label_of_the_best_plan(seeds: range) -> None:
             assert explored(smaller, None, None)[0] == best, (seed, turn)
             assert not proof.possible(proof.bound).any()
     assert left_out > 0
+
+
+def probed(labelling: Labelling, known: int | None, best: int | None) -> tuple[int | None, int]:
+    """Search to the end over shared operators, without reductions, from messages under way."""
+    found = known
+
+    def offer(labels: Integers) -> None:
+        nonlocal found
+        value = labelling.value(labels)
+        if value is not None and (labelling.load(labels) <= labelling.capacity).all():
+            found = value if found is None else min(found, value)
+
+    dual = Dual(labelling)
+    dual.step(3, float(best or 1))
+    tree = ProbingTree(dual, lambda: found, offer)
+    while tree:
+        tree.step()
+        assert tree.nodes < 5000
+        assert best is None or tree.bound is None or tree.bound <= best
+    return found, tree.nodes
+
+
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+def test_splits_by_all_labels_find_the_optimum_and_no_bound_is_above_it(seeds: range) -> None:
+    nodes = 0
+    for seed in seeds:
+        problem = with_bytes(seed)
+        labelling, best = labelled(problem), least_cost(problem)
+        if labelling is None:
+            continue
+        found, looked = probed(labelling, None, best)
+        assert found == best, seed
+        nodes += looked
+        if best is not None:
+            assert probed(labelling, best, best)[0] == best
+            assert probed(labelling, best + 1, best)[0] == best
+    assert nodes > len(seeds) / 2
+
+
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+def test_no_label_is_bounded_above_the_best_plan_that_takes_it(seeds: range) -> None:
+    above = 0
+    for seed in seeds:
+        problem = with_bytes(seed)
+        labelling, best = labelled(problem), least_cost(problem)
+        if labelling is None or best is None:
+            continue
+        rng = np.random.default_rng(seed)
+        operator = int(rng.integers(len(labelling)))
+        dual = Dual(labelling)
+        dual.step(int(rng.integers(1, 6)), float(best))
+        if rng.random() < 0.3:
+            dual.forward[:] += rng.normal(0, abs(best) + 1, len(dual.forward))
+        sent = dual.forward.copy(), dual.backward.copy()
+        bounds = tried(dual, operator, 10.0 * (abs(best) + 1))
+        assert (dual.forward == sent[0]).all()
+        assert (dual.backward == sent[1]).all()
+        first = labelling.offsets[operator]
+        for label, bound in enumerate(bounds):
+            alive = np.ones(len(labelling.cost), dtype=bool)
+            alive[first : first + len(bounds)] = np.arange(len(bounds)) == label
+            least = explored(without_labels(labelling, alive)[0], None, None)[0]
+            assert least is None or bound <= least, (seed, label)
+            above += bound > best
+    assert above > 0
 
 
 def test_endless_prices_and_messages_prove_little_but_nothing_false() -> None:

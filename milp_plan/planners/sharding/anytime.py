@@ -5,7 +5,8 @@ bound), labels are decoded from them at perturbed prices and polished by tree mo
 the best choice is worked on by tree moves with noise (annealing). Once the bound has settled, the
 first worker leaves out labels that no better plan takes and reduces what stays again; everyone goes
 on there. Where little is left, it turns to branch and bound, and finds the best plan of all, or
-raises the bound until the time is up.
+raises the bound until the time is up; elsewhere it branches over shared operators in place of
+restarts (:mod:`.probing`).
 
 **Proof of a narrowed bound.** Labels leave only if no plan below a known cost takes them
 (:mod:`milp_plan.bounds.certificates`): plans that are left out cost that much, so the lesser of it
@@ -35,6 +36,7 @@ from .branching import NAME as BRANCHES
 from .branching import Tree
 from .decoding import decode
 from .graph import Floats, Graph, graph_of
+from .probing import WORTH, ProbingTree
 from .trees import tree_search
 
 CALL_S = 0.2
@@ -46,6 +48,8 @@ _SETTLED = 0.05
 """Share of the time after which branch and bound begins at the latest."""
 _FEW, _NARROW = 1_000, 500_000
 """Operators, and entries of tables, up to which branch and bound takes over."""
+_SLOW = 0.005
+"""Part of the gap that an ascent has to close in 16 calls to go on."""
 _WORTH = 0.7
 """Part of the labels that may stay, at most, for everyone to begin anew on what is left."""
 _REDUCE_S = 30.0
@@ -145,6 +149,8 @@ class Worker:
                 self._ascend(_ASCENT)
             if self._few:
                 self._branch()
+            elif not self.alone:
+                self._probe()
         self._hold()
         while not board.over and board.elapsed_s < _RESTARTS * board.time_limit_s:
             self._follow()
@@ -183,7 +189,8 @@ class Worker:
                 self._certify()
                 self._polish(self._decoded(dual.prices, 1), dual.prices, 6)
             if calls % 16 == 0:
-                if bound - last <= 1e-5 * abs(bound):
+                gap = 0.0 if board.value is None else board.value - bound
+                if bound - last <= max(1e-5 * abs(bound), _SLOW * gap):
                     break
                 last = bound
         dual.settle(10)
@@ -202,6 +209,23 @@ class Worker:
         tree = Tree(self.labelling, lambda: board.value, self._offer, self.dual.certified(), over)
         tree.root(_ROOT_PASSES)
         while tree and not over():
+            board.phase = BRANCHES
+            tree.step()
+            self._prove(tree.bound, BRANCHES)
+        if not tree and not board.stopped.is_set():
+            board.settle(Choice(board.best()), BRANCHES)
+
+    def _probe(self) -> None:
+        """Branch over shared operators in place of restarts, where the first split is worth it."""
+        board = self.board
+
+        def over() -> bool:
+            return board.over or board.elapsed_s >= _RESTARTS * board.time_limit_s
+
+        if board.value is None or over():
+            return
+        tree = ProbingTree(self.dual, lambda: board.value, self._offer, over)
+        while tree and not over() and (tree.worth is None or tree.worth >= WORTH):
             board.phase = BRANCHES
             tree.step()
             self._prove(tree.bound, BRANCHES)

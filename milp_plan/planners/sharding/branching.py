@@ -82,6 +82,9 @@ class Node:
         To go on from; ``None``: from the beginning.
     whole
         Labels at the last reductions.
+    waiting, family
+        Labels that are to stay once the node is looked at (``None``: all of them), and how many
+        nodes share its labelling and messages until then.
     """
 
     labelling: Labelling
@@ -91,14 +94,16 @@ class Node:
     share: Floats | None = None
     messages: tuple[Floats, Floats] | None = None
     whole: int = 0
+    waiting: Flags | None = None
+    family: int = 1
 
     @property
     def size(self) -> int:
         """Bytes, roughly."""
         b, sent = self.labelling, self.messages
-        return 8 * (len(b.table) + len(b.usage) + 4 * len(b.cost)) + (
-            0 if sent is None else 16 * len(sent[0])
-        )
+        numbers = len(b.table) + len(b.usage) + 4 * len(b.cost)
+        numbers += 0 if sent is None else 2 * len(sent[0])
+        return 8 * numbers // self.family + (0 if self.waiting is None else len(self.waiting))
 
     def dual(self) -> Dual:
         """Return the messages and prices, to be improved."""
@@ -125,7 +130,17 @@ class Tree:
         No plan costs less.
     over
         Whether to stop, also in the middle of a node.
+
+    Attributes
+    ----------
+    reduces
+        Whether nodes are reduced; operators keep their numbers where they are not.
+    passes
+        Passes of an ascent.
     """
+
+    reduces = True
+    passes = PASSES
 
     def __init__(
         self,
@@ -164,7 +179,7 @@ class Tree:
         node = self._pop()
         self._working = node.bound
         if not self._closed(node.bound):
-            left = self._examine(node)
+            left = self._examine(node, self.passes)
             if left is not None:
                 for child in self._split(*left):
                     self._push(child)
@@ -180,7 +195,7 @@ class Tree:
             self._working = None
             return None
         node, dual = left
-        _keep(node, dual)
+        keep(node, dual)
         self._push(node)
         self._working = None
         return node
@@ -209,10 +224,11 @@ class Tree:
 
     # -- a node ------------------------------------------------------------------------------
 
-    def _examine(self, node: Node, passes: int = PASSES) -> tuple[Node, Dual] | None:
+    def _examine(self, node: Node, passes: int) -> tuple[Node, Dual] | None:
         """Improve a node until that stalls; ``None`` where it is closed."""
-        for _ in range(ROUNDS if passes == PASSES else 4 * ROUNDS):
-            if len(node.labelling.cost) <= AGAIN * node.whole or not node.whole:
+        for _ in range(ROUNDS if passes == self.passes else 4 * ROUNDS):
+            changed = len(node.labelling.cost) <= AGAIN * node.whole or not node.whole
+            if self.reduces and changed:
                 if not self._reduce(node):
                     return None
                 if not len(node.labelling.capacity) and self._eliminate(node):
@@ -235,7 +251,7 @@ class Tree:
             if not _everyone(node.labelling, alive):
                 return None
             gone = len(alive) - int(alive.sum())
-            _keep(node, dual)
+            keep(node, dual)
             if gone:
                 self._leave(node, alive)
             room = goal - before
@@ -286,7 +302,7 @@ class Tree:
         """Return two nodes that share the plans of one."""
         found = splits(node.labelling, dual)
         operator, low = found
-        _keep(node, dual)
+        keep(node, dual)
         children = []
         first = node.labelling.offsets[operator]
         for part in (low, ~low):
@@ -348,7 +364,7 @@ def _by_label(b: Labelling, dual: Dual) -> tuple[int, Flags]:
     return found
 
 
-def _keep(node: Node, dual: Dual) -> None:
+def keep(node: Node, dual: Dual) -> None:
     """Write down where messages and prices stand."""
     node.prices, node.share = dual.prices.copy(), dual.share.copy()
     node.messages = dual.forward.copy(), dual.backward.copy()
