@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -137,6 +138,22 @@ def test_commands_that_pages_mention_exist() -> None:
     assert len(found) > 40
     wrong = [(page, line, unknown(line)) for page, line in found if unknown(line)]
     assert wrong == []
+
+
+def test_names_that_pages_import_exist() -> None:
+    """The tutorial imported what the API no longer has; only slow tests run it."""
+    found = [
+        (_name(page), module, name)
+        for page in pages()
+        for module, names in re.findall(
+            r"^from (milp_plan[\w.]*) import ([\w, ]+)$",
+            page.read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+        for name in names.split(", ")
+    ]
+    assert len(found) >= 3
+    assert [entry for entry in found if not hasattr(import_module(entry[1]), entry[2])] == []
 
 
 def test_a_wrong_mention_is_seen() -> None:
