@@ -267,6 +267,18 @@ def crowd(seed, count=30):
     return PackingProblem(f"crowd{seed}", tuple(buffers))
 
 
+def test_orders_of_sizes_near_64_bits_are_annealed():
+    """What sticks out is summed over buffers: the sum would not fit into 64 bits."""
+    rng = random.Random(1)
+    buffers = tuple(replace(b, size=rng.randint(10**15, 10**16)) for b in crowd(1).buffers)
+    problem = PackingProblem("large", buffers)
+    low = fullest_instant(problem).height
+    found = list(Packer(problem).better_orders(Budget(60, nodes=1), 0, low))
+    assert found
+    assert all(verify_packing(problem, plan).ok for plan in found)
+    assert low <= found[-1].value <= 1.1 * low
+
+
 def test_orders_and_search_find_what_no_fit_does():
     gained = searched = 0
     for seed in range(4):

@@ -1,4 +1,4 @@
-"""Planners of address packing: first and best fits, orders that improve, and a search that proves.
+"""Planners of address packing: first and best fits, annealed orders, and a search that proves.
 
 First fits by size are TensorFlow Lite's ("greedy by size"); canonical packings, bounds of sections
 and the orders ``TWA``, ``WAT`` and ``TAW`` are those of MiniMalloc (Moffitt, ASPLOS 2023).

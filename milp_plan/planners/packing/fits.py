@@ -1,10 +1,10 @@
-"""Fits of buffers in a given order, and orders that get better step by step."""
+"""Fits of buffers in a given order."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from milp_plan.core.compiled import compiled, copy_into
+from milp_plan.core.compiled import compiled
 
 from .field import Field, Indices, Integers, aligned
 
@@ -34,30 +34,4 @@ def fit(field: Field, order: Indices, tight: bool, offset: Integers) -> int:
             by_offset[at] = by_offset[at - 1]
             at -= 1
         by_offset[at] = i
-    return height
-
-
-@compiled
-def improve(field: Field, order: Indices, offset: Integers, seed: int, steps: int) -> int:
-    """Move buffers that reach highest to earlier places; keep orders that are no worse."""
-    np.random.seed(seed)
-    trial, other = np.empty_like(offset), order.copy()
-    height = fit(field, order, False, offset)
-    for _ in range(steps):
-        highest = np.flatnonzero(offset + field.size == height)
-        culprit = highest[np.random.randint(len(highest))]
-        if np.random.random() < 0.3:
-            culprit = order[np.random.randint(len(order))]
-        old = 0
-        while order[old] != culprit:
-            old += 1
-        new = np.random.randint(old + 1)
-        copy_into(order, other)
-        copy_into(order[new:old], other[new + 1 : old + 1])
-        other[new] = culprit
-        reached = fit(field, other, False, trial)
-        if reached <= height:
-            copy_into(other, order)
-            copy_into(trial, offset)
-            height = reached
     return height

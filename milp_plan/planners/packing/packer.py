@@ -17,11 +17,17 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem, Place
 
+from .annealing import BEST, anneal, begin
 from .field import Field, Indices, Integers
-from .fits import fit, improve
+from .fits import fit
 from .search import FAILED, PACKED, Trial
 
-FIRST_FIT, BEST_FIT, BETTER, SEARCH = "first-fit", "best-fit", "better orders", "canonical search"
+FIRST_FIT, BEST_FIT, ANNEALED, SEARCH = (
+    "first-fit",
+    "best-fit",
+    "annealed orders",
+    "canonical search",
+)
 
 ORDERS = {"load": "TWA", "lifetime": "WAT", "size": "ZWT", "load-area": "TAW", "area": "AWT"}
 ORDERS |= {"lower": "L", "upper": "U", "breadth": "B"}
@@ -34,16 +40,23 @@ together (B); increasing: start (L) and end (U) of the lifetime.
 FITS = tuple(f"{fit}-{order}" for order in ORDERS for fit in (FIRST_FIT, BEST_FIT))
 """Names of the planners that place each buffer once."""
 
-MOST = 1_000
-"""Buffers up to which packings are searched: tables grow with the square of their number."""
+MOST, MOST_ANNEALED = 1_000, 10_000
+"""Buffers up to which packings are searched, and orders annealed: tables grow with the square of
+their number."""
 
 _SEARCHED = ("load", "lifetime", "size", "load-area")
 _FIRST_NODES, _FAVOUR, _GROWTH, _NOISE = 20_000, 8, 2, 0.03
 """Of searches: nodes of the first, how many times as many the first order gets, factor for those
 that follow, how far ranks move (a part of their number)."""
 
-_STEPS, _PATIENCE = 200, 4
-"""Of orders that improve: changes at a time, and how many times without a gain end it."""
+_BEGINNINGS = ("lower", "size", "load")
+_STEPS, _SHORT, _WORK, _NEAR = 100_000, 20, 100_000_000, 0.05
+"""Of orders that are annealed: steps of the first time (then twice as many), most chunks of steps
+without a clock, pairs of buffers that are looked at in a chunk, and how near to the bound they aim:
+this part of it, or half-way between the best packing and the bound if that is nearer."""
+
+_WARM, _COOL = 0.03, 0.003
+"""Parts of the aimed height: what sticks out so much more is taken now and then, first and last."""
 
 
 @dataclass(frozen=True)
@@ -106,37 +119,58 @@ class Packer:
         return self.plan(offset, name)
 
     def better_orders(self, budget: Budget, seed: int, lower: int) -> Iterator[PackingPlan]:
-        """First fits of orders that are changed step by step, while they get lower and lower."""
-        f, offset = self.field, np.zeros(len(self.buffers), np.int64)
-        begun = {name: fit(f, order, False, offset) for name, order in self.orders.items()}
-        names = sorted(begun, key=lambda name: begun[name])
-        best = begun[names[0]]
-        for turn in range(len(names)) if budget.repeatable else count():
-            name, idle = names[turn % len(names)], 0
-            order, height = self.orders[name].copy(), begun[name]
-            while idle < _PATIENCE:
-                if best * self.grain <= lower or budget.over:
+        """First fits of annealed orders, lower and lower."""
+        if len(self.buffers) > MOST_ANNEALED:
+            return
+        f, low, best = self.field, ceil_div(lower, self.grain), self._best_fit()
+        chunk = max(1, _WORK // len(self.buffers) ** 2)
+        for turn in range(len(_BEGINNINGS)) if budget.repeatable else count():
+            aim = min((low + best) // 2, int(low * (1 + _NEAR)))
+            desk = begin(f, self.orders[_BEGINNINGS[turn % len(_BEGINNINGS)]], aim)
+            steps, least = _STEPS * 2 ** (turn // len(_BEGINNINGS)), desk.state[BEST] + 1.0
+            if budget.repeatable:
+                steps = min(steps, _SHORT * chunk)
+            for done in range(0, steps, chunk):
+                if best <= low or budget.over:
                     return
-                reached = improve(f, order, offset, seed + 1_000 * turn + idle, _STEPS)
-                idle = 0 if reached < height else idle + 1
-                height = reached
+                warmth = aim * _WARM * (_COOL / _WARM) ** (done / steps)
+                some = min(chunk, steps - done)
+                reached = anneal(f, desk, warmth, seed + 1_000 * turn + done, some)
+                height = self._height(desk.best) if reached < least else best
+                least = min(least, reached)
                 if height < best:
                     best = height
-                    yield self.plan(offset, BETTER)
+                    yield self.plan(desk.best, ANNEALED)
+                if reached == 0:
+                    break
+
+    def _best_fit(self) -> int:
+        """Height of the lowest first fit."""
+        offset = np.zeros(len(self.buffers), np.int64)
+        return min(fit(self.field, order, False, offset) for order in self.orders.values())
+
+    def _height(self, offset: Integers) -> int:
+        """In grains."""
+        return int((offset + self.field.size).max())
 
     def search(
         self, budget: Budget, seed: int, lower: int, known: int | None, most: int | None = None
     ) -> Iterator[PackingPlan | Bound]:
         """Look for lower and lower packings, by many orders with more and more nodes each.
 
+        Until there is one within the capacity, nothing else is asked for; then lower heights take
+        turns, down to the bound.
+
         ``lower`` and ``known``: a bound on the height, and the height of a packing if one is known.
         The nodes of the budget, and ``most``, are those of all trials together.
         """
         low, high = ceil_div(lower, self.grain), self._highest(known)
+        capacity = self.problem.capacity
+        placed = capacity is None or (known is not None and known <= capacity)
         begun: dict[tuple[int, int], Trial] = {}
         left = min((n for n in (budget.nodes, most) if n is not None), default=sys.maxsize)
         for number, rank, nodes in self._trials(seed):
-            for top in (high, (low + high) // 2, low):
+            for top in (high, (low + high) // 2, low) if placed else (high,):
                 if low > high or left <= 0 or budget.over:
                     return
                 if not low <= top <= high:
@@ -147,7 +181,8 @@ class Packer:
                 left -= trial.nodes - used
                 if result == PACKED:
                     yield self.plan(trial.desk.offset, SEARCH)
-                    high = int((trial.desk.offset + self.field.size).max()) - 1
+                    placed = True
+                    high = self._height(trial.desk.offset) - 1
                 elif result == FAILED:
                     low = top + 1
                     detail = f"no packing of {top * self.grain} or less, in {trial.nodes} nodes"

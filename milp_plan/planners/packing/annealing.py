@@ -1,0 +1,161 @@
+"""Orders of first fits, annealed: what lies above an aimed height costs as much as it sticks out.
+
+The height alone tells little about a step, since most steps leave the highest buffer where it is;
+the sum over all buffers of what sticks out tells which packings are close.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from milp_plan.core.compiled import compiled, copy_into
+
+from .field import Field, Indices, Integers, aligned
+
+Floats = NDArray[np.float64]
+
+_OUT, _NEAR = 0.6, 0.8
+"""Of steps: the part that moves a buffer which sticks out to an earlier place, and of those the
+part, with these, that moves one with a section in common with such a buffer to any place."""
+
+_GUESSES = 8
+"""Draws for a buffer with a section in common before any will do."""
+
+COST, BEST, AIM = 0, 1, 2
+
+
+class Desk(NamedTuple):
+    """Where orders are annealed.
+
+    ``meet``: whether two buffers have a section in common; ``order``: of the buffers; ``position``:
+    where each comes in it; ``offset``: its first fit; ``sorted``: buffers by offset. The same of a
+    step that is tried: ``other``, ``trial``, ``below``. ``best``: offsets that stick out least.
+    ``state``: how much offsets stick out (``COST``), the best ones (``BEST``), and of what height
+    (``AIM``); as floats, since sums of offsets may need more than 64 bits.
+    """
+
+    meet: NDArray[np.bool_]
+    order: Indices
+    position: Indices
+    offset: Integers
+    sorted: Indices
+    other: Indices
+    trial: Integers
+    below: Indices
+    best: Integers
+    state: Floats
+
+
+@compiled
+def _place(field: Field, desk: Desk, first: int, limit: float, cost: float) -> float:
+    """Place buffers of the step from the ``first`` on; stop when they cost too much."""
+    offset, by_offset, aim = desk.trial, desk.below, desk.state[AIM]
+    for done in range(first, len(desk.other)):
+        i = desk.other[done]
+        size, begin = field.size[i], np.int64(0)
+        for at in range(done):
+            j = by_offset[at]
+            if not desk.meet[i, j]:
+                continue
+            if offset[j] - begin >= size:
+                break
+            above = aligned(offset[j] + field.size[j], field.alignment[i])
+            begin = max(begin, np.int64(above))
+        offset[i] = begin
+        cost += max(0.0, begin + size - aim)
+        if cost > limit:
+            return cost
+        at = done
+        while at > 0 and offset[by_offset[at - 1]] > begin:
+            by_offset[at] = by_offset[at - 1]
+            at -= 1
+        by_offset[at] = i
+    return cost
+
+
+@compiled
+def _chosen(field: Field, desk: Desk) -> tuple[int, int]:
+    """Draw a step: which place of the order goes where."""
+    count, kind = len(desk.order), np.random.random()
+    high, seen = -1, 0
+    if kind < _NEAR:
+        for i in range(count):
+            if desk.offset[i] + field.size[i] > desk.state[AIM]:
+                seen += 1
+                if np.random.randint(seen) == 0:
+                    high = i
+    if high < 0:
+        return np.random.randint(count), np.random.randint(count)
+    if kind < _OUT:
+        old = desk.position[high]
+        new = np.random.randint(old + 1)
+        for _ in range(_GUESSES):
+            if desk.meet[high, desk.order[new]]:
+                break
+            new = np.random.randint(old + 1)
+        return int(old), new
+    near = np.random.randint(count)
+    for _ in range(_GUESSES):
+        if desk.meet[high, near]:
+            break
+        near = np.random.randint(count)
+    return int(desk.position[near]), np.random.randint(count)
+
+
+@compiled
+def anneal(field: Field, desk: Desk, warmth: float, seed: int, steps: int) -> float:
+    """Try some steps; return how much the best offsets stick out."""
+    np.random.seed(seed)
+    order, other, trial, below = desk.order, desk.other, desk.trial, desk.below
+    for _ in range(steps):
+        if desk.state[BEST] == 0:
+            break
+        old, new = _chosen(field, desk)
+        if new == old:
+            continue
+        copy_into(order, other)
+        if new < old:
+            copy_into(order[new:old], other[new + 1 : old + 1])
+        else:
+            copy_into(order[old + 1 : new + 1], other[old:new])
+        other[new] = order[old]
+        first, put, cost = min(old, new), 0, 0.0
+        for j in desk.sorted:
+            if desk.position[j] < first:
+                below[put], trial[j] = j, desk.offset[j]
+                cost += max(0.0, trial[j] + field.size[j] - desk.state[AIM])
+                put += 1
+        limit = desk.state[COST] - warmth * log(1.0 - np.random.random())
+        cost = _place(field, desk, first, limit, cost)
+        if cost > limit:
+            continue
+        copy_into(other, order)
+        copy_into(trial, desk.offset)
+        copy_into(below, desk.sorted)
+        for at in range(first, len(order)):
+            desk.position[order[at]] = at
+        desk.state[COST] = cost
+        if cost < desk.state[BEST]:
+            desk.state[BEST] = cost
+            copy_into(trial, desk.best)
+    return float(desk.state[BEST])
+
+
+def begin(field: Field, order: Indices, aim: int) -> Desk:
+    """Place all buffers in an order."""
+    meet = field.lower[:, None] < field.upper[None, :]
+    meet &= meet.T
+    position, by_offset, below = (np.zeros(len(order), np.int32) for _ in range(3))
+    offset, trial, best = (np.zeros(len(order), np.int64) for _ in range(3))
+    state = np.array([0.0, 0.0, aim])
+    desk = Desk(
+        meet, order.copy(), position, offset, by_offset, order.copy(), trial, below, best, state
+    )
+    position[order] = np.arange(len(order))
+    state[COST] = state[BEST] = _place(field, desk, 0, np.inf, 0.0)
+    offset[:], best[:], by_offset[:] = trial, trial, below
+    return desk
