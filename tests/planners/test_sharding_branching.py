@@ -232,7 +232,7 @@ def test_what_a_narrowed_problem_proves_holds_for_the_whole(
         board = Board(labelling, 1e9, 0.0)
         if all(board.offer(labels) is None for labels in plans):
             continue
-        worker = Worker(board, graph_of(labelling), 0, seed, alone=True)
+        worker = Worker(board, graph_of(labelling), 0, seed, workers=1)
         for _ in range(3):
             worker.dual.step(5, float(best))
             worker._certify()

@@ -5,8 +5,8 @@ bound), labels are decoded from them at perturbed prices and polished by tree mo
 the best choice is worked on by tree moves with noise (annealing). Once the bound has settled, the
 first worker leaves out labels that no better plan takes and reduces what stays again; everyone goes
 on there. Where little is left, it turns to branch and bound, and finds the best plan of all, or
-raises the bound until the time is up; elsewhere it branches over shared operators in place of
-restarts (:mod:`.probing`).
+raises the bound until the time is up; elsewhere, where there are three workers, it branches over
+shared operators in place of restarts (:mod:`.probing`).
 
 **Proof of a narrowed bound.** Labels leave only if no plan below a known cost takes them
 (:mod:`milp_plan.bounds.certificates`): plans that are left out cost that much, so the lesser of it
@@ -49,7 +49,9 @@ _SETTLED = 0.05
 _FEW, _NARROW = 1_000, 500_000
 """Operators, and entries of tables, up to which branch and bound takes over."""
 _SLOW = 0.005
-"""Part of the gap that an ascent has to close in 16 calls to go on."""
+"""Part of the gap that an ascent has to close in 16 calls to go on, where branching follows."""
+_CROWD = 3
+"""Workers from which on one branches where much is left: of two, both are needed for plans."""
 _WORTH = 0.7
 """Part of the labels that may stay, at most, for everyone to begin anew on what is left."""
 _REDUCE_S = 30.0
@@ -72,15 +74,16 @@ class Worker:
         The problem's arrays.
     number, seed
         Which worker this is, and where its random numbers start.
-    alone
-        Whether there is no other.
+    workers
+        How many there are.
     """
 
     dual: Dual
     anchor: tuple[Floats, Floats]
 
-    def __init__(self, board: Board, graph: Graph, number: int, seed: int, alone: bool) -> None:
-        self.board, self.graph, self.number, self.alone = board, graph, number, alone
+    def __init__(self, board: Board, graph: Graph, number: int, seed: int, workers: int) -> None:
+        self.board, self.graph, self.number = board, graph, number
+        self.alone, self.probes = workers == 1, number == 0 and workers >= _CROWD
         self.random = np.random.default_rng([seed, number])
         self.moves = 64
         self.push = 1.0
@@ -149,7 +152,7 @@ class Worker:
                 self._ascend(_ASCENT)
             if self._few:
                 self._branch()
-            elif not self.alone:
+            elif self.probes:
                 self._probe()
         self._hold()
         while not board.over and board.elapsed_s < _RESTARTS * board.time_limit_s:
@@ -189,7 +192,9 @@ class Worker:
                 self._certify()
                 self._polish(self._decoded(dual.prices, 1), dual.prices, 6)
             if calls % 16 == 0:
-                gap = 0.0 if board.value is None else board.value - bound
+                gap = 0.0
+                if self.probes and board.value is not None:
+                    gap = board.value - bound
                 if bound - last <= max(1e-5 * abs(bound), _SLOW * gap):
                     break
                 last = bound
@@ -407,7 +412,7 @@ def search(
         return board
     graph = graph_of(labelling)
     threads = [
-        threading.Thread(target=Worker(board, graph, number, seed, workers == 1).run, daemon=True)
+        threading.Thread(target=Worker(board, graph, number, seed, workers).run, daemon=True)
         for number in range(workers)
     ]
     for thread in threads:
