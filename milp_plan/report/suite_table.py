@@ -106,7 +106,6 @@ def cell(row: Row, column: str, digits: int) -> str:
         "gap": share,
         "added_time_percent": percent,
         "added_time_percent_bound": percent,
-        "proved": lambda truth: "proved" if truth else DASH,
         "ratio": lambda ratio: f"{ratio:.4f}",
         "seconds": seconds,
         "seconds_to_best": seconds,
@@ -115,12 +114,21 @@ def cell(row: Row, column: str, digits: int) -> str:
         found = row[f"{column}_float"]
         text = _number(found, digits)
         return f"**{text}**" if column == "value" and found is not None else text
+    if column == "proved":
+        return _proof(row)
     entry = row[column]
     if entry is None or entry == "":
         return DASH
     if column == "best_published":
         return f"{_number(entry, digits)} ({row['best_method']})"
     return writers.get(column, str)(entry)
+
+
+def _proof(row: Row) -> str:
+    """Say how good a plan is known to be, where it is as good as was asked for."""
+    if row["proved"]:
+        return "proved"
+    return f"within {100 * row['gap_asked']:g} %" if row["stop"] == "proved" else DASH
 
 
 def _foreign(row: Row, kind: str, name: str, digits: int) -> str:
@@ -148,7 +156,11 @@ def _summary(rows: Sequence[Row]) -> str:
     runs = [row for row in rows if row["status"] not in ("absent", "bad")]
     checked = sum(row["verdict"] == "ok" for row in runs)
     proved = sum(bool(row["proved"]) for row in runs)
-    said = [f"{len(runs)} runs: {checked} plans pass the check, {proved} are proved optimal."]
+    near = sum(not row["proved"] and row["stop"] == "proved" for row in runs)
+    others = f", {near} more optimal within the gap asked for" if near else ""
+    said = [
+        f"{len(runs)} runs: {checked} plans pass the check, {proved} are proved optimal{others}."
+    ]
     gone = len(rows) - len(runs)
     if gone:
         said.append(f"{gone} instances are absent or cannot be read.")
