@@ -168,7 +168,6 @@ class Dual:
         paid = float(self.prices @ self.capacity)
         for _ in range(passes):
             self.bound = max(self.bound, self.send(costs) - paid)
-        self.bound = max(self.bound, self.climb(costs) - paid)
         return self.bound + self.labelling.constant
 
     def send(self, costs: Floats) -> float:
