@@ -27,7 +27,9 @@ WITHOUT_BOKEH = set() if find_spec("bokeh") else {Exit.SOLVER_FAILURE}
 HANG_S = 5.0
 """Processor seconds of a command that hangs."""
 
-SELDOM = 6
+SELDOM, OFTEN = 6, 3
+"""One in so many files goes to a command that searches or draws: in every run of the tests, and in
+the slow ones."""
 
 Command = tuple[str | Path, ...]
 """Words of a command line."""
@@ -44,7 +46,7 @@ class Victim:
     """A good file, and the commands that read it.
 
     In commands ``{}`` stands for the file and ``{folder}`` for the folder it lies in; one in
-    :data:`SELDOM` files goes to a command of ``searching``, which takes longer.
+    ``seldom`` files goes to a command of ``searching``, which takes longer.
     """
 
     name: str
@@ -121,7 +123,7 @@ _DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 )  # fmt: skip
 
 
-def attack(victim: Victim, seed: int, folder: Path) -> Iterator[str]:
+def attack(victim: Victim, seed: int, folder: Path, seldom: int) -> Iterator[str]:
     """Run one of the victim's commands on a damaged copy; yield what it did wrong."""
     rng = random.Random(f"{victim.name} {seed}")
     data = damages(victim.path.read_bytes(), rng)
@@ -130,7 +132,7 @@ def attack(victim: Victim, seed: int, folder: Path) -> Iterator[str]:
     home.mkdir()
     path = home / victim.path.name
     path.write_bytes(data)
-    searched = victim.searching and (not victim.commands or rng.randrange(SELDOM) == 0)
+    searched = victim.searching and (not victim.commands or rng.randrange(seldom) == 0)
     words = [
         str(word).replace("{folder}", str(home)).replace("{}", str(path))
         for word in rng.choice(victim.searching if searched else victim.commands)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -49,7 +51,12 @@ def labelled(problem: ShardingProblem) -> Labelling | None:
     return smaller if (smaller.counts > 0).all() else None
 
 
-def explored(labelling: Labelling, known: int | None, best: int | None) -> tuple[int | None, int]:
+def explored(
+    labelling: Labelling,
+    known: int | None,
+    best: int | None,
+    begin: Callable[..., Tree] | None = None,
+) -> tuple[int | None, int]:
     """Search to the end; return the least cost found, and nodes. Bounds are held to the optimum."""
     found = known
 
@@ -59,7 +66,8 @@ def explored(labelling: Labelling, known: int | None, best: int | None) -> tuple
         if value is not None and (labelling.load(labels) <= labelling.capacity).all():
             found = value if found is None else min(found, value)
 
-    tree = Tree(labelling, lambda: found, offer, -(10**18))
+    begin = begin or partial(Tree, labelling, bound=-(10**18))
+    tree = begin(value=lambda: found, offer=offer)
     while tree:
         tree.step()
         assert tree.nodes < 5000
@@ -128,22 +136,9 @@ def test_certificates_keep_every_label_of_the_best_plan(seeds: range) -> None:
 
 def probed(labelling: Labelling, known: int | None, best: int | None) -> tuple[int | None, int]:
     """Search to the end over shared operators, without reductions, from messages under way."""
-    found = known
-
-    def offer(labels: Integers) -> None:
-        nonlocal found
-        value = labelling.value(labels)
-        if value is not None and (labelling.load(labels) <= labelling.capacity).all():
-            found = value if found is None else min(found, value)
-
     dual = Dual(labelling)
     dual.step(3, float(best or 1))
-    tree = ProbingTree(dual, lambda: found, offer)
-    while tree:
-        tree.step()
-        assert tree.nodes < 5000
-        assert best is None or tree.bound is None or tree.bound <= best
-    return found, tree.nodes
+    return explored(labelling, known, best, partial(ProbingTree, dual))
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
