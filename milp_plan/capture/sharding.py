@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from milp_plan.core import Finding, InputError
+from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
 from milp_plan.cost import roofline_ns
 from milp_plan.cost.mesh import Dim, Layout, Mesh, Setting, Strategy, Tiling, strategies, written
@@ -150,7 +150,6 @@ def sharding(
         "mesh": mesh.text,
         "device": mesh.device.name,
         "optimizer": optimizer,
-        "unit": "ns; bytes",
     }
     return _problem(title, nodes, mesh, limit, told)
 
@@ -425,6 +424,7 @@ def _problem(
         limit,
         tuple(_label(row, mesh) for row in flat),
         told,
+        Units(),
     )
 
 

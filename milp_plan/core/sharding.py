@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from .errors import Finding, InputError
 from .exactness import exactness_findings
+from .quantity import Units
 from .shown import Shown, ShownPlan
 
 Integers = NDArray[np.int64]
@@ -110,6 +111,9 @@ class ShardingProblem(Shown):
         Per strategy a name for people (``"m:x n:y"``); empty if there are none.
     provenance
         Where the numbers come from; does not change the problem.
+    units
+        What costs and usages count; ``None`` where the source names no unit of its costs. Does not
+        change the problem either.
 
     Raises
     ------
@@ -125,6 +129,7 @@ class ShardingProblem(Shown):
     limit: int | None = None
     labels: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         findings = list(_inexact(self)) or list(_findings(self))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.core import Finding, InputError, Units, Verdict
+from milp_plan.core.amounts import time_text
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
-from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale
+from .canvas import Scale, axis_label, drawing_style, new_figure, size_scale, time_scale
 from .panels import Axis, Curve, Panel
 
 if TYPE_CHECKING:
@@ -28,14 +29,17 @@ def _dearest(axes: Axes, problem: ShardingProblem, plan: ShardingPlan, which: li
     """A bar for each of the dearest operators, with the name of its strategy."""
     offsets = problem.strategies.offsets
     costs = [int(problem.strategies.cost[int(offsets[k]) + plan.chosen[k]]) for k in which]
-    axes.barh(range(len(which)), costs, color="#56B4E9")
+    scale = Scale(1, "") if problem.units is None else time_scale(problem.units, max(costs))
+    axes.barh(range(len(which)), [scale(cost) for cost in costs], color="#56B4E9")
     for place, k in enumerate(which):
         text = f" {problem.label(k, plan.chosen[k])}"
         axes.text(0, place, text, verticalalignment="center", fontsize=6)
     axes.set_yticks(range(len(which)), [problem.operators[k] for k in which])
     axes.invert_yaxis()
     more = len(problem.operators) - len(which)
-    axes.set_xlabel("cost of the strategy" + (f"; {more:,} operators cost less" if more else ""))
+    unit = f" ({scale.unit})" if scale.unit else ""
+    others = f"; {more:,} operators cost less" if more else ""
+    axes.set_xlabel(f"cost of the strategy{unit}{others}")
 
 
 def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
@@ -75,9 +79,13 @@ def usage_figure(problem: ShardingProblem, plan: ShardingPlan) -> Figure:
         above = f"; the limit, {size_scale(Units(), limit).text(limit)}, is far above"
         axes.set_xlabel("instant" + (above if problem.limit is not None and not shown else ""))
         axes.set_ylabel(axis_label("memory", scale))
-        cost = "" if verdict.value is None else f": total cost {verdict.value:,}"
+        cost = "" if verdict.value is None else f": total cost {_cost(problem, verdict.value)}"
         axes.set_title(f"{problem.name}{cost}", loc="left")
     return figure
+
+
+def _cost(problem: ShardingProblem, value: int) -> str:
+    return f"{value:,}" if problem.units is None else time_text(problem.units, value)
 
 
 def usage_panels(problem: ShardingProblem, plan: ShardingPlan) -> tuple[Panel, ...]:

@@ -12,13 +12,13 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core import Finding, InputError
+from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem, StrategyTable, TransitionTable
 
 from .defects import quoted
@@ -64,6 +64,7 @@ class Contents(msgspec.Struct, frozen=True):
     operators: list[str] | None = None
     labels: list[list[str]] | None = None
     provenance: dict[str, str] | None = None
+    unit: Literal["ns"] | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -148,6 +149,8 @@ def to_json(problem: ShardingProblem) -> bytes:
         contents["labels"] = _rows(problem.labels, s.offsets)
     if problem.provenance:
         contents["provenance"] = dict(problem.provenance)
+    if problem.units is not None:
+        contents["unit"] = problem.units.time
     return msgspec.json.encode({"problem": contents}) + b"\n"
 
 
@@ -284,6 +287,7 @@ def _problem(contents: Contents, flat: _Flat, document: Document) -> ShardingPro
         contents.usage_limit,
         tuple(itertools.chain.from_iterable(contents.labels or ())),
         contents.provenance or {"file": document.path.name},
+        None if contents.unit is None else Units(contents.unit),
     )
 
 

@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from milp_plan.bounds import serial_priced
 from milp_plan.bounds.serial_load import work_bound
 from milp_plan.bounds.serial_priced import UNITS, Grid, priced_bounds, proving, whole
 from milp_plan.bounds.serial_set_loops import dearest, load_of, trace
@@ -49,6 +50,18 @@ def test_finds_the_optimum_where_work_alone_does_not():
         found = list(priced_bounds(graph, 0, best, Budget(10.0), 20))
         proved += bool(found) and found[-1].value == best > work_bound(graph).value
     assert proved >= 2
+
+
+@pytest.mark.parametrize("seed", [3, 16, 17])
+def test_near_prices_stop_below_what_far_ones_prove(seed, monkeypatch):
+    """The reach shrank to nothing about prices that were no end."""
+    problem, _ = planted_serial(seed, contiguous=False)
+    graph, best = read_serial(problem), brute_serial(problem)[0]
+    far = list(priced_bounds(graph, 0, best, Budget(100.0), 12))[-1]
+    near = tuple((cells, False) for cells, _ in serial_priced.SEARCHED)
+    monkeypatch.setattr(serial_priced, "SEARCHED", near)
+    found = list(priced_bounds(graph, 0, best, Budget(100.0), 12))[-1]
+    assert found.value < far.value == best
 
 
 @pytest.mark.parametrize("seed", few(range(20), 4))

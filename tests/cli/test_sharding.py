@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from milp_plan.check.sharding import verify_sharding
 from milp_plan.cli.main import main
+from milp_plan.core import Units
+from milp_plan.core.amounts import time_text
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.draw.usage import usage_figure
 from milp_plan.io.iopddl import read_iopddl, read_solution, write_iopddl
@@ -45,6 +48,7 @@ def test_solve_proves_and_writes_what_check_accepts(file: Path, tmp_path: Path) 
     )
     told = json.loads(said)
     assert (code, told["value"], told["bound"], told["proved"]) == (0, 13, 13, True)
+    assert (told["unit"], told["value_in_unit"]) == ("cost", "13")
     assert sorted(json.loads(answer.read_text())) == [0, 1]
     assert json.loads(Path(told["record_file"]).read_text())["operators"] == 2
     code, said = run("check", file, answer, "--json")
@@ -155,7 +159,8 @@ def test_names_go_all_the_way(tmp_path: Path) -> None:
     assert run("check", file, plan)[0] == 0
     code, said = run("explain", file, plan)
     assert code == 0
-    assert "valid: total_cost" in said
+    text = time_text(Units(), verify_sharding(problem, read_solution(plan, problem)).value)
+    assert f"valid: total_cost {text}" in said
     assert any(f"{name}: {label}" in said for name, label in told["strategies"])
     assert "by module" in said
     assert run("plot", file, plan, "-o", tmp_path / "plan.svg")[0] == 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from milp_plan import run
-from milp_plan.core import InputError
+from milp_plan.core import InputError, Units
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.io import read
 from milp_plan.io.iopddl import (
@@ -21,6 +21,7 @@ from milp_plan.io.iopddl import (
     write_iopddl,
     write_solution,
 )
+from milp_plan.run.kinds import kind_of
 from tests.support.sharding import random_problem
 
 
@@ -176,6 +177,21 @@ def test_names_and_provenance_are_what_the_file_says(tmp_path: Path) -> None:
     again = read_iopddl(path)
     assert (again.operators, again.labels) == (problem.operators, problem.labels)
     assert again.provenance == {"made by": "a test"}
+
+
+def test_the_unit_of_costs_is_what_the_file_says(tmp_path: Path) -> None:
+    """Costs of generated problems were numbers without a unit, though they are nanoseconds."""
+    content = sample()
+    assert read_iopddl(written(tmp_path, content)).units is None
+    content["problem"]["unit"] = "ns"
+    problem = read_iopddl(written(tmp_path, content))
+    assert problem.units == Units()
+    write_iopddl(problem, tmp_path / "again.json")
+    assert read_iopddl(tmp_path / "again.json").units == Units()
+    assert kind_of(problem).measure(problem).text(2_500) == "2.5 µs"
+    content["problem"]["unit"] = "s"
+    with pytest.raises(InputError, match=r'problem\.unit: found "s"'):
+        read_iopddl(written(tmp_path, content))
 
 
 def test_names_are_one_for_each(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from milp_plan.core import Units
 from milp_plan.core.sharding import Flags, Integers, ShardingProblem, StrategyTable, TransitionTable
 
 from .operators import MeshOperator
@@ -158,4 +159,5 @@ def unrolled(  # noqa: PLR0917
         TransitionTable(ends, offsets(np.concatenate(sizes)), cost, allowed),
         np.concatenate([always, lives]).astype(np.int64),
         labels=kept.labels + run.labels * micro_batches,
+        units=Units(),
     )

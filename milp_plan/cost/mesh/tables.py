@@ -146,7 +146,6 @@ def mesh_problem(
         "mode": mode,
         "mesh": _told(setting.mesh),
         "zero levels": " ".join(map(str, setting.zero_levels)),
-        "unit": "ns; bytes",
     }
     if setting.micro_batches == 1:
         found = unrolled(title, NOTHING, run, NO_PAIRS, between, 1)

@@ -135,8 +135,8 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         )
 
     def measure(self, problem: ShardingProblem) -> Measure:
-        """Costs; their unit is the file's."""
-        return Measure("total_cost", "cost")
+        """Costs, in the unit that the file names, if any."""
+        return Measure("total_cost", problem.units or "cost")
 
     def about(self, problem: ShardingProblem) -> dict[str, Any]:
         """Sizes."""
@@ -190,20 +190,22 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
             cost = int(problem.strategies.cost[row])
             found.setdefault(problem.label(number, pick), []).append(cost)
         rows = sorted(found.items(), key=lambda entry: -sum(entry[1]))[:STORY]
-        told = [[label, f"{len(costs):,}", f"{sum(costs):,}"] for label, costs in rows]
+        text = self.measure(problem).text
+        told = [[label, f"{len(costs):,}", text(sum(costs))] for label, costs in rows]
         return [["strategy", "operators", "cost"], *told]
 
     def explain(self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict) -> str:
         """Costs of strategies and of edges, and the most bytes in use; or what breaks."""
         if not verdict.ok:
             return super().explain(problem, plan, verdict)
-        parts = verdict.components
+        parts, text = verdict.components, self.measure(problem).text
         limit = (
             "no limit" if problem.limit is None else f"limit {size_text(Units(), problem.limit)}"
         )
         return (
-            f"valid: {verdict.objective} {verdict.value:,}: strategies {parts['strategies']:,}, "
-            f"changes of layout on edges {parts['transitions']:,}\n"
+            f"valid: {verdict.objective} {text(verdict.value)}: "
+            f"strategies {text(parts['strategies'])}, "
+            f"changes of layout on edges {text(parts['transitions'])}\n"
             f"at most {size_text(Units(), parts['peak_usage'])} in use at an instant ({limit})"
         )
 

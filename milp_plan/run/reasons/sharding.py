@@ -93,15 +93,15 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
 
     def why(self, problem: ShardingProblem, plan: ShardingPlan, verdict: Verdict) -> Why:
         """What the dearest operators and edges cost, and how full memory is."""
-        own, pairs = _own(problem, plan), _pairs(problem, plan)
+        own, pairs, counts = _own(problem, plan), _pairs(problem, plan), _counts(problem)
         total = verdict.value or 0
         usage = [
-            Usage(f"{name}: {_label(problem, plan, k)}", "operator", own[k], total, Counts.THINGS)
+            Usage(f"{name}: {_label(problem, plan, k)}", "operator", own[k], total, counts)
             for k, name in enumerate(problem.operators)
         ]
         for (one, two), cost in pairs:
             name = f"{problem.operators[one]} to {problem.operators[two]}"
-            usage.append(Usage(name, "edge", cost, total, Counts.THINGS))
+            usage.append(Usage(name, "edge", cost, total, counts))
         usage.sort(key=lambda entry: (-entry.amount, entry.name))
         limits: tuple[Usage, ...] = ()
         peak = verdict.components["peak_usage"]
@@ -160,13 +160,18 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
         for k in sorted(moved):
             groups.setdefault(words[k], []).append(problem.operators[k])
         return tuple(
-            Move("strategy", *key, tuple(names), dict(costs[key]), Counts.THINGS)
+            Move("strategy", *key, tuple(names), dict(costs[key]), _counts(problem))
             for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
         )
 
 
 def _all(problem: ShardingProblem) -> range:
     return range(len(problem.operators))
+
+
+def _counts(problem: ShardingProblem) -> Counts:
+    """What a cost counts: times are written with their unit."""
+    return Counts.THINGS if problem.units is None else Counts.TIME
 
 
 def _offsets(sizes: Integers) -> Integers:
@@ -224,4 +229,4 @@ def _blocks(
     for name, rows in members.items():
         chosen = tuple(dict.fromkeys(_label(problem, plan, k) for k in rows))
         title = name or "others"
-        yield Block(title, "module", len(rows), chosen, costs[name], None, Counts.THINGS)
+        yield Block(title, "module", len(rows), chosen, costs[name], None, _counts(problem))

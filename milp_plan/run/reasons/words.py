@@ -20,6 +20,9 @@ MOST = 12
 ALIKE = 3
 """Equal limits that are spelt out; more of them are told together."""
 
+COSTS = ("operator", "edge")
+"""What costs time in a sum, as sharding has it, and is busy at no instant."""
+
 _CAUSES = {
     "value": "needs what {} gives",
     "device": "what it runs on is busy with {}",
@@ -56,7 +59,8 @@ def why_lines(problem: Any, why: Why, *, chain: bool = True) -> Iterator[str]:
     units = units_of(problem)
     if why.usage:
         busiest = why.usage[0]
-        word = "busiest" if busiest.counts is Counts.TIME else "largest"
+        works = busiest.counts is Counts.TIME and busiest.what not in COSTS
+        word = "busiest" if works else "largest"
         yield f"{word}: {_usage(units, busiest)}"
         rest = why.usage[1:MOST]
         if rest:
