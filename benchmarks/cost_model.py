@@ -28,6 +28,9 @@ WORD = 4
 FITTED_DEVICES = 8
 """Devices up to which degrees are fitted."""
 
+RINGS = (2, 4, 8)
+"""Sizes of groups among them."""
+
 TOP, RATE = 5, "throughput"
 """Configurations that are compared as sets; the column of the published grid."""
 
@@ -88,22 +91,33 @@ def spearman(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.n
 
 
 def shares(row: Row) -> list[float]:
-    """Return what a step by degrees is made of, but for rates: compute, rings, sends, weights.
+    """Return what a step by degrees is made of, but for rates.
+
+    Compute, sends, weights, then rings that sum gradients and rings that sum activations, by size.
 
     D, T, P: data, tensor, pipeline degree; M micro-batches; everything per sample of the batch. A
     pipeline is busy for M of M + P - 1 turns. Rings send 2(n-1)/n of what they sum: gradients of a
-    stage's part of the weights, and activations of each replica.
+    stage's part of the weights, and activations of each replica. Groups of different sizes use
+    different links, as in :mod:`milp_plan.cost.calibration`; larger groups than were seen run at
+    the rate of the largest.
     """
     data, tensor = row["dp_degree"], row["hp_degree"]
     pipeline, batches = row["pp_degree"], row["num_microbatches"]
     turns = (batches + pipeline - 1) / batches
+    gradients = 2 * (data - 1) / data / (tensor * pipeline)
+    activations = 2 * (tensor - 1) / tensor / (data * pipeline) * turns
     return [
         turns / (data * tensor * pipeline),
-        2 * (data - 1) / data / (tensor * pipeline),
-        2 * (tensor - 1) / tensor / (data * pipeline) * turns,
         (pipeline > 1) * turns / data,
         (batches + pipeline - 1) / (pipeline * tensor),  # weights are read for each micro-batch
+        *(gradients * (min(data, RINGS[-1]) == size) for size in RINGS),
+        *(activations * (min(tensor, RINGS[-1]) == size) for size in RINGS),
     ]
+
+
+def family(row: Row) -> tuple[bool, ...]:
+    """Which of data, tensor and pipeline degree are more than one."""
+    return tuple(row[name] > 1 for name in ("dp_degree", "hp_degree", "pp_degree"))
 
 
 def degrees(file: Path) -> dict[str, Any]:
@@ -132,7 +146,7 @@ def degrees(file: Path) -> dict[str, Any]:
                 "same": len(set(ours[:TOP]) & set(best[:TOP])) if len(here) > TOP else None,
                 "spearman": spearman(predicted[here], times[here]) if len(here) > 1 else None,
                 "median": float(np.median(abs(predicted[here] / times[here] - 1))),
-                "unpiped": all(rows[at]["pp_degree"] == 1 for at in (ours[0], best[0])),
+                "same_family": family(rows[ours[0]]) == family(rows[best[0]]),
             }
         )
     return {"choices": found}
@@ -190,5 +204,6 @@ def complaints(rows: list[dict[str, Any]]) -> list[str]:
     return said + [
         f"{choice['devices']} devices: {choice['ours']}, published best {choice['best']}"
         for choice in grid["choices"]
-        if not choice["unpiped"] or choice["worth"] < 0.9
+        if choice["worth"] < 0.9
+        or (choice["devices"] >= FITTED_DEVICES and not choice["same_family"])
     ]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
-from milp_plan.planners.local_updates import Chain, best_cuts, orders, step_time
+from milp_plan.planners.local_updates import Chain, best_cuts, first_come, orders, step_time
 
 SCALE = 20
 """Ticks of a forward pass; backward takes two of them, the input gradient alone one."""
+
+IN_FLIGHT = 3
+"""Micro-batches at a stage where devices take what came first."""
 
 
 def chain(case: dict[str, Any], head: float) -> Chain:
@@ -40,6 +43,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     plain = step_time(one, (), orders(one, ()))
     how = {"overlapping": True, "final_head": True}
     row["overlapping_15"] = plain / step_time(one, every, orders(one, every, **how))
+    row["first_come_15"] = plain / step_time(one, every, first_come(one, IN_FLIGHT))
     least = (case["stages"] - 1) * (SCALE + one.transfer)
     least += case["batches"] * (4 * SCALE + one.head[0])
     row["overlapping_most"] = plain / least
@@ -63,8 +67,11 @@ def complaints(rows: list[dict[str, Any]]) -> list[str]:
         for key in ("greedy_0", "greedy_15", "greedy_30"):
             if abs(row[key] - row[f"known_{key}"]) > 0.02:
                 said.append(f"{name}: {key} {row[key]:.3f}, {row['known_' + key]} is known")
-        if row["overlapping_15"] < row["known_overlapping_15"] - 0.02:
-            said.append(f"{name}: overlapping is slower than known")
+        first, known = row["first_come_15"], row["known_overlapping_15"]
+        if abs(first - known) > 0.02:
+            said.append(f"{name}: first come {first:.3f}, {known} is known")
+        if row["overlapping_15"] < first:
+            said.append(f"{name}: overlapping is slower than what came first")
         if row["overlapping_15"] > row["overlapping_most"] + 1e-9:
             said.append(f"{name}: overlapping is faster than can be")
         if not row["cuts_1"] <= row["cuts_2"] <= row["cuts_3"] <= row["cuts_any"]:

@@ -82,10 +82,11 @@ def test_published_measurements():
 
 @KNOWN
 def test_the_best_degrees_of_the_published_grid():
-    """D2: fitted to up to 8 devices, the best five of 16 are the published ones: no pipeline."""
-    *_, many = degrees(GRID)["choices"]
+    """D2: fitted to up to 8 devices, the best of 16 is the published best."""
+    *_, few, many = degrees(GRID)["choices"]
     assert (many["devices"], many["configurations"], many["best"]) == (16, 52, "4x4x1x1")
-    assert many["same"] == 5
-    assert many["unpiped"]
-    assert many["worth"] > 0.95
+    assert many["ours"] == many["best"]
+    assert (few["devices"], few["best"], few["same_family"]) == (8, "4x2x1x1", True)
+    assert few["same"] == many["same"] == 5
+    assert few["worth"] > 0.98
     assert many["spearman"] > 0.95

@@ -10,9 +10,11 @@ from milp_plan.api import Guide
 from milp_plan.backends import Limits
 from milp_plan.check.local_updates import verify_local_updates
 from milp_plan.core import Objective
+from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
 from milp_plan.models.contract import FormulationContract
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.planted_local_updates import planted_local_updates
+from milp_plan.planners.local_updates import chain_of, orders, step_time
 from tests.support.local_updates import least
 from tests.support.seeds import few
 
@@ -49,16 +51,31 @@ class TestLocalUpdates(FormulationContract):
 def test_the_model_alone_proves_the_optimum(seed):
     """L4: a hundred tiny problems, against every set of cuts."""
     problem, _ = planted_local_updates(seed)
+    value, bound = proved(problem)
+    assert value == least(problem)
+    assert bound == pytest.approx(value, rel=1e-6)
+
+
+def proved(problem):
+    """Value of the model's plan, and its bound."""
     options, guide = FORM.Options(), Guide()
     compiled = compile_source(FORM.build(problem, options, guide))
     answer = solve_here(compiled, LIMITS)
     plan = FORM.decode(problem, options, guide, compiled.name_values(answer.vector))
     verdict = verify_local_updates(problem, plan)
-    best = least(problem)
     assert verdict.ok
-    assert verdict.value == best
-    scale = FORM.scale(problem, options, guide)
-    assert answer.bound * scale.unit == pytest.approx(best, rel=1e-6)
+    return verdict.value, answer.bound * FORM.scale(problem, options, guide).unit
+
+
+def test_the_model_from_no_cut_to_every_cut():
+    """L4: monotone in the budget; none is 1F1B, one for every boundary is greedy."""
+    stages = tuple(Stage(str(k), 20, 40) for k in range(4))
+    line = LocalUpdatesProblem("line", stages, 5, 10)
+    values = [proved(replace(line, budget=budget))[0] for budget in range(4)]
+    assert values == sorted(values, reverse=True)
+    chain = chain_of(line)
+    assert values[0] == step_time(chain, (), orders(chain, ()))
+    assert values[-1] == 3 * (20 + 10) + 5 * (20 + 40)
 
 
 def test_a_model_that_is_too_large_is_refused():
