@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from typing import get_args
 
 from milp_plan.core import Finding, InputError
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
@@ -25,7 +26,8 @@ AXES = ("x", "y")
 
 
 _PLACEMENTS = r"((R|P|S\(\d{1,3}\))+|-)(,((R|P|S\(\d{1,3}\))+|-))*"
-LABEL = re.compile(rf"({_PLACEMENTS})? > ({_PLACEMENTS})?( > {_PLACEMENTS})?")
+_INSIDE = "|".join(get_args(Collective))
+LABEL = re.compile(rf"({_PLACEMENTS})? > ({_PLACEMENTS})?( > {_PLACEMENTS})?( \+ ({_INSIDE}))*")
 """What a label looks like."""
 
 
@@ -39,18 +41,23 @@ class Choice:
         Placements read and written.
     kept
         Placement of the (first) result from then on.
+    inside
+        Collectives inside the operator, by kind.
     """
 
     reads: tuple[str, ...]
     raw: tuple[str, ...]
     kept: str
+    inside: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, label: str) -> Choice:
         """Read a label."""
-        reads, raw, *kept = (part.strip() for part in label.split(">"))
+        placed, *inside = label.split(" + ")
+        reads, raw, *kept = (part.strip() for part in placed.split(">"))
         made = tuple(filter(None, raw.split(",")))
-        return cls(tuple(filter(None, reads.split(","))), made, (kept or [*made, ""])[0])
+        read = tuple(filter(None, reads.split(",")))
+        return cls(read, made, (kept or [*made, ""])[0], tuple(inside))
 
 
 def chosen_placements(problem: ShardingProblem, plan: ShardingPlan) -> TorchPlacements:
@@ -150,6 +157,7 @@ def _decided(
             found.gradients[name.removeprefix(UPDATE)] = choice.reads[0]
             sent += collectives(choices[given[0]].kept, choice.reads[0])
         elif not name.startswith(CONSTANT):
+            sent.update(choice.inside)  # type: ignore[arg-type]
             if choice.raw and choice.kept != choice.raw[0]:
                 found.pins[name] = choice.kept
                 sent += collectives(choice.raw[0], choice.kept)

@@ -4,7 +4,8 @@ A nest names for each tensor, dimension by dimension, the loop that runs over it
 ``.`` for a dimension that stays whole: a product of matrices is ``mk, kn -> mn``. From that follow
 all placements on a mesh: cut along ``m``, the first matrix and the result are; along ``k``, both
 matrices are and the result is a sum to come. Only cuts after which each process computes its part
-alone are offered: no statistics of a normalisation are exchanged, no halos of a convolution.
+alone are offered, but for batch normalisations (:mod:`.image_nests`): no statistics of other
+normalisations are exchanged, no halos of a convolution.
 
 An operator without a nest runs whole on every process.
 """
@@ -14,42 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
-from string import ascii_letters
 
 from milp_plan.core import Finding, InputError
-from milp_plan.cost.mesh import Dim, Loop, MeshOperator, reshape
+from milp_plan.cost.mesh import Dim, Layout, Loop, Mapping, MeshOperator, reshape, written
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Kernel, Tensor, View
 
+from .image_nests import IMAGE_RULES
+from .loops import WHOLE, Nest, Rule, each
 from .record import ELEMENT_BYTES, tensors_of
-
-WHOLE = "."
-"""Stands for the loop of a dimension that is never cut."""
 
 GETITEM = "getitem"
 """One of the results of an operator."""
-
-
-@dataclass(frozen=True)
-class Nest:
-    """Loops of an operator.
-
-    Parameters
-    ----------
-    reads, makes
-        A letter per dimension for each tensor read and each result; ``None`` for a result that is
-        not made.
-    terms
-        For each tensor read, whether the operator is linear in it, so that sums to come pass where
-        they lie in all of these; empty where none do.
-    masked
-        Loops of rows that are looked up: see :class:`Nested`.
-    """
-
-    reads: tuple[str, ...]
-    makes: tuple[str | None, ...]
-    terms: tuple[bool, ...] = ()
-    masked: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,16 +42,36 @@ class Nested:
     masked
         Loops along which the result is a sum that PyTorch knows to be masked: it must be summed at
         once, before anything else is done with it.
+    agreed
+        Loops along which results that lack them are whole.
     """
 
     operator: MeshOperator
     others: tuple[MeshTensor | None, ...] = ()
     masked: str = ""
+    agreed: str = ""
 
     @property
     def results(self) -> tuple[MeshTensor | None, ...]:
         """All results."""
         return (self.operator.output, *self.others)
+
+    def written(self, mapping: Mapping) -> tuple[Layout | None, ...]:
+        """Layout in which each result comes out."""
+        return tuple(
+            None if result is None else self._written(result, mapping) for result in self.results
+        )
+
+    def _written(self, result: MeshTensor, mapping: Mapping) -> Layout:
+        raw = written(result, mapping)
+        known = {axis for axis, loop in mapping if loop in self.agreed}
+        return replace(raw, partial=tuple(axis for axis in raw.partial if axis not in known))
+
+    def inside(self, mapping: Mapping) -> tuple[str, ...]:
+        """Collectives inside the operator, by kind, one for each axis."""
+        return tuple(
+            one.kind for one in self.operator.exchanges for _, loop in mapping if loop == one.loop
+        )
 
 
 def nested(call: Kernel | View, flops: int = 0) -> Nested:
@@ -121,7 +118,7 @@ def _operator(name: str, call: Kernel | View, nest: Nest, flops: int) -> Nested:
         for letter, extent in zip(letters, tensor.shape, strict=True)
         if letter != WHOLE
     ]
-    extents: dict[str, int] = {}
+    extents = dict(nest.extents)
     for letter, extent in pairs:
         extents[letter] = gcd(extents.get(letter, 0), extent)
     terms = nest.terms or (False,) * len(read)
@@ -145,8 +142,9 @@ def _operator(name: str, call: Kernel | View, nest: Nest, flops: int) -> Nested:
         flops,
         linear=any(nest.terms),
         moved_elements=others,
+        exchanges=nest.exchanges,
     )
-    return Nested(operator, tuple(results[first + 1 :]), nest.masked)
+    return Nested(operator, tuple(results[first + 1 :]), nest.masked, nest.agreed)
 
 
 def _tensor(name: str, tensor: Tensor, letters: str) -> MeshTensor:
@@ -167,14 +165,7 @@ def _reshaped(read: Tensor, made: Tensor | None) -> Nested:
     )
 
 
-Rule = Callable[[Kernel | View], Nest | None]
-"""From a call to its nest; ``None``: it runs whole."""
-
 # nests -------------------------------------------------------------------------------------------
-
-
-def _letters(rank: int) -> str:
-    return ascii_letters[:rank]
 
 
 def _whole(call: Kernel | View) -> Nest:
@@ -196,7 +187,7 @@ def _elementwise(call: Kernel | View, name: str = "") -> Nest | None:
     if len(results) != 1:
         return None
     (shape,) = results
-    letters = _letters(len(shape))
+    letters = each(len(shape))
     reads = []
     for tensor in tensors_of(call):
         missing = len(shape) - len(tensor.shape)
@@ -224,7 +215,7 @@ def _terms(call: Kernel | View, name: str, reads: int) -> tuple[bool, ...]:
 
 def _same(call: Kernel | View) -> Nest:
     """One tensor, as it is."""
-    letters = _letters(len(tensors_of(call)[0].shape))
+    letters = each(len(tensors_of(call)[0].shape))
     return Nest((letters,), (letters,), (True,))
 
 
@@ -248,7 +239,7 @@ def _batched_product(_call: Kernel | View) -> Nest:
 def _permuted(order: Callable[[Kernel | View, int], list[int]]) -> Rule:
     def rule(call: Kernel | View) -> Nest:
         rank = len(tensors_of(call)[0].shape)
-        letters = _letters(rank)
+        letters = each(rank)
         places = order(call, rank)
         return Nest((letters,), ("".join(letters[place] for place in places),), (True,))
 
@@ -294,7 +285,7 @@ def _along(place: int, *, linear: bool = True) -> Rule:
         read = tensors_of(call)
         rank = len(read[0].shape)
         dim = _number(call, place) % max(rank, 1)
-        letters = "".join(WHOLE if d == dim else c for d, c in enumerate(_letters(rank)))
+        letters = "".join(WHOLE if d == dim else c for d, c in enumerate(each(rank)))
         made = tuple(None if one is None else letters for one in call.results)
         return Nest((letters,) * len(read), made, (True,) * len(read) if linear else ())
 
@@ -304,7 +295,7 @@ def _along(place: int, *, linear: bool = True) -> Rule:
 def _selected(call: Kernel | View) -> Nest:
     rank = len(tensors_of(call)[0].shape)
     dim = _number(call, 1) % rank
-    letters = "".join(WHOLE if d == dim else c for d, c in enumerate(_letters(rank)))
+    letters = "".join(WHOLE if d == dim else c for d, c in enumerate(each(rank)))
     return Nest((letters,), (letters[:dim] + letters[dim + 1 :],), (True,))
 
 
@@ -318,7 +309,7 @@ def _reduced(*, total: bool) -> Rule:
         asked = call.arguments[1] if len(call.arguments) > 1 else None
         listed = asked if isinstance(asked, tuple) else ()
         places = {int(d) % rank for d in listed if isinstance(d, int)} or set(range(rank))
-        letters = _letters(rank)
+        letters = each(rank)
         if not total:
             letters = "".join(WHOLE if d in places else c for d, c in enumerate(letters))
         keeps = len(made.shape) == rank
@@ -357,7 +348,7 @@ def _normalised_backward(call: Kernel | View) -> Nest:
 def _rows(call: Kernel | View, place: int, rank: int) -> tuple[str, int]:
     shape = call.arguments[place]
     tail = len(shape) if isinstance(shape, tuple) else 1
-    return _letters(rank - tail), tail
+    return each(rank - tail), tail
 
 
 def _cut(lead: str, tensor: Tensor | None) -> str | None:
@@ -382,13 +373,13 @@ def _attention(call: Kernel | View) -> Nest:
 def _embedded(call: Kernel | View) -> Nest:
     """Rows of a table: cut along these, each process knows some, and the result is a sum."""
     _, places = tensors_of(call)
-    letters = _letters(len(places.shape))
+    letters = each(len(places.shape))
     return Nest(("VE", letters), (letters + "E",), masked="V")
 
 
 def _embedded_backward(call: Kernel | View) -> Nest:
     _, places = tensors_of(call)
-    letters = _letters(len(places.shape))
+    letters = each(len(places.shape))
     return Nest((letters + "E", letters), (".E",))
 
 
@@ -458,5 +449,6 @@ RULES: dict[str, Rule] = {
     "aten.embedding_dense_backward": _embedded_backward,
     "aten.nll_loss_forward": _picked_loss,
     "aten.nll_loss_backward": _picked_loss_backward,
+    **IMAGE_RULES,
 }
 """Operator -> its nest; elementwise ones need none."""

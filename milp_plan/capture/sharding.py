@@ -15,7 +15,8 @@ of it included; gradients stay until the updates at the end. Copies that readers
 another placement are not counted.
 
 A label says what PyTorch does: placements read, written, and where the node itself changes what it
-wrote, kept: ``"S(0),R > P > R"``.
+wrote, kept: ``"S(0),R > P > R"``. Collectives inside an operator follow:
+``"S(0),R > S(0),R + all_reduce"``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
 from milp_plan.cost import roofline_ns
-from milp_plan.cost.mesh import Dim, Layout, Mesh, Setting, Strategy, Tiling, strategies, written
+from milp_plan.cost.mesh import Dim, Layout, Mesh, Setting, Strategy, Tiling, strategies
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Capture, Kernel, Result, Tensor, View
 
@@ -63,6 +64,8 @@ class Row:
         Layout of the first result from then on.
     ticks, num_bytes
         Time, and bytes that a device keeps.
+    inside
+        Collectives inside the operator, by kind.
     """
 
     reads: tuple[Layout, ...]
@@ -70,6 +73,7 @@ class Row:
     kept: Layout | None
     ticks: int
     num_bytes: int = 0
+    inside: tuple[str, ...] = ()
 
     def writes(self, result: int) -> Layout:
         """Layout of a result for its readers."""
@@ -288,10 +292,7 @@ class _Draft:
     def _made(self, nest: Nested, readers: int, views: bool) -> Iterator[Row]:
         asked = max(readers, 2) if nest.masked else readers
         for found in strategies(nest.operator, self.setting, readers=asked):
-            raw = tuple(
-                None if result is None else written(result, found.mapping)
-                for result in nest.results
-            )
+            raw = nest.written(found.mapping)
             pairs = zip(raw, nest.results, strict=True)
             fits = all(
                 layout is None or result is None or layout.fits(self.mesh, result.extents)
@@ -308,6 +309,7 @@ class _Draft:
                 found.writes,
                 _ticks(found, views),
                 0 if views else self._bytes(nest, raw, found.writes),
+                nest.inside(found.mapping),
             )
 
     def _bytes(self, nest: Nested, raw: Sequence[Layout | None], kept: Layout) -> int:
@@ -453,11 +455,11 @@ def _offsets(sizes: Sequence[int]) -> np.ndarray:
 
 
 def _label(row: Row, mesh: Mesh) -> str:
-    """Placements read, written and kept."""
+    """Placements read, written and kept; collectives inside."""
     words = [
         ",".join(placement_of(one, mesh) for one in row.reads),
         ",".join("-" if one is None else placement_of(one, mesh) for one in row.raw),
     ]
     if row.kept is not None and row.kept != row.raw[0]:
         words.append(placement_of(row.kept, mesh))
-    return " > ".join(words)
+    return " + ".join([" > ".join(words), *row.inside])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from milp_plan.core import Finding, InputError, Objective
 
@@ -82,9 +83,8 @@ if TYPE_CHECKING:
 @click.option("--dtype", help="Type of numbers to build the model in, such as bfloat16.")
 @click.option(
     "--device",
-    default="cpu",
-    show_default=True,
-    help="Device of PyTorch whose kernels are captured, such as cuda; it must be there.",
+    help="Device of PyTorch whose kernels are captured, such as cuda; it must be there.  [default:"
+    " cpu]",
 )
 @click.option(
     "--profile",
@@ -134,7 +134,7 @@ def capture(
     shape: str | None,
     stages: bool,
     dtype: str | None,
-    device: str,
+    device: str | None,
     profile: bool,
     cost: str,
     formulas: tuple[str, ...],
@@ -159,10 +159,7 @@ def capture(
     from milp_plan.io import cluster_of
 
     if shape is not None:
-        unused = {"--recompute": policies, "--barrier": barrier, "--eager": eager}
-        unused["--cost profile"] = cost == "profile"
-        if given := [option for option, there in unused.items() if there]:
-            raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
+        _refuse_beside_sharding(cost)
     asked = [
         Output("--graph", graph, Content.OTHER),
         Output("--placements", placements, Content.OTHER),
@@ -172,9 +169,11 @@ def capture(
     machines = arranged(cluster_of(cluster), communication, link)
     sizes = dict(_sized(text) for text in dimensions)
     if onnx or model.endswith(room.ONNX_SUFFIX):
-        found = _from_onnx(model, mode, sizes, profile=profile)
+        found = _from_onnx(model, mode, sizes)
+    elif ".py" in Path(model).name:
+        found = _from_module(model, mode, sizes, dtype, device, profile=profile)
     else:
-        found = _captured(model, mode, sizes, dtype=dtype, device=device, profile=profile)
+        found = _recorded(model, mode, sizes)
     found = room.with_formulas(found, dict(_formula(text) for text in formulas))
     _tell(found, room.coverage(found))
     if found.profile is not None:
@@ -220,38 +219,79 @@ def capture(
     write_instance(problem, output)
 
 
-def _from_onnx(model: str, mode: str | None, sizes: dict[str, int], *, profile: bool) -> Capture:
+def _given(*names: str) -> list[str]:
+    """Those options, of some, that stand on the command line."""
+    here = click.get_current_context()
+    said = {name: here.get_parameter_source(name) for name in names}
+    options = {one.name: one.opts[0] for one in here.command.params}
+    return [options[name] for name in names if said[name] is ParameterSource.COMMANDLINE]
+
+
+def _refuse_beside_sharding(cost: str) -> None:
+    """Placements are chosen kernel by kernel, for the time of a whole step."""
+    given = _given("policies", "barrier", "eager", "granularity", "objective", "stages")
+    if given := [*given, *(["--cost profile"] if cost == "profile" else [])]:
+        raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
+
+
+def _refuse_without_model(what: str) -> None:
+    """Options that say how to build a model, or to run it."""
+    if given := _given("dtype", "device", "profile"):
+        said = f"{' and '.join(given)} {'need' if len(given) > 1 else 'needs'} a model to build"
+        raise click.UsageError(f"{said}: name its file (my_model.py:build) instead of {what}")
+
+
+def _from_onnx(model: str, mode: str | None, sizes: dict[str, int]) -> Capture:
     """Read an ONNX file; refuse what needs a model that runs."""
     from milp_plan import capture as room
 
-    if mode == "training" or profile:
-        asked = "--profile" if profile else "--mode training"
-        raise click.UsageError(f"{asked} needs a PyTorch model: an ONNX file is a forward pass")
+    _refuse_without_model("an ONNX file")
+    if mode == "training":
+        asked = "--mode training needs a PyTorch model"
+        raise click.UsageError(f"{asked}: an ONNX file is a forward pass")
     return room.capture_onnx(model, sizes)
 
 
-def _captured(model: str, mode: str | None, sizes: dict[str, int], **options: Any) -> Capture:
-    """Read a captured graph, or capture a model."""
+def _from_module(
+    model: str,
+    mode: str | None,
+    sizes: dict[str, int],
+    dtype: str | None,
+    device: str | None,
+    *,
+    profile: bool,
+) -> Capture:
+    """Capture a model of the user's own."""
     from milp_plan import capture as room
 
-    if sizes:
-        raise click.UsageError("--dimension goes with an ONNX file")
+    _refuse_sizes(sizes)
+    builder = room.load_builder(model)
+    return room.capture_model(
+        builder,
+        mode=mode or "training",
+        dtype=dtype,
+        device=device or "cpu",
+        profile=profile,
+        report=lambda text: note(f"{builder.stem}: {text}"),
+    )
 
-    if ".py" in Path(model).name:
-        builder = room.load_builder(model)
-        return room.capture_model(
-            builder,
-            mode=mode or "training",
-            report=lambda text: note(f"{builder.stem}: {text}"),
-            **options,
-        )
-    if options["profile"]:
-        raise click.UsageError("--profile runs a model: name its file instead of a captured graph")
+
+def _recorded(model: str, mode: str | None, sizes: dict[str, int]) -> Capture:
+    """Read a captured graph; refuse what would have to be said when it was captured."""
+    from milp_plan import capture as room
+
+    _refuse_sizes(sizes)
+    _refuse_without_model("a captured graph")
     found = room.read_capture(model)
     if mode not in (None, found.mode):
         remedy = f"ask for --mode {found.mode}, or capture the model again"
         raise InputError([Finding("mode", repr(found.mode), repr(mode), remedy, model)])
     return found
+
+
+def _refuse_sizes(sizes: dict[str, int]) -> None:
+    if sizes:
+        raise click.UsageError("--dimension goes with an ONNX file")
 
 
 def _measured(graph: Capture, machines: Cluster, cost: str) -> DeviceSpec | None:

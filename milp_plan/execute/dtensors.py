@@ -17,6 +17,8 @@ from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.core import Finding, InputError
 from milp_plan.io.placement_wire import TorchPlacements
 
+from .shares import run_shares, runs_here
+
 COLLECTIVES = {
     "all_reduce": "all_reduce",
     "all_gather_into_tensor": "all_gather",
@@ -160,6 +162,8 @@ class Distributed:
         if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
             args = (self._contiguous(args[0]), *args[1:])
         try:
+            if runs_here(node):
+                return run_shares(node, args, self._mesh)
             value = node.target(*args, **kwargs)
         except (RuntimeError, NotImplementedError, ValueError, AssertionError) as error:
             raise _refused(node, args, error) from error
@@ -228,6 +232,11 @@ class Distributed:
 def parameter_of(description: Any) -> str:
     """Parameter whose gradient a result of the joint graph is; nothing for other results."""
     return path_of(getattr(getattr(description, "grad_of", None), "target", ""))
+
+
+def is_other(description: Any) -> bool:
+    """Whether a result of the joint graph is not the loss: a gradient, or a buffer that changes."""
+    return type(description).__name__ in {"GradAOTOutput", "InputMutationAOTOutput"}
 
 
 def input_name(node: Any) -> str:

@@ -20,7 +20,7 @@ from milp_plan.capture.placements import processes, read_placements
 from milp_plan.core import MilpPlanError
 from milp_plan.io.placement_wire import TorchPlacements
 
-from .dtensors import Distributed, parameter_of
+from .dtensors import Distributed, is_other, parameter_of
 
 FAILED = 3
 """Exit status of a process that says in the folder what is wrong."""
@@ -87,13 +87,16 @@ def _result(
         )
     results, counts = runner.step(graph, inputs)
     (output,) = (node for node in graph.nodes if node.op == "output")
+    descriptions = output.meta["desc"]
     gradients = {}
-    for value, said in zip(results, output.meta["desc"], strict=True):
+    for value, said in zip(results, descriptions, strict=True):
         parameter = parameter_of(said)
         if parameter and value is not None:
             gradients[aliases.get(parameter, parameter)] = value.full_tensor().double()
+    pairs = zip(results, descriptions, strict=True)
+    loss = next(value for value, said in pairs if not is_other(said))
     return {
-        "loss": float(results[0].full_tensor()),
+        "loss": float(loss.full_tensor()),
         "gradients": gradients,
         "collectives": counts,
     }

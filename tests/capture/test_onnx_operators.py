@@ -88,7 +88,8 @@ def test_without_the_library(monkeypatch, tmp_path):
     ("options", "said"),
     [
         (["m.onnx", "2xA100", "--mode", "training"], "--mode training needs a PyTorch model"),
-        (["m.bin", "2xA100", "--onnx", "--profile"], "--profile needs a PyTorch model"),
+        (["m.bin", "2xA100", "--onnx", "--profile"], "--profile needs a model to build"),
+        (["m.onnx", "2xA100", "--dtype", "bfloat16"], "--dtype needs a model to build"),
         (["m.json", "2xA100", "--dimension", "batch=4"], "--dimension goes with an ONNX file"),
         (["m.onnx", "2xA100", "--dimension", "batch"], "write NAME=N"),
     ],

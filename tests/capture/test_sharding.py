@@ -10,7 +10,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from milp_plan.capture.chosen import choices_of, chosen_placements, sources_of
+from milp_plan.capture.chosen import Choice, choices_of, chosen_placements, sources_of
 from milp_plan.capture.layouts import collectives
 from milp_plan.capture.placements import require_placements_of
 from milp_plan.capture.sharding import CONSTANT, INPUT, UPDATE, sharding
@@ -24,7 +24,7 @@ from milp_plan.planners.sharding.elimination import eliminate
 
 from .graphs import shipped
 
-MODELS = ("gpt2-tiny", "llama-tiny")
+MODELS = ("gpt2-tiny", "llama-tiny", "resnet50-tiny")
 GRID = mesh("2", device_spec("A100"))
 
 
@@ -70,11 +70,12 @@ def test_the_whole_step_is_there_once(model):
     names = set(problem.operators)
     assert {INPUT + s.name for s in capture.storages if s.kind in {"parameter", "input"}} <= names
     assert {UPDATE + s.name for s in capture.storages if s.trained} <= names
-    assert {kernel.name for kernel in capture.kernels} <= names
+    nodes = {kernel.name.removesuffix(":weights") for kernel in capture.kernels}
+    assert nodes <= names
     assert {view.name for view in capture.views} <= names
     kinds = sum(s.kind != "result" for s in capture.storages)
     trained = sum(s.trained for s in capture.storages)
-    assert len(names) == len(capture.kernels) + len(capture.views) + kinds + trained
+    assert len(names) == len(nodes) + len(capture.views) + kinds + trained
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -97,7 +98,9 @@ def test_everything_whole_keeps_what_one_device_does_and_says_nothing(model):
     assert (found.pins, found.reads, found.collectives) == ({}, {}, {})
 
 
-@pytest.mark.parametrize(("model", "shape"), [("gpt2-tiny", "2"), ("llama-tiny", "4")])
+@pytest.mark.parametrize(
+    ("model", "shape"), [("gpt2-tiny", "2"), ("llama-tiny", "4"), ("resnet50-tiny", "2x2")]
+)
 def test_random_plans_say_every_change_once(model, shape):
     problem = problem_of(model, shape)
     changed = 0
@@ -134,8 +137,26 @@ def test_random_plans_say_every_change_once(model, shape):
         for name, to in found.gradients.items():
             (source, _) = sources[problem.operators.index(UPDATE + name)]
             counted += collectives(choices[source].kept, to)
+        for choice in choices:
+            counted.update(choice.inside)
         assert dict(counted) == found.collectives
     assert changed > 20
+
+
+def test_samples_of_a_normalisation_are_cut_with_one_exchange_for_each_axis():
+    problem = problem_of("resnet50-tiny", "2x2")
+    offsets = problem.strategies.offsets.tolist()
+    seen = 0
+    for place, name in enumerate(problem.operators):
+        for label in problem.labels[offsets[place] : offsets[place + 1]]:
+            choice = Choice.of(label)
+            if "batch_norm" in name:
+                assert len(choice.inside) == choice.reads[0].count("S(0)"), label
+                assert "P" not in "".join(choice.raw), label
+                seen += len(choice.inside) > 0
+            else:
+                assert not choice.inside, label
+    assert seen > 50
 
 
 def test_without_a_limit_the_best_plan_is_that_of_elimination_or_better_than_all_random_ones():

@@ -17,6 +17,8 @@ HERE = Path(__file__).parent
 CASES = {
     "gpt2 on 2": (HERE / "split_gpt2.py:four", "2", "2xA100", "1232/80000000"),
     "llama on 4": (MODELS / "llama.py:tiny", "4", "4xA100", "668/80000000"),
+    "resnet on 2": (MODELS / "resnet50.py:tiny", "2", "2xA100", "892/80000000"),
+    "resnet on 2x2": (MODELS / "resnet50.py:tiny", "2x2", "4xA100", "892/80000000"),
     "gpt2 on 2x2": (HERE / "split_gpt2.py:four", "2x2", "4xA100", "1232/80000000"),
 }
 """Model, mesh, cluster, and a limit of 60 % of what one device needs."""

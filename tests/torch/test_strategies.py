@@ -60,6 +60,7 @@ def tried(node, choice, grid):
     from torch.distributed.tensor.debug import CommDebugMode
 
     from milp_plan.execute.dtensors import text_of
+    from milp_plan.execute.shares import run_shares, runs_here
 
     left = list(choice.reads)
 
@@ -73,12 +74,15 @@ def tried(node, choice, grid):
     counter = CommDebugMode()
     try:
         with torch.no_grad(), counter, ExplicitRedistributionContext():
-            made = node.target(*args, **kwargs)
+            here = runs_here(node)
+            made = run_shares(node, args, grid) if here else node.target(*args, **kwargs)
     except (RuntimeError, NotImplementedError, ValueError, AssertionError, IndexError) as error:
         return str(error).strip().splitlines()[0][:200]
-    if counter.get_total_counts():
+    if counter.get_total_counts() != len(choice.inside):
         return f"communicates {dict(counter.get_comm_counts())}"
-    made = made if isinstance(made, list | tuple) else [made]
+    made = list(made) if isinstance(made, list | tuple) else [made]
+    while made[0] is None:  # labels begin with the first result that is made
+        made.pop(0)
     return tuple("-" if one is None else text_of(one) for one in made)
 
 
@@ -97,6 +101,8 @@ def shapes(node):
     [
         ("gpt2.py:tiny", "2"),
         ("llama.py:tiny", "2"),
+        ("resnet50.py:tiny", "2"),
+        ("resnet50.py:tiny", "2x2"),
         ("gpt2.py:tiny", "2x2"),
         pytest.param("llama.py:tiny", "2x2", marks=pytest.mark.slow),
     ],

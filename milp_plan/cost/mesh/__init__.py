@@ -26,6 +26,7 @@ from .operators import Dim, Exchange, Loop, MeshOperator, Tensor
 from .strategies import (
     SUM,
     Collective,
+    Mapping,
     Setting,
     Strategy,
     compute_ns,
@@ -47,6 +48,7 @@ __all__ = [
     "Exchange",
     "Layout",
     "Loop",
+    "Mapping",
     "Memory",
     "Mesh",
     "MeshGraph",

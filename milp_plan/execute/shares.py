@@ -1,0 +1,313 @@
+"""Convolutions, batch and group normalisations and pools on each process's parts.
+
+PyTorch's distributed tensors have no rules for most of them, and of convolutions wrong ones. Their
+nests (:mod:`milp_plan.capture.image_nests`) say how they may be cut: from where the tensors lie
+that one reads follows which loop each axis of the mesh cuts, and from that where its results lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from milp_plan.capture.image_nests import IMAGE_RULES, SAMPLES
+from milp_plan.capture.nests import Nested, nested
+from milp_plan.cost.mesh import Layout
+from milp_plan.cost.mesh import Tensor as MeshTensor
+from milp_plan.io.capture_wire import Argument, Kernel, Tensor
+
+
+def runs_here(node: Any) -> bool:
+    """Whether a node is one of these operators."""
+    return node.op == "call_function" and _name(node) in IMAGE_RULES
+
+
+def run_shares(node: Any, args: Sequence[Any], mesh: Any) -> Any:
+    """Run a node on the parts of distributed tensors; return distributed results.
+
+    Parameters
+    ----------
+    node
+        Of a captured graph.
+    args
+        Its arguments, distributed tensors among them.
+    mesh
+        PyTorch's mesh of processes.
+
+    Raises
+    ------
+    ValueError
+        The tensors do not lie as any cut of the operator needs them.
+    """
+    import torch
+
+    call = _call(node)
+    nest = nested(call)
+    read = [item for item in torch.utils._pytree.tree_leaves(tuple(args)) if _lies(item)]
+    loops = [
+        _loop(nest, [tensor.placements[axis] for tensor in read], mesh.size(axis))
+        for axis in range(mesh.ndim)
+    ]
+    cuts = tuple((str(axis), loop) for axis, loop in enumerate(loops) if loop)
+    wanted = iter(
+        _placements(Layout(tuple(_axes(dim.loops, cuts) for dim in tensor.dims)), mesh.ndim)
+        for tensor in nest.operator.inputs
+    )
+
+    def part(item: Any) -> Any:
+        return item.redistribute(mesh, next(wanted)).to_local() if _lies(item) else item
+
+    here = torch.utils._pytree.tree_map(part, tuple(args))
+    share = Share(node.target, here, loops, mesh)
+    made = OPERATORS.get(_name(node), Share.run)(share)
+    several = isinstance(node.meta["val"], list | tuple)
+    layouts = _layouts(call, nest, cuts)
+    whole = [
+        None if layout is None else _distributed(value, layout, like, mesh)
+        for value, layout, like in zip(
+            made if several else [made],
+            layouts,
+            node.meta["val"] if several else [node.meta["val"]],
+            strict=True,
+        )
+    ]
+    return tuple(whole) if several else whole[0]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process does of an operator.
+
+    Parameters
+    ----------
+    target
+        PyTorch's operator.
+    args
+        Its arguments, the process's parts of tensors among them.
+    loops
+        What each axis of the mesh cuts; nothing where all along it do the same.
+    mesh
+        PyTorch's mesh of processes.
+    """
+
+    target: Any
+    args: tuple[Any, ...]
+    loops: Sequence[str]
+    mesh: Any
+
+    def run(self, changed: Mapping[int, Any] | None = None) -> Any:
+        """Run the operator, with other arguments at some places."""
+        changed = changed or {}
+        return self.target(*(changed.get(place, arg) for place, arg in enumerate(self.args)))
+
+    def parts(self, loop: str) -> int:
+        """Parts that the mesh cuts a loop into."""
+        return prod(self.mesh.size(axis) for axis, cut in enumerate(self.loops) if cut == loop)
+
+    def leads(self, loop: str) -> bool:
+        """Whether this process has the first part of a loop."""
+        place = self.mesh.get_coordinate()
+        return all(place[axis] == 0 for axis, cut in enumerate(self.loops) if cut == loop)
+
+    def added(self, tensor: Any, loop: str) -> Any:
+        """Sum over the processes along a loop."""
+        from torch.distributed.tensor import DTensor, Partial, Replicate
+
+        pending = [Partial() if cut == loop else Replicate() for cut in self.loops]
+        terms = DTensor.from_local(tensor, self.mesh, pending, run_check=False)
+        return terms.redistribute(self.mesh, [Replicate()] * self.mesh.ndim).to_local()
+
+
+# operators ---------------------------------------------------------------------------------------
+
+
+def _convolution(share: Share) -> Any:
+    """Only one process of those whose results are added up adds the bias."""
+    bias, groups = share.args[2], share.args[8]
+    if bias is not None and not share.leads("i"):
+        bias = bias * 0
+    return share.run({2: bias, 8: groups // share.parts("g")})
+
+
+def _convolution_backward(share: Share) -> Any:
+    sizes, groups = share.args[3], share.args[9]
+    if sizes is not None:
+        sizes = [size // share.parts("o") // share.parts("g") for size in sizes]
+    return share.run({3: sizes, 9: groups // share.parts("g")})
+
+
+def _normalised(share: Share) -> Any:
+    """As one process does it: mean and variance of all samples, biased but for what is kept."""
+    import torch
+
+    values, weight, bias, mean, variance, added, momentum, epsilon = share.args
+    if not added or share.parts(SAMPLES) == 1:
+        return share.run()
+    across = [dim for dim in range(values.ndim) if dim != 1]
+    exact = values.double()
+    count = values.numel() // values.shape[1] * share.parts(SAMPLES)
+    sums = torch.stack([exact.sum(across), exact.square().sum(across)])
+    here, squares = share.added(sums, SAMPLES) / count
+    spread = (squares - here.square()).clamp(min=0)
+    scale = (spread + epsilon).rsqrt()
+    found = (exact - _planes(here, values)) * _planes(scale, values)
+    if weight is not None:
+        found = found * _planes(weight, values)
+    if bias is not None:
+        found = found + _planes(bias, values)
+    running = [
+        known + momentum * (new.to(known.dtype) - known)
+        for known, new in ((mean, here), (variance, spread * (count / (count - 1))))
+    ]
+    kept = [one.to(mean.dtype) for one in (here, scale)]
+    return found.to(values.dtype), *kept, *running
+
+
+def _normalised_backward(share: Share) -> Any:
+    import torch
+
+    gradient, values, weight, _, _, mean, scale, added, _, wanted = share.args
+    if not added or share.parts(SAMPLES) == 1:
+        return share.run()
+    across = [dim for dim in range(values.ndim) if dim != 1]
+    count = values.numel() // values.shape[1] * share.parts(SAMPLES)
+    exact = gradient.double()
+    form = (values.double() - _planes(mean, values)) * _planes(scale, values)
+    sums = torch.stack([exact.sum(across), (exact * form).sum(across)])
+    total, product = share.added(sums, SAMPLES)
+    left = exact - _planes(total / count, values) - form * _planes(product / count, values)
+    factor = scale if weight is None else scale * weight
+    found = (left * _planes(factor, values)).to(values.dtype)
+    parameters = [one.to(scale.dtype) for one in (product, total)]
+    pairs = zip((found, *parameters), wanted, strict=True)
+    return tuple(one if asked else None for one, asked in pairs)
+
+
+def _grouped(samples: int, groups: int) -> Callable[[Share], Any]:
+    """Samples, channels, pixels stand at ``samples``, the number of groups at ``groups``."""
+
+    def run(share: Share) -> Any:
+        cut = {samples: SAMPLES, samples + 1: "g", groups: "g"}
+        return share.run({at: share.args[at] // share.parts(loop) for at, loop in cut.items()})
+
+    return run
+
+
+def _planes(channels: Any, values: Any) -> Any:
+    """One number per channel, to be used on all of its pixels."""
+    return channels.double().view(1, -1, *([1] * (values.ndim - 2)))
+
+
+OPERATORS: Mapping[str, Callable[[Share], Any]] = {
+    "aten.convolution": _convolution,
+    "aten.convolution_backward": _convolution_backward,
+    "aten._native_batch_norm_legit_functional": _normalised,
+    "aten.native_batch_norm_backward": _normalised_backward,
+    "aten.native_group_norm": _grouped(3, 6),
+    "aten.native_group_norm_backward": _grouped(5, 8),
+}
+"""Operators that run otherwise on a part than on all of it."""
+
+
+# where tensors lie -------------------------------------------------------------------------------
+
+
+def _name(node: Any) -> str:
+    return ".".join(str(node.target).split(".")[:2])
+
+
+def _lies(item: Any) -> bool:
+    return hasattr(item, "placements")
+
+
+def _call(node: Any) -> Kernel:
+    """A node as a captured graph has it; which storages it touches does not matter here."""
+    values = node.meta["val"]
+    made = values if isinstance(values, list | tuple) else [values]
+
+    def entry(item: Any) -> Any:
+        return _tensor(item.meta["val"]) if hasattr(item, "meta") else item
+
+    def argument(item: Any) -> Argument:
+        return tuple(map(entry, item)) if isinstance(item, list | tuple) else entry(item)
+
+    return Kernel(
+        node.name,
+        str(node.target),
+        "forward",
+        None,
+        tuple(map(argument, node.args)),
+        {name: argument(item) for name, item in node.kwargs.items()},
+        tuple(None if one is None else _tensor(one) for one in made),
+    )
+
+
+def _tensor(value: Any) -> Tensor:
+    return Tensor(0, tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch."))
+
+
+def _loop(nest: Nested, placements: Sequence[Any], parts: int) -> str:
+    """The loop that an axis cuts, by where tensors lie along it; nothing where all are whole.
+
+    What is whole may have to be cut, which costs nothing, where another tensor is cut already.
+    """
+    operator = nest.operator
+    extents = {loop.name: loop.extent for loop in operator.loops}
+    found = []
+    for loop in ["", *(name for name, extent in extents.items() if extent % parts == 0)]:
+        wanted = [_cut(tensor, loop) for tensor in operator.inputs]
+        lies = list(zip(placements, wanted, strict=True))
+        if all(have.is_shard(want) if want is not None else have.is_replicate()
+               for have, want in lies):  # fmt: skip
+            return loop
+        if all(have.is_replicate() or (want is not None and have.is_shard(want))
+               for have, want in lies):  # fmt: skip
+            found.append(loop)
+    if not found:
+        raise ValueError("samples or channels of what it reads do not lie alike")
+    return found[0]
+
+
+def _cut(tensor: MeshTensor, loop: str) -> int | None:
+    """Dimension that a cut of a loop cuts."""
+    return next((place for place, dim in enumerate(tensor.dims) if loop in dim.loops), None)
+
+
+def _axes(loops: Sequence[str], cuts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(axis for axis, loop in cuts if loop in loops)
+
+
+def _placements(layout: Layout, axes: int) -> list[Any]:
+    from torch.distributed.tensor import Partial, Replicate, Shard
+
+    found: list[Any] = [Replicate() for _ in range(axes)]
+    for axis in layout.partial:
+        found[int(axis)] = Partial()
+    for place, names in enumerate(layout.dims):
+        for axis in names:
+            found[int(axis)] = Shard(place)
+    return found
+
+
+def _layouts(call: Kernel, nest: Nested, cuts: tuple[tuple[str, str], ...]) -> list[Layout | None]:
+    """Where each result comes out; results before the first that is made are none."""
+    missing = next(place for place, one in enumerate(call.results) if one is not None)
+    return [*([None] * missing), *nest.written(cuts)]
+
+
+def _distributed(value: Any, layout: Layout, like: Any, mesh: Any) -> Any:
+    from torch.distributed.tensor import DTensor
+
+    strides = [1]
+    for size in reversed(like.shape[1:]):
+        strides.insert(0, strides[0] * max(size, 1))
+    return DTensor.from_local(
+        value.contiguous(),
+        mesh,
+        _placements(layout, mesh.ndim),
+        run_check=False,
+        shape=like.shape,
+        stride=tuple(strides[: len(like.shape)]),
+    )
