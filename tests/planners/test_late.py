@@ -12,6 +12,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.planners import PLANNERS, Crew, best_plan
 from milp_plan.planners.late import put_off
 from milp_plan.planners.objective import objective_value
+from milp_plan.planners.search import annealing
 from tests.support.anything import random_case
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
@@ -40,7 +41,10 @@ def test_plans_for_other_objectives_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("objective", [Objective.SPAN, Objective.BOTTLENECK])
-def test_a_search_is_valid_under_other_objectives(objective: Objective) -> None:
+def test_a_search_is_valid_under_other_objectives(
+    objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(annealing, "BLOCK", 1_000)  # else a hundred moves are tens of thousands
     better = 0
     for seed in range(10):
         problem, _ = random_problem_with_plan(seed, objective=Objective.MAKESPAN)

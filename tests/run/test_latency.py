@@ -29,7 +29,7 @@ def test_runs_prove_tiny_problems(monkeypatch: pytest.MonkeyPatch):
     for seed in (0, 1, 3, 8):
         problem, _ = planted_serial(seed, calls=1 + seed % 2)
         best = brute_serial(problem)
-        outcome = solve(problem, Settings(time_limit_s=60.0, threads=1 + seed % 2, gap=1e-6))
+        outcome = solve(problem, Settings(time_limit_s=20.0, threads=1 + seed % 2, gap=1e-6))
         assert best is not None
         assert outcome.value == best[0]
         assert outcome.bound is not None

@@ -32,12 +32,14 @@ The least span has a search of its own (``span.py``): there a device may start l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
 
 from milp_plan.core import MemoryLaw, Objective, Plan, PlanningProblem
 
+from .remember import remembered
 from .span import least_span
 from .workload import Expander, Workload, joint_placements
 
@@ -45,6 +47,7 @@ Running = tuple[tuple[int, int], ...]
 """(stop, task) of each task that runs."""
 
 
+@remembered
 def brute_force(problem: PlanningProblem) -> tuple[int, Plan] | None:
     """Return the optimum and a plan that reaches it; ``None`` if there is no plan."""
     found = []
@@ -214,7 +217,7 @@ class Timetable:
         self.durations = load.durations
         tasks = range(len(load.durations))
         self._preds = [[p for p in tasks if load.before[i] >> p & 1] for i in tasks]
-        self._order = sorted(tasks, key=lambda i: _depth(load, i))
+        self._order = _in_turn(load.before)
         self._tails = list(load.durations)
         for i in reversed(self._order):
             for p in self._preds[i]:
@@ -224,11 +227,20 @@ class Timetable:
             lane = [i for i in tasks if load.resources[i] >> bit & 1 and load.durations[i]]
             if len(lane) > 1:
                 self._lanes.append(lane)
-        self._rivals = [
-            sum(1 << j for j in tasks if j != i and load.resources[i] & load.resources[j])
-            for i in tasks
+
+    @cached_property
+    def tight(self) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
+        """(persistent bytes, limit, buffers) of each device whose memory could ever run out."""
+        return _tight_part(self.load)
+
+    @cached_property
+    def _rivals(self) -> list[int]:
+        """Masks of the tasks that want a resource of each task."""
+        held = self.load.resources
+        return [
+            sum(1 << j for j, other in enumerate(held) if j != i and mine & other)
+            for i, mine in enumerate(held)
         ]
-        self.tight = _tight_part(load)
 
     def bound(self, now: int, done: int, running: Running) -> int:
         """Lower bound on the makespan: longest chains, and what each lane still has to carry."""
@@ -344,14 +356,20 @@ class Timetable:
             self._instant(now, done, rest)
 
 
-def _depth(load: Workload, task: int) -> int:
-    """Return the number of tasks on the longest chain before this one."""
-    mask = load.before[task]
-    return max((1 + _depth(load, p) for p in range(mask.bit_length()) if mask >> p & 1), default=0)
+def _in_turn(before: Sequence[int]) -> list[int]:
+    """Tasks in an order in which each comes after all that it waits for."""
+    order: list[int] = []
+    done, left = 0, list(range(len(before)))
+    while left:
+        ready = [task for task in left if not before[task] & ~done]
+        assert ready, "tasks wait for each other"
+        order += ready
+        done |= sum(1 << task for task in ready)
+        left = [task for task in left if not done >> task & 1]
+    return order
 
 
 def _tight_part(load: Workload) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
-    """(persistent bytes, limit, buffers) of each device whose memory could ever run out."""
     tight = []
     for device, limit in enumerate(load.limits):
         buffers = [(b.bytes, b.maker, b.readers) for b in load.buffers if b.device == device]

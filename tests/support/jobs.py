@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from operator import itemgetter
 
 from milp_plan.core.jobs import (
     Job,
@@ -31,6 +32,14 @@ class Enumeration:
     def __init__(self, problem):
         self.problem = problem
         self.best = None
+        self.seen = set()
+        self.rests = [self._rests(units) for units in problem.fits]
+
+    @staticmethod
+    def _rests(units):
+        """Ticks of what is left of a job before each of its units, by the fastest options."""
+        shortest = [min((option.ticks for _, option in unit), default=0) for unit in units]
+        return [sum(shortest[n:]) for n in range(len(units) + 1)]
 
     def optimum(self):
         lanes = {(p.name, d): 0 for p in self.problem.pools for d in range(p.devices)}
@@ -44,14 +53,27 @@ class Enumeration:
         return sum(j.weight * e for j, e in zip(self.problem.jobs, ends, strict=True))
 
     def _go(self, lanes, nexts, ready, home, ends, stay, begun):
-        if self.best is not None and self._value(ends) >= self.best:
+        least = [
+            max(end, (max(r, begun) if n < len(rests) - 1 else r) + rests[n])
+            for end, r, n, rests in zip(ends, ready, nexts, self.rests, strict=True)
+        ]
+        if self.best is not None and self._value(least) >= self.best:
             return
+        dicts = [frozenset(table.items()) for table in (lanes, home, stay)]
+        state = (*dicts, *nexts, *ready, *ends, begun)
+        if state in self.seen:
+            return
+        self.seen.add(state)
         open_jobs = [j for j, job in enumerate(self.problem.jobs) if nexts[j] < len(job.units)]
         if not open_jobs:
             self.best = self._value(ends)
-        for j in open_jobs:
-            for step in self._steps(j, lanes, nexts, ready, home, ends, stay, begun):
-                self._go(*step)
+        steps = [
+            step
+            for j in open_jobs
+            for step in self._steps(j, lanes, nexts, ready, home, ends, stay, begun)
+        ]
+        for step in sorted(steps, key=itemgetter(-1)):  # what begins first, for the sake of time
+            self._go(*step)
 
     def _steps(self, j, lanes, nexts, ready, home, ends, stay, begun):
         job, unit = self.problem.jobs[j], nexts[j]

@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from milp_plan.check import verify
 from milp_plan.core import Operator, OperatorRun, Plan, PlanningProblem
 
+from .remember import remembered
+
 Place = tuple[str, int | None]
 
 
+@remembered
 def brute_serial(problem: PlanningProblem) -> tuple[int, Plan] | None:
     """Return the optimum and a plan that reaches it; ``None`` if there is no plan."""
     best: tuple[int, Plan] | None = None

@@ -21,6 +21,7 @@ both held under the law, and the choice is better than any plan.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from milp_plan.core import (
 )
 
 from .brute import Timetable, quietest_order
+from .remember import remembered
 from .workload import Buffer, Workload
 
 
@@ -72,6 +74,7 @@ class WaysWorkload(Workload):
         return Plan(self.problem.name, tuple(runs), tuple(trips))
 
 
+@remembered
 def brute_force_ways(
     problem: PlanningProblem, *, runs: int = 2, reloads: int = 1
 ) -> tuple[int, Plan] | None:
@@ -153,15 +156,17 @@ def _loads(problem: PlanningProblem, runs: tuple[Rerun, ...], reloads: int) -> I
                     ]
         choices.append(ways)
     again = {run.operator for run in runs if run.number}
+    costs = cache(lambda task: (_ticks(problem, task), _held(problem, task)))
+    persistent = _persistent(problem, runs)
     for choice in product(*choices):
         used = {ways[0] for ways in choice}
         if all(run in used or run.operator not in again for run in runs):
-            load = _workload(problem, runs, reads, choice)
+            load = _workload(problem, runs, reads, choice, costs, persistent)
             if load is not None:
                 yield load
 
 
-def _workload(problem, runs, reads, choice) -> Workload | None:
+def _workload(problem, runs, reads, choice, costs, persistent) -> Workload | None:
     graph, cluster = problem.graph, problem.cluster
     trips = sorted({trip for ways in choice for trip in ways[1:]}, key=repr)
     tasks: list[Rerun | Trip] = [*runs, *trips]
@@ -180,14 +185,11 @@ def _workload(problem, runs, reads, choice) -> Workload | None:
             readers[name, maker] |= 1 << index[next_one]
     if _circular(before):
         return None
-    devices = list(cluster.device_names)
-    bits: dict[str, int] = {name: 1 << i for i, name in enumerate(devices)}
     devices = cluster.device_names
     bits: dict[str, int] = {name: 1 << i for i, name in enumerate(devices)}
-    durations = [_ticks(problem, task) for task in tasks]
+    durations = [costs(task)[0] for task in tasks]
     resources = [
-        sum(bits.setdefault(name, 1 << len(bits)) for name in _held(problem, task))
-        for task in tasks
+        sum(bits.setdefault(name, 1 << len(bits)) for name in costs(task)[1]) for task in tasks
     ]
     buffers = []
     for (name, maker), mask in readers.items():
@@ -205,7 +207,7 @@ def _workload(problem, runs, reads, choice) -> Workload | None:
         tuple(resources),
         tuple(before),
         tuple(buffer for buffer in buffers if buffer.bytes),
-        _persistent(problem, runs),
+        persistent,
         tuple(device.memory_bytes for device in cluster.devices),
     )
 

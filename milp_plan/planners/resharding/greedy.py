@@ -85,12 +85,12 @@ def _round(desk: Desk, rng: Random, ready: list[Send], waiting: list[int]) -> li
             load[card] += ticks / len(desk.sends[number])
     best: list[Send] = []
     key: tuple[float, ...] = (1.0,)
+    held_by = [(send, (*desk.ports(send), -1 - send[0])) for send in ready]
     for _ in range(DRAWS):
-        rng.shuffle(ready)
+        rng.shuffle(held_by)
         taken: set[int] = set()
         chosen: list[Send] = []
-        for send in ready:
-            held = (*desk.ports(send), -1 - send[0])
+        for send, held in held_by:
             if taken.isdisjoint(held):
                 taken.update(held)
                 chosen.append(send)

@@ -11,7 +11,7 @@ from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
 from milp_plan.planners import Crew
-from milp_plan.planners.search import State
+from milp_plan.planners.search import State, annealing
 from milp_plan.planners.search import crew as crew_module
 from tests.check.cases import cluster, op, option, plan, problem, run, value
 from tests.support.brute import brute_force
@@ -20,6 +20,12 @@ from tests.support.problems import random_problem_with_plan
 pytestmark = pytest.mark.untraced
 
 MOVES = 400
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch):
+    """Count moves often: a block of these small problems would be tens of thousands."""
+    monkeypatch.setattr(annealing, "BLOCK", 1_000)
 
 
 @cache
