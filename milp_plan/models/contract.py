@@ -77,6 +77,7 @@ class FormulationContract:
     seeds: range = range(8)
     least: int = 2
     _best: ClassVar[dict[type, dict[str, tuple[Plan, int]]]] = {}
+    _models: ClassVar[dict[type, dict[str, tuple[Any, CompiledModel, Scale]]]] = {}
 
     # -- what a subclass may replace ---------------------------------------------------------
 
@@ -210,8 +211,16 @@ class FormulationContract:
     def compiled(
         self, problem: PlanningProblem, guide: Guide | None = None
     ) -> tuple[Any, CompiledModel, Scale]:
-        """Return the model as built, as a matrix, and its scale."""
-        options, guide = self.make_options(), guide or Guide()
+        """Return the model as built, as a matrix, and its scale; without a guide built once."""
+        if guide is not None:
+            return self._build(problem, guide)
+        known = self._models.setdefault(type(self), {})
+        if problem.fingerprint not in known:
+            known[problem.fingerprint] = self._build(problem, Guide())
+        return known[problem.fingerprint]
+
+    def _build(self, problem: PlanningProblem, guide: Guide) -> tuple[Any, CompiledModel, Scale]:
+        options = self.make_options()
         source = self.formulation.build(problem, options, guide)
         model = source if isinstance(source, CompiledModel) else compile_pyomo(source)
         return source, model, self.formulation.scale(problem, options, guide)
@@ -237,10 +246,10 @@ class FormulationContract:
             return self._solved(problem, guide)
         known = self._best.setdefault(type(self), {})
         if problem.fingerprint not in known:
-            known[problem.fingerprint] = self._solved(problem, Guide())
+            known[problem.fingerprint] = self._solved(problem, None)
         return known[problem.fingerprint]
 
-    def _solved(self, problem: PlanningProblem, guide: Guide) -> tuple[Plan, int]:
+    def _solved(self, problem: PlanningProblem, guide: Guide | None) -> tuple[Plan, int]:
         _, model, scale = self.compiled(problem, guide)
         answer = self.solve(model)
         assert answer.vector is not None, f"{problem.name}: no solution"
@@ -378,7 +387,7 @@ class FormulationContract:
         for problem, _, _ in self.instances():
             plans, hashes = [], []
             for _ in range(2):
-                _, model, _ = self.compiled(problem)
+                _, model, _ = self._build(problem, Guide())
                 hashes.append(model.content_hash)
                 vector = self.solve(model, node_limit=20).vector
                 plans.append(None if vector is None else self.decoded(problem, model, vector))
