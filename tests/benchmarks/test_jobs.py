@@ -27,8 +27,11 @@ def test_hydra_complains(script):
     assert study.complaints([{**order, "lrtf": 1.37}]) == []
     assert "1.6, there 1.39" in study.complaints([{**order, "lrtf": 1.6}])[0]
     assert study.complaints([{**order, "lrtf": 1.42, "lrtf_error": 0.001}]) != []
-    gains = [{"part": "speeds", "gain": gain} for gain in (0.0, 0.04, 0.2)]
-    assert study.complaints(gains) == ["two speeds: median gain 0.040"]
+    gains = [{"part": "speeds", "gain": gain, "seed": 0} for gain in (0.0, 0.04, 0.2)]
+    assert study.complaints(gains) == ["one fast device, two slow ones: median gain 0.040"]
+    host = {"part": "host", "gain": 0.0, "seed": 3}
+    assert study.complaints([host]) == []
+    assert study.complaints([{**host, "gain": -0.01}]) == ["host 3: lists are better"]
 
 
 def test_saturn_complains(script):

@@ -49,6 +49,7 @@ from milp_plan.run.slotted import Known, refine
 from milp_plan.run.slotted.dual_feasible import dual_feasible
 from milp_plan.run.solving import solve
 from tests.support.jobs import chains, optimum, plain
+from tests.support.seeds import few
 
 LARGE = 10**6
 """Above it, slots do not divide all times and models prove one per cent or less."""
@@ -493,6 +494,27 @@ def test_virtual_machine_is_near_the_optimum_of_few_jobs(seed):
     assert optimum(problem) <= value <= 1.15 * optimum(problem)
 
 
+def eight(seed):
+    """Eight gangs that arrive one after the other."""
+    rng, now, jobs = random.Random(f"eight {seed}"), 0, []
+    for number in range(8):
+        now += rng.randint(0, 3)
+        unit = Unit((Option("ddp", "gpu", rng.choice((1, 1, 2, 4)), rng.randint(1, 9)),))
+        jobs.append(Job(f"j{number}", (unit,), now))
+    return JobsProblem(f"eight{seed}", (Pool("gpu", 4),), tuple(jobs), JobsObjective.COMPLETION)
+
+
+@pytest.mark.parametrize("seed", few(range(12), 6))
+def test_virtual_machine_is_near_what_the_model_proves_of_eight_jobs(seed, session):
+    """A1: slots divide all times, so the model is exact."""
+    problem = eight(seed)
+    plans = {policy: verify_jobs(problem, arrivals(problem, policy)) for policy in POLICIES}
+    low = max(bound.value for bound in jobs_bounds(problem))
+    first = min(verdict.value for verdict in plans.values())
+    value, bound = bracket(problem, session, first + 1, low)
+    assert bound == value <= plans[SRPT].value <= 1.15 * value
+
+
 def test_planning_again_pays_on_the_mean():
     ratios = []
     for seed in range(4):
@@ -527,3 +549,31 @@ def test_exact_hydra_is_between_the_bound_and_longest_remaining_first(seed, sess
     value, bound = bracket(problem, session, listed, low)
     assert low <= bound == value <= listed
     assert listed - value <= max(unit.options[0].ticks for job in jobs for unit in job.units)
+
+
+RELOADS = JobsProblem(
+    "reloads",
+    (Pool("gpu", 1, 1),),
+    tuple(
+        Job(name, (shard(2, weights="w"), shard(2, weights="w")), 0, 1, (Weights("w", 1, 5, 1),))
+        for name in "ab"
+    ),
+)
+HOSTED = JobsProblem(
+    "hosted",
+    (Pool("gpu", 3),),
+    tuple(
+        Job(name, tuple(shard(ticks) for ticks in times), host=1)
+        for name, times in zip("abcde", ((2, 1), (2, 1), (2,), (2,), (2,)), strict=True)
+    ),
+    host=2,
+)
+
+
+@pytest.mark.parametrize(("problem", "listed", "best"), [(RELOADS, 32, 20), (HOSTED, 7, 6)])
+def test_exact_plans_win_where_reloads_cost_or_the_host_is_short(problem, listed, best):
+    """H5: by turns two jobs load four times; on a host of two jobs the long ones go together."""
+    assert verify_jobs(problem, Chains(problem).longest_first()).value == listed
+    assert optimum(problem) == best
+    outcome = solve(problem, Settings(time_limit_s=60))
+    assert (outcome.value, outcome.proved) == (best, True)
