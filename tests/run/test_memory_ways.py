@@ -7,11 +7,14 @@ import pytest
 from milp_plan.check import verify
 from milp_plan.coarsen import coarsen
 from milp_plan.core import InputError, MemoryLaw, UnsupportedProblemError
+from milp_plan.core.budget import Budget
 from milp_plan.io.native import from_json, to_json
 from milp_plan.io.plan_file import plan_from_json, plan_to_json
+from milp_plan.planners import Crew
 from milp_plan.run import Settings, solve
 from milp_plan.run.change import host
 from milp_plan.run.kinds import read
+from milp_plan.run.ways.memory import first_runs
 from tests.support.ways import planted_ways, tiny_ways
 from tests.support.ways_damage import unlimited
 
@@ -78,3 +81,35 @@ def test_the_variant_of_a_file_lets_forward_operators_run_again_and_has_a_host()
 def test_a_host_is_memory_and_bandwidth(text):
     with pytest.raises(ValueError, match="write for example 512GiB@25GB/s"):
         host(text)
+
+
+def with_memory(problem, size):
+    """The same problem with so many bytes on each device; ``None``: no limit."""
+    sizes = dict.fromkeys(problem.cluster.device_names, size)
+    return problem.variant(cluster=problem.cluster.with_memory(sizes))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_each_operator_the_run_that_starts_first_is_kept(seed):
+    plan = planted_ways(seed).plan
+    first = first_runs(plan)
+    kept = {run.operator: run.start_ns for run in first.runs}
+    assert len(kept) == len(first.runs)
+    assert set(kept) == {run.operator for run in plan.runs}
+    assert all(kept[run.operator] <= run.start_ns for run in plan.runs)
+
+
+def test_little_time_is_lost_where_work_can_go_where_memory_is_left():
+    problem = read(INSTANCES / "unet-training-4xA100.json", {})[1]
+    unlimited = with_memory(problem, None)
+    crew = Crew(unlimited, seed=1)
+    crew.construct(Budget())
+    plans = []
+    crew.run(Budget(), 1500, plans.append)
+    free = verify(unlimited, plans[-1])
+    peak = free.components["peak_memory"]
+    tight = with_memory(problem, peak * 7 // 10).with_recomputation()
+    found = solve(tight, QUICK)
+    assert not verify(tight, plans[-1]).ok
+    assert verify(tight, found.plan).ok
+    assert found.value <= 1.02 * free.value

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
@@ -22,10 +22,20 @@ from .timing import Profile, patient_starts, plan_of, starts_of
 DEPTH = 40
 """Runs again for inputs of runs again, at most."""
 
+BACK_SHARE = 0.4
+"""Part of the time left behind a first plan that fits for taking decisions back."""
+
 LISTED = 4
 """Cuts of each way that are timed at each step: the cheapest by estimate."""
 
 Choices = dict[tuple[Place, int], str]
+
+Worth = tuple[float, int]
+"""Ticks for each byte and tick of excess that goes away, and these, negated: the least is best."""
+
+UNKNOWN: Worth = (-1.0, 0)
+NONE: Worth = (float("inf"), 0)
+"""Worth of cuts that were not timed yet, and of those that took no excess away when they were."""
 
 
 class Cut(NamedTuple):
@@ -39,6 +49,11 @@ class Cut(NamedTuple):
     def price(self) -> float:
         """Ticks per byte."""
         return self.ticks / self.bytes
+
+    @property
+    def name(self) -> frozenset[tuple[tuple[Place, int], str]]:
+        """What is decided, to be recognised by."""
+        return frozenset(self.choices.items())
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,7 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
     plan
         Of the problem in which each operator runs once, whatever memory it takes; with times.
     budget
-        For all of it.
+        For all of it; some is left over.
     seed
         Of the order in which decisions are taken back.
 
@@ -106,7 +121,10 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
     """
     base = Base(problem, plan)
     found = _descend(base, budget)
-    return None if found is None else _taken_back(base, found, budget, Random(seed))
+    if found is None:
+        return None
+    rest = budget.part("take back", BACK_SHARE, of_limit=False)
+    return _taken_back(base, found, rest, Random(seed))
 
 
 def _descend(base: Base, budget: Budget) -> Fitting | None:
@@ -115,11 +133,13 @@ def _descend(base: Base, budget: Budget) -> Fitting | None:
     Where no single cut helps, the cheapest is taken all the same while no plan is known: tasks
     that wait for memory may need several at once.
     """
-    now = timed(base, {})
+    now, worths = timed(base, {}), dict[Any, Worth]()
     best = patient(base, now)
     while now.excess and not budget.over:
         cuts = _cuts(base, now)
-        better = _best(base, now, _shortlist(cuts), budget) or _best(base, now, cuts, budget)
+        better = None
+        for some in (_shortlist(cuts), cuts):
+            better = better or _best(base, now, some, budget, worths)
         if better is None and (best is not None or not cuts):
             break
         now = better or timed(base, now.choices | cuts[0].choices)
@@ -131,19 +151,30 @@ def _descend(base: Base, budget: Budget) -> Fitting | None:
     return best
 
 
-def _best(base: Base, now: Fitting, cuts: list[Cut], budget: Budget) -> Fitting | None:
-    """What lowers the excess at the least time for each byte and tick of it."""
-    best: tuple[float, int] | None = None
+def _best(
+    base: Base, now: Fitting, cuts: list[Cut], budget: Budget, worths: dict[Any, Worth]
+) -> Fitting | None:
+    """What lowers the excess at the least time for each byte and tick of it.
+
+    Cuts lose worth as others are made, as a rule. So they are timed in the order of what they were
+    worth last, until none that is left was worth more than the best of those timed now (Minoux
+    1978, the accelerated greedy).
+    """
+    best = NONE
     found: Fitting | None = None
-    for cut in cuts:
+    for cut in sorted(cuts, key=lambda cut: worths.get(cut.name, UNKNOWN)):
+        if found is not None and best <= worths.get(cut.name, UNKNOWN):
+            break
         if budget.over:
             return None
         after = timed(base, now.choices | cut.choices)
         gain = now.excess - after.excess
+        worth = NONE
         if gain > 0 and not after.layout.wasteful:
-            key = (max(0, after.makespan - now.makespan) / gain, -gain)
-            if best is None or key < best:
-                best, found = key, after
+            worth = max(0, after.makespan - now.makespan) / gain, -gain
+            if worth < best:
+                best, found = worth, after
+        worths[cut.name] = worth
     return found
 
 

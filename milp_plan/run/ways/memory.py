@@ -1,30 +1,37 @@
 """Schedules in which operators may run again and values may wait on hosts.
 
-A plan of the problem without either is a plan here as well, so a part of the time goes there. The
-others begin as schedules for more memory than there is, or for any amount of it, and are made to
-fit by runs again and journeys to the host (:mod:`milp_plan.planners.memory`). What was decided that
-way is then kept while a search places it anew: runs again and journeys as operators of their own.
+A plan of the problem without either is a plan here as well. A search for one that begins with the
+best schedule for any amount of memory gives up little of it: mostly it moves work to where memory
+is left. Only then is it worth while to have something run again or wait on a host: schedules for
+more memory than there is are made to fit (:mod:`milp_plan.planners.memory`), and what was decided
+that way is kept while a search places it anew, runs again and journeys as operators of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import count
 
-from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.bounds import infeasibility
+from milp_plan.core import Objective, OperatorRun, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.memflow import Chain
 from milp_plan.planners.memory import Unrolled, fit, merged_plan
 
-from ..ledger import Ledger
+from ..ledger import BOUND_SHARE, Ledger
 from ..way import Step, Way
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
-PLAIN_SHARE = 0.3
-"""Part of the time left for plans that do without."""
+FREE_SHARE = 0.25
+"""Part of the time left for schedules for any amount of memory."""
+
+PLAIN_SHARE = 0.4
+"""Part of the time left then for plans that do without."""
 
 CHAIN_SHARE = 0.15
 """Part of the time left for a chain over options and runs again."""
@@ -41,20 +48,23 @@ CONSTRUCT_SHARE = 0.06
 PARTS = (0.6, 0.8, 0.45)
 """Of the memory of all devices: in so much of it runs again are decided as for one device."""
 
-MERGED_SHARE, MERGED_KNOWN_SHARE = 0.4, 0.15
-"""Part of the time left for each of these, while no plan is known, and once one is."""
+MERGED_SHARE = 0.4
+"""Part of the time left for each of these."""
 
 MODEL_SHARE = 0.3
 """Part of the time left for the exact model, where there is one."""
 
-KNOWN_SHARE = 0.03
-"""Part of the time left for fitting each baseline once a plan is known."""
+TURNS = 4
+"""Each turn has this part of the time; where a run must be repeatable there are so many."""
 
-REARRANGE_SHARE = 0.4
-"""Part of the time left behind plans that do without, for the best plan's decisions placed anew."""
+STRIDE = 1_000_003
+"""Between the seeds of two turns."""
+
+PLACE_SHARE = 0.25
+"""Part of a turn for placing what is to fit."""
 
 FIT_SHARE = 0.5
-"""Part of what is left of a schedule's time for fitting it."""
+"""Part of the time of a device in the place of all for deciding what runs again."""
 
 
 class MemoryWay(Way[PlanningProblem, Plan]):
@@ -67,6 +77,8 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         self.problem, self.budget = ledger.problem, ledger.budget
         self.plain = ledger.problem.without_memory_ways
         self.fitted: dict[str, int] = {}
+        self.free: Plan | None = None
+        self.seed = ledger.settings.seed
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
@@ -84,14 +96,27 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
-            Step("fit baselines", self.fit_baselines, always=True),
             Step("model", self.ask_model, lambda: self.models),
-            Step("merged", self.decide_merged, lambda: self.searches),
-            Step("chain", self.run_chain, lambda: self.chains),
-            Step("plain", self.search_plain, lambda: self.searches),
-            Step("fit", self.fit_searched, lambda: self.searches),
-            Step("rearrange", self.rearrange_best, lambda: self.searches),
+            Step("free", self.search_free, lambda: self.searches and self.plainly),
+            Step("plain", self.search_plain, lambda: self.searches and self.plainly),
+            Step("fit baselines", self.fit_baselines, lambda: self.unplanned, always=True),
+            Step("merged", self.decide_merged, lambda: self.searches and self.unplanned),
+            Step("chain", self.run_chain, lambda: self.chains and self.unplanned),
+            Step("free, late", self.search_free, lambda: self.searches and not self.plainly),
+            Step("turns", self.take_turns, lambda: self.searches),
         )
+
+    @property
+    def unplanned(self) -> bool:
+        """Whether there is no plan so far."""
+        return self.ledger.plan is None
+
+    @cached_property
+    def plainly(self) -> bool:
+        """Whether there may be plans that do without."""
+        with self.budget.phase("bounds"):
+            budget = self.budget.part("obstacle", BOUND_SHARE)
+            return infeasibility(self.plain, budget) is None
 
     @property
     def searches(self) -> bool:
@@ -114,8 +139,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         """The best heuristic's plan for each amount of memory."""
         with self.budget.phase("fit"):
             for name, roomy in roomier(self.plain):
-                share = BASELINE_SHARE if self.ledger.plan is None else KNOWN_SHARE
-                budget = self.budget.part("fit", share, of_limit=False)
+                budget = self.budget.part("fit", BASELINE_SHARE, of_limit=False)
                 plan, _ = best_plan(roomy, seed=self.ledger.settings.seed, budget=budget)
                 if plan is not None:
                     self.take(plan, name, budget)
@@ -161,57 +185,105 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             )
             self.ledger.details["proposals"] = found.proposals
 
+    def search_free(self) -> None:
+        """A search for schedules for any amount of memory."""
+        part = self.budget.part("free", FREE_SHARE, of_limit=False)
+        with self.budget.phase("roomy"):
+            crew = self.crew(dict(roomier(self.plain))["no limit"])
+            crew.construct(part.part("construct", 0.5))
+            self.free = self.searched(crew, part)
+
     def search_plain(self) -> None:
         """A search for plans that do without."""
         part = self.budget.part("plain", PLAIN_SHARE, of_limit=False)
         with self.budget.phase("plain"):
-            self.search(self.plain, part, lambda plan: self.ledger.offer(plan, "search", "plain"))
+            self.search(self.plain, part)
 
-    def fit_searched(self) -> None:
-        """A search for schedules with more memory, made to fit."""
-        todo = list(roomier(self.plain))
-        budget = self.budget.part("fits", 1 - REARRANGE_SHARE, of_limit=False)
-        for number, (name, roomy) in enumerate(todo):
+    def search(self, problem: PlanningProblem, budget: Budget) -> Plan | None:
+        """Search a problem without memory ways from what is known; offer what keeps its limits."""
+        crew = self.crew(problem)
+        if not crew.starts:
+            crew.construct(budget.part("construct", 0.5))
+        return self.searched(crew, budget, self.offer_plain)
+
+    def offer_plain(self, plan: Plan) -> None:
+        """Offer a plan that does without."""
+        self.ledger.offer(put_off(self.plain, plan), "search", "plain", sure=False)
+
+    def crew(self, problem: PlanningProblem) -> Crew:
+        """Searches on a problem without memory ways, from the best plans so far."""
+        crew = Crew(problem, self.seed, self.ledger.threads)
+        for plan in (self.free, self.ledger.plan):
+            if plan is not None:
+                crew.add(first_runs(plan))
+        return crew
+
+    def searched(
+        self, crew: Crew, budget: Budget, take: Callable[[Plan], object] = lambda _plan: None
+    ) -> Plan | None:
+        """What searches find; they tell of each better plan."""
+        found: list[Plan] = []
+
+        def hear(plan: Plan) -> None:
+            found.append(plan)
+            take(plan)
+
+        crew.run(budget, self.moves(budget), hear)
+        return found[-1] if found else None
+
+    def take_turns(self) -> None:
+        """Plans that do without and schedules with more memory, made to fit, in turns."""
+        amounts = list(roomier(self.plain))
+        if self.plainly:
+            amounts.insert(1, ("memory", self.plain))
+        each = self.budget.left_s / TURNS
+        for number in range(TURNS) if self.moves(self.budget) else count():
             if self.ledger.done:
                 return
-            whole = budget.part("roomy", 1 / (len(todo) - number), of_limit=False)
-            found: list[Plan] = []
-            with self.budget.phase("roomy"):
-                self.search(roomy, whole.part("search", FIT_SHARE), found.append)
+            self.seed = self.ledger.settings.seed + number * STRIDE
+            name, problem = amounts[number % len(amounts)]
+            self.take_turn(name, problem, self.budget.at_most("turn", each))
+
+    def take_turn(self, name: str, problem: PlanningProblem, budget: Budget) -> None:
+        """Search with an amount of memory, make it fit, place the decisions anew.
+
+        Where that gave no plan, those of the best one.
+        """
+        if problem is self.plain:
+            with self.budget.phase("plain"):
+                self.search(problem, budget)
+            return
+        with self.budget.phase("roomy"):
+            plan = self.search(problem, budget.part("place", PLACE_SHARE))
+        fitted = None
+        if plan is not None:
             with self.budget.phase("fit"):
-                if found:
-                    self.take(found[-1], name, whole)
+                fitted = self.take(plan, name, budget)
+        decided = fitted or self.ledger.plan
+        if decided is not None:
+            with self.budget.phase("rearrange"):
+                self.rearrange(decided, budget)
 
     def decide_merged(self) -> None:
         """What runs again decided for one device with all memory, then placed."""
         for part in PARTS:
             if self.ledger.done:
                 return
-            share = MERGED_SHARE if self.ledger.plan is None else MERGED_KNOWN_SHARE
             with self.budget.phase("merged"):
-                self.decide(part, self.budget.part("merged", share, of_limit=False))
+                self.decide(part, self.budget.part("merged", MERGED_SHARE, of_limit=False))
 
     def decide(self, part: float, budget: Budget) -> None:
         """The same in a part of that memory."""
-        seed = self.ledger.settings.seed
-        plan = merged_plan(self.problem, part, budget.part("decide", FIT_SHARE), seed)
+        plan = merged_plan(self.problem, part, budget.part("decide", FIT_SHARE), self.seed)
         if plan is not None:
             self.rearrange(plan, budget)
-
-    def rearrange_best(self) -> None:
-        """The best plan's decisions, placed anew."""
-        plan = self.ledger.plan
-        if plan is not None and not self.ledger.done:
-            budget = self.budget.part("rearrange", of_limit=False)
-            with self.budget.phase("rearrange"):
-                self.rearrange(plan, budget)
 
     def rearrange(self, plan: Plan, budget: Budget) -> None:
         """Search with decisions as operators: from their plan, or from constructions."""
         unrolled = Unrolled(self.problem, plan)
         if unrolled.problem is None:
             return
-        crew = Crew(unrolled.problem, self.ledger.settings.seed, self.ledger.threads)
+        crew = Crew(unrolled.problem, self.seed, self.ledger.threads)
         if {name for run in plan.runs for name in run.devices} <= set(
             self.problem.cluster.device_names
         ):
@@ -230,23 +302,26 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         endless = self.ledger.repeatable or budget.limit_s == float("inf")
         return MOVES if endless else None
 
-    def search(
-        self, problem: PlanningProblem, budget: Budget, take: Callable[[Plan], object]
-    ) -> None:
-        """Search a problem without memory ways."""
-        crew = Crew(problem, self.ledger.settings.seed, self.ledger.threads)
-        crew.construct(budget.part("construct", 0.5))
-        crew.run(budget, self.moves(budget), lambda plan: take(put_off(problem, plan)))
-
-    def take(self, plan: Plan, name: str, budget: Budget) -> None:
+    def take(self, plan: Plan, name: str, budget: Budget) -> Plan | None:
         """Make a plan fit and offer it."""
         if self.ledger.value is not None and plan.stop_ns >= self.ledger.value:
-            return
-        fitting = fit(self.problem, plan, budget, self.ledger.settings.seed)
-        if fitting is not None:
-            self.fitted[name] = fitting.makespan
-            self.ledger.offer(fitting.plan(), "fitted", "fit")
+            return None
+        fitting = fit(self.problem, plan, budget, self.seed)
+        if fitting is None:
+            return None
+        self.fitted[name] = min(fitting.makespan, self.fitted.get(name, fitting.makespan))
         self.ledger.details["fitted"] = dict(self.fitted)
+        fitted = fitting.plan()
+        self.ledger.offer(fitted, "fitted", "fit")
+        return fitted
+
+
+def first_runs(plan: Plan) -> Plan:
+    """Return the first run of each operator of a plan, without what is sent."""
+    first: dict[str, OperatorRun] = {}
+    for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
+        first.setdefault(run.operator, run)
+    return Plan(plan.problem, tuple(first.values()))
 
 
 def roomier(problem: PlanningProblem) -> Iterator[tuple[str, PlanningProblem]]:
