@@ -10,7 +10,7 @@ from milp_plan.run import Settings, solve
 from .cases import INSTANCES, instance, weaken
 from .processes import finish, start
 
-COARSE, EXACT = "unet-inference-2xH100", "moe-tiny-inference-4xA100"
+COARSE, EXACT = "unet-inference-2xH100", "gpt-tiny-training-2xA100"
 """Planned through heuristic coarsening and with annealing; and by a model that meets its limit."""
 
 LIMITS = {"node_limit": 1, "rounds": 2, "target": 12, "seed": 3}
