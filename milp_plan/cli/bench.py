@@ -295,6 +295,7 @@ def collect(
     from milp_plan.study.rows import BOOLEANS, COLUMNS, FLOATS, INTEGERS, rows_of
 
     expansion, store = open_suite(suite_file, store_folder)
+    tell_missing(expansion)
     rows = rows_of(expansion, store)
     target = output or Path("results/bench") / expansion.suite.name
     if target.suffix not in ("", ".csv", ".parquet") and output is not None:

@@ -544,6 +544,7 @@ def test_bench_runs_them_all(name: str, here: Path, monkeypatch: pytest.MonkeyPa
     assert (told["runs"], told["done"], told["absent"], told["bad"]) == (3, 3, 1, 1)
     collected = call("bench", "collect", suite, "-o", here / "all.csv")
     assert collected.exit_code == Exit.BAD_INPUT
+    assert "none.json: absent" in collected.stderr
     rows = list(csv.DictReader((here / "all.csv").read_text().splitlines()))
     assert set(COLUMNS) <= set(rows[0])
     found = {row["variation"]: row for row in rows if row["status"] == "done"}
