@@ -30,7 +30,7 @@ from .serial_gate_loops import FAR, advance, fill
 Ints = NDArray[np.int64]
 
 STEPS = 512
-"""Steps of a device's memory; what a call holds of a segment is rounded down to them."""
+"""Steps of a device's memory, or fewer bytes; what a call holds of a segment is rounded down."""
 
 MIDDLE = 6
 """Calls between two gates that are counted; so many stand for any number."""
@@ -117,6 +117,7 @@ class _Passage:
         self.most = most // self.unit
         memory = tables.graph.memory
         self.memory = memory
+        self.steps = 1 if memory is None else max(1, min(STEPS, memory))
         self.size = [0] * len(tables)
         for kind, members in enumerate(tables.members):
             if members:
@@ -137,11 +138,11 @@ class _Passage:
         """Bytes of a call in steps of memory, rounded down; more than there are if too many."""
         if self.memory is None or held == 0:
             return 0
-        return STEPS + 1 if held > self.memory else held * STEPS // self.memory
+        return self.steps + 1 if held > self.memory else held * self.steps // self.memory
 
     def run(self, left: Callable[[], float]) -> int:
         """Return the least time: what takes longer than the known plan is left out."""
-        state = np.full((self.tables.num_places + 1, STEPS + 2), FAR, dtype=np.int64)
+        state = np.full((self.tables.num_places + 1, self.steps + 2), FAR, dtype=np.int64)
         state[0, -1] = 0
         for part in self.parts:
             between = _Between(self, part)
@@ -184,8 +185,8 @@ class _Between:
     @property
     def table(self) -> Ints:
         """A table in which nothing is known to be possible."""
-        calls = min(MIDDLE, self.passage.tables.num_places + 1)
-        return np.full((calls + 1, STEPS + 2, STEPS + 2), FAR, dtype=np.int64)
+        calls, steps = min(MIDDLE, self.passage.tables.num_places + 1), self.passage.steps
+        return np.full((calls + 1, steps + 2, steps + 2), FAR, dtype=np.int64)
 
     def by_ideals(self, most: int, left: Callable[[], float]) -> Ints | None:
         """Return the table from pairs of ideals; ``None`` if they are too many, or without time."""
@@ -269,11 +270,11 @@ class _Between:
     def by_paths(self) -> Ints:
         """Return the table from longest paths alone."""
         table = self.table
-        column = self.passage.cells(self.last_size)
-        for row in (0, STEPS + 1):
+        steps, column = self.passage.steps, self.passage.cells(self.last_size)
+        for row in (0, steps + 1):
             second, host = self._longest(row == 0)
             table[0, row, -1] = min(host, FAR)
-            if column <= STEPS:
+            if column <= steps:
                 table[0, row, column] = min(second, FAR)
         return table
 
