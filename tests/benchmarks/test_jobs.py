@@ -36,14 +36,19 @@ def test_hydra_complains(script):
 
 def test_saturn_complains(script):
     study = script("saturn")
-    row = {"part": "joint", "seed": 3, "value": 9, "greedy": 9, "gap": 0.01}
+    row = {"part": "joint", "seed": 3, "value": 9, "greedy": 9, "gap": 0.01, "shorter": 0.4}
     assert study.complaints([row]) == []
     assert "worse than a greedy start" in study.complaints([{**row, "greedy": 8}])[0]
     assert study.complaints([{**row, "peer_value": 9}]) == []
     assert "CP-SAT has 8" in study.complaints([{**row, "peer_value": 8}])[0]
     assert "not proved" in study.complaints([{**row, "gap": 0.02}])[0]
-    growth = {"part": "growth", "seed": 1, "jobs": 500, "gap": 0.06}
+    assert "38% shorter" in study.complaints([{**row, "shorter": 0.38}])[0]
+    growth = {"part": "growth", "seed": 1, "jobs": 500, "gap": 0.06, "processor": 1.0}
     assert study.complaints([growth]) == ["growth 1: gap 0.060"]
+    few = {**growth, "jobs": 50, "gap": 0.01}
+    many = [{**few, "processor": 0.1}, {**growth, "gap": 0.04}]
+    assert study.complaints(many) == []
+    assert "power 1.30" in study.complaints([{**few, "processor": 0.05}, many[1]])[0]
     arrived = {"part": "arrivals", "seed": 0, "fifo": 1.0, "longest": 1.1, "noisy": 1.05}
     assert study.complaints([arrived]) == []
     assert "another order" in study.complaints([{**arrived, "fifo": 0.99}])[0]

@@ -1,4 +1,6 @@
-"""Steps between layouts on numpy arrays, one per device: adjoints, bytes and times of both ways.
+"""Data movement on numpy arrays, one per device: adjoints, bytes and times of both ways.
+
+Steps between layouts, and what is exchanged inside of operators.
 
 After DistDL (arXiv 2006.03108): <F x, y> = <x, F* y> for each step F and the step that carries
 gradients back, with inner products over all devices. Along an axis where a value is replicated, its
@@ -9,13 +11,25 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 from milp_plan.cost.devices import DEVICES, LinkSpec
-from milp_plan.cost.mesh import Axis, Layout, Mesh, Tiling
+from milp_plan.cost.mesh import (
+    ADAM,
+    Axis,
+    Layout,
+    Mesh,
+    Setting,
+    Tiling,
+    convolution,
+    moe,
+    norm,
+    strategies,
+)
+from milp_plan.cost.mesh.operators import EXCHANGES
 
 LINK = LinkSpec("link", 10**9, 1_000, 1000)
 SIZES = [(2,), (4,), (2, 3)]
@@ -200,3 +214,70 @@ def assembled(tiling, layout, held):
         held, _ = apply(tiling.mesh, here, step, held)
         here = step.layout
     return held[devices(tiling.mesh)[0]]
+
+
+def halo(rows, reach):
+    """Rows of a map on neighbours: each gets those next to its own, the outermost get zeros."""
+    nothing = np.zeros_like(rows[0][:, :reach])
+    above = [nothing, *(row[:, -reach:] for row in rows[:-1])]
+    below = [*(row[:, :reach] for row in rows[1:]), nothing]
+    wide = [np.concatenate(parts, axis=1) for parts in zip(above, rows, below, strict=True)]
+    return wide, above[1].size
+
+
+def halo_added(wide, reach):
+    """Its adjoint: what neighbours hold of a device's rows comes home and is added."""
+    rows = [array[:, reach:-reach].copy() for array in wide]
+    for one, other in pairwise(range(len(rows))):
+        rows[other][:, :reach] += wide[one][:, -reach:]
+        rows[one][:, -reach:] += wide[other][:, :reach]
+    return rows, wide[0][:, -reach:].size
+
+
+def all_to_all(rows, _):
+    """Of each device's equal parts one for each device; the way back is the same."""
+    parts = [np.split(row, len(rows)) for row in rows]
+    sent = [np.concatenate([own[at] for own in parts]) for at in range(len(rows))]
+    return sent, rows[0].size
+
+
+def all_reduce(rows, _):
+    """Everybody gets the sum; so does its gradient."""
+    return [sum(rows)] * len(rows), rows[0].size
+
+
+REACH = 2
+EXCHANGED = {
+    "halo": ("y", convolution(2, (3, 4), (16, 8), (16, 8), kernel=(5, 3)), halo, halo_added),
+    "all_to_all": ("E", moe(2, 8, 4, 8, experts=4, chosen=2), all_to_all, all_to_all),
+    "all_reduce": ("e", norm(2, 6, 8), all_reduce, all_reduce),
+}
+HELD = {"halo": (6, 4, 8), "all_to_all": (32,), "all_reduce": (24,)}
+"""Shape of what one of four devices has: samples by channels, rows and columns; visits; words."""
+
+
+def test_every_kind_of_exchange_is_there():
+    assert set(EXCHANGED) == set(EXCHANGES)
+
+
+@pytest.mark.parametrize("kind", EXCHANGED)
+def test_every_exchange_has_its_adjoint(kind):
+    """T1: in both passes as often, with the bytes that arrays have, in equal times."""
+    loop, operator, there, back = EXCHANGED[kind]
+    rng, mesh = np.random.default_rng(2), MESHES[1]
+    x = [rng.integers(-9, 10, HELD[kind]) for _ in range(4)]
+    moved, elements = there(x, REACH)
+    y = [rng.integers(-9, 10, array.shape) for array in moved]
+    home, returned = back(y, REACH)
+    first = sum(int(np.sum(a * b)) for a, b in zip(moved, y, strict=True))
+    assert first == sum(int(np.sum(a * b)) for a, b in zip(x, home, strict=True))
+    assert elements == returned
+    (one,) = [one for one in operator.exchanges if (one.kind, one.loop) == (kind, loop)]
+    assert one.forward == one.backward
+    (row,) = [
+        row for row in strategies(operator, Setting(mesh, ADAM)) if row.mapping == (("x", loop),)
+    ]
+    forward, backward = [entry for entry in row.collectives if entry.kind == kind]
+    assert (forward.backward, backward.backward) == (False, True)
+    assert forward.num_bytes == backward.num_bytes == elements * one.element_bytes
+    assert forward.ticks == backward.ticks > 0
