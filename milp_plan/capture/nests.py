@@ -21,6 +21,7 @@ from milp_plan.cost.mesh import Dim, Layout, Loop, Mapping, MeshOperator, reshap
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Kernel, Tensor, View
 
+from .expert_nests import EXPERT_RULES
 from .image_nests import IMAGE_RULES
 from .loops import WHOLE, Nest, Rule, each
 from .record import ELEMENT_BYTES, tensors_of
@@ -279,15 +280,19 @@ def _expanded(call: Kernel | View) -> Nest | None:
 
 
 def _along(place: int, *, linear: bool = True) -> Rule:
-    """All tensors alike, whole along the dimension that argument ``place`` says."""
+    """All tensors alike, whole along the dimension that argument ``place`` says.
+
+    What ``cat`` ignores, a tensor of no elements and any rank, is whole.
+    """
 
     def rule(call: Kernel | View) -> Nest:
         read = tensors_of(call)
-        rank = len(read[0].shape)
+        rank = max(len(tensor.shape) for tensor in read)
         dim = _number(call, place) % max(rank, 1)
         letters = "".join(WHOLE if d == dim else c for d, c in enumerate(each(rank)))
+        reads = tuple(letters if len(t.shape) == rank else WHOLE * len(t.shape) for t in read)
         made = tuple(None if one is None else letters for one in call.results)
-        return Nest((letters,) * len(read), made, (True,) * len(read) if linear else ())
+        return Nest(reads, made, (True,) * len(read) if linear else ())
 
     return rule
 
@@ -449,6 +454,7 @@ RULES: dict[str, Rule] = {
     "aten.embedding_dense_backward": _embedded_backward,
     "aten.nll_loss_forward": _picked_loss,
     "aten.nll_loss_backward": _picked_loss_backward,
+    **EXPERT_RULES,
     **IMAGE_RULES,
 }
 """Operator -> its nest; elementwise ones need none."""

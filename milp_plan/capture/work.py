@@ -123,6 +123,8 @@ FORMULAS: Mapping[str, Callable[[Kernel], int]] = {
     "aten._convolution": _convolution,
     "aten.convolution_backward": _convolution_backward,
     "aten._grouped_mm": _grouped,
+    "transformers.grouped_mm_fallback": _grouped,
+    "transformers.grouped_mm_fallback_backward": lambda kernel: 2 * _grouped(kernel),
     "aten._scaled_dot_product_flash_attention": _attention(0),
     "aten._scaled_dot_product_flash_attention_for_cpu": _attention(0),
     "aten._scaled_dot_product_efficient_attention": _attention(0),

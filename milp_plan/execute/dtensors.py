@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from milp_plan.capture.inputs import path_of
+from milp_plan.capture.nodes import CHECKS
 from milp_plan.capture.placements import entries
 from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.core import Finding, InputError
@@ -63,8 +64,8 @@ class Distributed:
         Raises
         ------
         InputError
-            A placement has to change where the plan has no change, or an operator has no rule;
-            names the node.
+            A placement has to change where the plan has no change, or an operator on parts has no
+            rule; names the node.
         """
         import torch
         from torch.distributed.tensor._utils import ExplicitRedistributionContext
@@ -86,7 +87,7 @@ class Distributed:
             for node in graph.nodes:
                 if node.op == "output":
                     found = self._results(node, values)
-                else:
+                elif not is_check(node):
                     value = self._value(node, values, inputs)
                     pin = self._plan.pins.get(node.name)
                     where = f"pins[{node.name!r}]"
@@ -161,15 +162,30 @@ class Distributed:
         kwargs = torch.fx.map_arg(node.kwargs, fetch)
         if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
             args = (self._contiguous(args[0]), *args[1:])
+        if node.target is torch.ops.aten.cat.default:
+            args = (_of_one_rank(args[0]), *args[1:])
         try:
             if runs_here(node):
                 return run_shares(node, args, self._mesh)
+            if _replicated((args, kwargs)):
+                return self._alone(node, args, kwargs)
             value = node.target(*args, **kwargs)
-        except (RuntimeError, NotImplementedError, ValueError, AssertionError) as error:
+        except (LookupError, RuntimeError, ValueError, AssertionError) as error:
             raise _refused(node, args, error) from error
         if isinstance(value, torch.Tensor) and not hasattr(value, "placements"):
             return self.whole(value)
         return value
+
+    def _alone(self, node: Any, args: Any, kwargs: Any) -> Any:
+        """Run on every process what all have whole, whether or not PyTorch knows how to cut it."""
+        import torch
+
+        def local(item: Any) -> Any:
+            return item.to_local() if hasattr(item, "placements") else item
+
+        tree_map = torch.utils._pytree.tree_map
+        made = node.target(*tree_map(local, tuple(args)), **tree_map(local, dict(kwargs)))
+        return tree_map(lambda one: self.whole(one) if isinstance(one, torch.Tensor) else one, made)
 
     def _copy(self, reader: Any, read: Any, value: Any, placement: str) -> Any:
         """A value at another placement, made once for all its readers."""
@@ -232,6 +248,26 @@ class Distributed:
 def parameter_of(description: Any) -> str:
     """Parameter whose gradient a result of the joint graph is; nothing for other results."""
     return path_of(getattr(getattr(description, "grad_of", None), "target", ""))
+
+
+def _of_one_rank(tensors: Sequence[Any]) -> list[Any]:
+    """Without tensors of no elements and another rank, such as caches at their first step."""
+    rank = max(tensor.ndim for tensor in tensors)
+    return [tensor for tensor in tensors if tensor.ndim == rank]
+
+
+def is_check(node: Any) -> bool:
+    """Whether a node only looks at what is there: fake tensors have passed it already."""
+    return node.op == "call_function" and not node.users and str(node.target).startswith(CHECKS)
+
+
+def _replicated(arguments: Any) -> bool:
+    """Whether all distributed tensors among arguments, of which there is one, are whole."""
+    import torch
+
+    leaves = torch.utils._pytree.tree_leaves(arguments)
+    read = [leaf for leaf in leaves if hasattr(leaf, "placements")]
+    return bool(read) and all(one.is_replicate() for leaf in read for one in leaf.placements)
 
 
 def is_other(description: Any) -> bool:

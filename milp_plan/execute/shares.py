@@ -1,8 +1,9 @@
-"""Convolutions, batch and group normalisations and pools on each process's parts.
+"""Convolutions, batch and group normalisations, pools and experts on each process's parts.
 
 PyTorch's distributed tensors have no rules for most of them, and of convolutions wrong ones. Their
-nests (:mod:`milp_plan.capture.image_nests`) say how they may be cut: from where the tensors lie
-that one reads follows which loop each axis of the mesh cuts, and from that where its results lie.
+nests (``milp_plan.capture.image_nests``, ``.expert_nests``) say how they may be cut: from where the
+tensors lie that one reads follows which loop each axis of the mesh cuts, and from that where its
+results lie.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from milp_plan.capture.expert_nests import EXPERT_RULES
 from milp_plan.capture.image_nests import IMAGE_RULES, SAMPLES
 from milp_plan.capture.nests import Nested, nested
 from milp_plan.cost.mesh import Layout
@@ -21,7 +23,8 @@ from milp_plan.io.capture_wire import Argument, Kernel, Tensor
 
 def runs_here(node: Any) -> bool:
     """Whether a node is one of these operators."""
-    return node.op == "call_function" and _name(node) in IMAGE_RULES
+    known = _name(node) in IMAGE_RULES or _name(node) in EXPERT_RULES
+    return node.op == "call_function" and known and not node.kwargs
 
 
 def run_shares(node: Any, args: Sequence[Any], mesh: Any) -> Any:
@@ -106,10 +109,13 @@ class Share:
         """Parts that the mesh cuts a loop into."""
         return prod(self.mesh.size(axis) for axis, cut in enumerate(self.loops) if cut == loop)
 
-    def leads(self, loop: str) -> bool:
-        """Whether this process has the first part of a loop."""
-        place = self.mesh.get_coordinate()
-        return all(place[axis] == 0 for axis, cut in enumerate(self.loops) if cut == loop)
+    def place(self, loop: str) -> int:
+        """Number of the part of a loop that this process has; the first axis is the outermost."""
+        own, found = self.mesh.get_coordinate(), 0
+        for axis, cut in enumerate(self.loops):
+            if cut == loop:
+                found = found * self.mesh.size(axis) + own[axis]
+        return found
 
     def added(self, tensor: Any, loop: str) -> Any:
         """Sum over the processes along a loop."""
@@ -126,7 +132,7 @@ class Share:
 def _convolution(share: Share) -> Any:
     """Only one process of those whose results are added up adds the bias."""
     bias, groups = share.args[2], share.args[8]
-    if bias is not None and not share.leads("i"):
+    if bias is not None and share.place("i"):
         bias = bias * 0
     return share.run({2: bias, 8: groups // share.parts("g")})
 
@@ -195,10 +201,37 @@ def _grouped(samples: int, groups: int) -> Callable[[Share], Any]:
     return run
 
 
+def _experts(share: Share) -> Any:
+    """Only rows of the experts that are here; those of others are zero."""
+    rows, matrices, ends, *rest = share.args
+    if share.parts("e") == 1:
+        return share.run()
+    count = len(matrices)
+    first = share.place("e") * count
+    bounds = [0, *ends.tolist()]
+    start, stop = bounds[first], bounds[first + count]
+    changed = {0: rows[start:stop], 2: ends[first : first + count] - start}
+    if _name(share) in BACKWARD:
+        gradient, *others = share.run({**changed, 3: rest[0][start:stop]})
+        return _among(gradient, start, rows), *others
+    made = share.run(changed)
+    return _among(made, start, rows)
+
+
+def _among(found: Any, start: int, rows: Any) -> Any:
+    """Rows from a place on, the others zero."""
+    whole = found.new_zeros(len(rows), *found.shape[1:])
+    whole[start : start + len(found)] = found
+    return whole
+
+
 def _planes(channels: Any, values: Any) -> Any:
     """One number per channel, to be used on all of its pixels."""
     return channels.double().view(1, -1, *([1] * (values.ndim - 2)))
 
+
+BACKWARD = frozenset({"transformers.grouped_mm_fallback_backward"})
+"""Operators of experts that read a gradient and make two."""
 
 OPERATORS: Mapping[str, Callable[[Share], Any]] = {
     "aten.convolution": _convolution,
@@ -207,6 +240,7 @@ OPERATORS: Mapping[str, Callable[[Share], Any]] = {
     "aten.native_batch_norm_backward": _normalised_backward,
     "aten.native_group_norm": _grouped(3, 6),
     "aten.native_group_norm_backward": _grouped(5, 8),
+    **dict.fromkeys(EXPERT_RULES, _experts),
 }
 """Operators that run otherwise on a part than on all of it."""
 
@@ -215,6 +249,7 @@ OPERATORS: Mapping[str, Callable[[Share], Any]] = {
 
 
 def _name(node: Any) -> str:
+    """Of a node's operator or a share's."""
     return ".".join(str(node.target).split(".")[:2])
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from milp_plan.capture.chosen import Choice, choices_of, chosen_placements, sources_of
 from milp_plan.capture.layouts import collectives
+from milp_plan.capture.nests import nested
 from milp_plan.capture.placements import require_placements_of
 from milp_plan.capture.sharding import CONSTANT, INPUT, UPDATE, sharding
 from milp_plan.check.sharding import verify_sharding
@@ -19,10 +20,11 @@ from milp_plan.core import InputError
 from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost import device_spec
-from milp_plan.cost.mesh import mesh
+from milp_plan.cost.mesh import mappings, mesh
+from milp_plan.io.capture_wire import Kernel, Tensor
 from milp_plan.planners.sharding.elimination import eliminate
 
-from .graphs import shipped
+from .graphs import kernel, shipped
 
 MODELS = ("gpt2-tiny", "llama-tiny", "resnet50-tiny")
 GRID = mesh("2", device_spec("A100"))
@@ -141,6 +143,26 @@ def test_random_plans_say_every_change_once(model, shape):
             counted.update(choice.inside)
         assert dict(counted) == found.collectives
     assert changed > 20
+
+
+def test_experts_or_their_matrices_are_cut_and_their_rows_are_not():
+    read = ((12, 16), (4, 16, 24), (4,))
+    call = kernel("transformers.grouped_mm_fallback.default", *read, result=(12, 24))
+    found = {
+        tuple(one for _, one in mapping): nested(call).written(mapping)[0]
+        for mapping in mappings(nested(call).operator, GRID)
+    }
+    assert set(found) == {(), ("k",), ("e",), ("n",)}
+    (axis,) = (axis.name for axis in GRID.axes)
+    assert found["e",].partial == found["k",].partial == (axis,)
+    assert found["n",].dims == ((), (axis,))
+
+
+def test_a_tensor_without_elements_is_put_before_others_of_another_rank():
+    read = (Tensor(0, (0,), "float32"), Tensor(1, (4, 8, 2), "float32"))
+    made = (Tensor(2, (4, 8, 2), "float32"),)
+    call = Kernel("k", "aten.cat.default", "forward", "", (read, -2), results=made)
+    assert [tensor.loops for tensor in nested(call).operator.inputs] == [set(), {"a", "c"}]
 
 
 def test_samples_of_a_normalisation_are_cut_with_one_exchange_for_each_axis():

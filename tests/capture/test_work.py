@@ -59,6 +59,11 @@ def test_experts_multiply_all_rows_once():
     assert flops_of(kernel(name, (rows, inner), (experts, inner, outer))) == wanted
     assert flops_of(kernel(name, (inner, rows), (rows, outer))) == wanted
     assert flops_of(kernel(name, (experts, outer, inner), (inner, rows))) == wanted
+    name = "transformers.grouped_mm_fallback"
+    read = ((rows, inner), (experts, inner, outer), (experts,))
+    assert flops_of(kernel(f"{name}.default", *read)) == wanted
+    assert flops_of(kernel(f"{name}_backward.default", *read, (rows, outer))) == 2 * wanted
+    name = "aten._grouped_mm.default"
     both = kernel(name, (experts, 3, inner), (experts, inner, outer))
     assert flops_of(both) == 2 * experts * 3 * inner * outer
 

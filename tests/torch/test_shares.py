@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,7 @@ def cases(torch):
         (t(*made.shape), images, [3, 3], [2, 2], [1, 1], [1, 1], False, places),
     )
     yield "pool of one image", aten.max_pool2d_with_indices.default, (t(8, 6, 6), [2, 2])
+    yield from experts(torch)
     yield "mean pool", aten.avg_pool2d.default, (images, [2, 2], [2, 2])
     yield "pool to a size", aten._adaptive_avg_pool2d.default, (images, [3, 3])
     yield (
@@ -99,6 +102,47 @@ def normalisations(torch, values):
         yield f"backward norm of {of}, {training}", backward, (*rest, [True, True, True])
     rest = (gradient, values, weight, mean, spread, center, scale, True, 1e-5)
     yield f"backward norm of {of}, parameters", backward, (*rest, [False, True, True])
+
+
+def experts(torch):
+    """Rows of four experts, one of which has none."""
+    register_experts(torch)
+    ends = torch.tensor([3, 3, 10, 12], dtype=torch.int32)
+    rows, matrices = tensor(torch, 12, 16), tensor(torch, 4, 16, 16)
+    known = torch.ops.transformers
+    yield "experts", known.grouped_mm_fallback.default, (rows, matrices, ends)
+    gradient = tensor(torch, 12, 16) - 1
+    backward = known.grouped_mm_fallback_backward.default
+    yield "experts, backward", backward, (rows, matrices, ends, gradient)
+    single = (rows.float(), matrices.float(), ends)
+    yield "experts of PyTorch", torch.ops.aten._grouped_mm.default, single
+
+
+def register_experts(torch):
+    """Operators of ``transformers``, which tests do without."""
+    make = torch.library.custom_op
+
+    def groups(ends):
+        bounds = [0, *ends.tolist()]
+        return [slice(*pair) for pair in pairwise(bounds)]
+
+    def forward(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        return torch.cat(
+            [input[rows] @ one for rows, one in zip(groups(offs), weight, strict=True)]
+        )
+
+    def backward(
+        input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor, grad_output: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        parts = [(input[rows], grad_output[rows]) for rows in groups(offs)]
+        back = torch.cat([grad @ one.T for (_, grad), one in zip(parts, weight, strict=True)])
+        return back, torch.stack([read.T @ grad for read, grad in parts])
+
+    for name, function in (("", forward), ("_backward", backward)):
+        tensors = ", ".join(f"Tensor {one}" for one in inspect.signature(function).parameters)
+        made = "(Tensor, Tensor)" if name else "Tensor"
+        text = f"transformers::grouped_mm_fallback{name}"
+        make(text, function, mutates_args=(), schema=f"({tensors}) -> {made}")
 
 
 def node_of(torch, target, args):
