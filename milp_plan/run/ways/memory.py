@@ -28,7 +28,7 @@ BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
 FREE_SHARE = 0.25
-"""Part of the time left for schedules for any amount of memory."""
+"""Part of the time left for schedules for any amount of memory, and then for fitting the best."""
 
 PLAIN_SHARE = 0.4
 """Part of the time left then for plans that do without."""
@@ -98,6 +98,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("baselines", self.find_baselines, always=True),
             Step("model", self.ask_model, lambda: self.models),
             Step("free", self.search_free, lambda: self.searches and self.plainly),
+            Step("fit free", self.fit_free, lambda: self.free is not None),
             Step("plain", self.search_plain, lambda: self.searches and self.plainly),
             Step("fit baselines", self.fit_baselines, lambda: self.unplanned, always=True),
             Step("merged", self.decide_merged, lambda: self.searches and self.unplanned),
@@ -192,6 +193,13 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             crew = self.crew(dict(roomier(self.plain))["no limit"])
             crew.construct(part.part("construct", 0.5))
             self.free = self.searched(crew, part)
+
+    def fit_free(self) -> None:
+        """What was found for any amount of memory, made to fit where it is."""
+        assert self.free is not None
+        with self.budget.phase("fit"):
+            part = self.budget.part("fit", FREE_SHARE, of_limit=False)
+            self.take(self.free, "no limit", part)
 
     def search_plain(self) -> None:
         """A search for plans that do without."""
