@@ -15,7 +15,7 @@ from milp_plan.core.budget import Budget
 
 from .binpacking import bins_needed, least_capacity
 from .frame import Frame
-from .view import Separations, View, scale_for
+from .view import View, plain_separations, scale_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,11 @@ def fullest_instant(frame: Frame, budget: Budget) -> Instant | None:
     running = [v for v, name in enumerate(frame.names) if holdings.always_runs[name]]
     if not running:
         return None
-    view = View(frame, backward=False)
-    reach = Separations(view, budget).through >= 0
+    reach = plain_separations(frame, budget).through >= 0
     made = [value for value in graph.values if value.producer is not None]
     sizes = [holdings.copy_bytes(value) for value in made]
     unit = scale_for(sum(sizes))
-    alive = np.zeros(view.size, dtype=np.int64)
+    alive = np.zeros(len(frame.names), dtype=np.int64)
     for value, size in zip(made, sizes, strict=True):
         budget.check()
         assert value.producer is not None
@@ -103,8 +102,8 @@ def residence_bound(frame: Frame, budget: Budget) -> Bound | None:
     persistent = sum(frame.holdings.packed)
     if frame.holdings.static or memory is None or memory <= persistent:
         return None
-    view = View(frame, backward=False)
-    through = Separations(view, budget).through
+    separations = plain_separations(frame, budget)
+    view, through = separations.view, separations.through
     total = 0
     for value in frame.problem.graph.values:
         if value.producer is not None:

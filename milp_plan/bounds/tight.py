@@ -13,7 +13,7 @@ from .heads import HeadPass, Windows
 from .neighbourhoods import neighbourhood_times
 from .regions import find_regions
 from .segments import LARGEST, segment_times
-from .view import FAR, Array, Separations, View, tick_of
+from .view import FAR, Array, Separations, kept_with, plain_separations, tick_of
 
 SMALLEST = 10
 """Operators below which regions are not looked for."""
@@ -45,7 +45,7 @@ def known_regions(frame: Frame, budget: Budget) -> Known | None:
     """
     if not SMALLEST <= len(frame.names) <= LARGEST or not frame.single:
         return None
-    plain = Separations(View(frame, False), budget)
+    plain = plain_separations(frame, budget)
     regions = list(find_regions(plain, budget))
     if not regions:
         return None
@@ -62,6 +62,12 @@ def tight_windows(frame: Frame, budget: Budget, known: Known | None = None) -> W
     OutOfTime
         The budget passed.
     """
+    if known is None:
+        return kept_with(frame, "tight windows", lambda: _windows(frame, budget, None))
+    return _windows(frame, budget, known)
+
+
+def _windows(frame: Frame, budget: Budget, known: Known | None) -> Windows:
     sides = []
     for separations in both_separations(frame, budget, known):
         heads = HeadPass(separations.view, separations, budget).run()
@@ -77,16 +83,21 @@ def both_separations(frame: Frame, budget: Budget, known: Known | None = None) -
     OutOfTime
         The budget passed.
     """
-    views = [View(frame, False), View(frame, True)]
-    plain = [Separations(view, budget) for view in views]
+    plain = [plain_separations(frame, budget, backward) for backward in (False, True)]
     if len(frame.names) > LARGEST:
         return plain
+    times = kept_with(frame, "least times", lambda: _least_times(frame, plain, budget))
+    if known is not None:
+        times = np.maximum(times, known.within(frame))
+    return [
+        Separations(plain[0].view, budget, segments=times),
+        Separations(plain[1].view, budget, segments=np.ascontiguousarray(times[::-1, ::-1].T)),
+    ]
+
+
+def _least_times(frame: Frame, plain: list[Separations], budget: Budget) -> Array:
+    """Times from stop to start, by segments and neighbourhoods."""
     times = segment_times(plain[0], plain[1], budget)
     if all(map(frame.problem.graph.has_operator, frame.names)):  # moments have branches everywhere
         np.maximum(times, neighbourhood_times(plain[0], budget), out=times)
-    if known is not None:
-        np.maximum(times, known.within(frame), out=times)
-    return [
-        Separations(views[0], budget, segments=times),
-        Separations(views[1], budget, segments=np.ascontiguousarray(times[::-1, ::-1].T)),
-    ]
+    return times

@@ -11,13 +11,15 @@ problem add up to more than 2^58.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.budget import Budget
+from milp_plan.core.view import kept
 
 from .frame import Edge, Frame, Link, State
 from .sites import least
@@ -27,6 +29,11 @@ FAR = 2**61
 """More than any sum of times: stands for 'impossible'."""
 ROOM = 2**58
 _CONTINUED = 24
+
+LARGEST_KEPT = 2000
+"""Operators up to which matrices of all pairs are kept for other bounds."""
+
+T = TypeVar("T")
 
 
 def scale_for(total: int) -> int:
@@ -239,3 +246,22 @@ class Separations:
             np.minimum(row, FAR, out=row)
             row[a] = FAR
         return found
+
+
+def plain_separations(frame: Frame, budget: Budget, backward: bool = False) -> Separations:
+    """Return separations by edges alone, which many bounds need: made once per frame.
+
+    What is still to be made of them gives up with this budget.
+    """
+
+    def make() -> Separations:
+        return Separations(View(frame, backward), budget)
+
+    found = kept_with(frame, f"separations, backward {backward}", make)
+    found.budget = budget
+    return found
+
+
+def kept_with(frame: Frame, key: str, make: Callable[[], T]) -> T:
+    """Return what is kept with a frame; it is made anew each time for a large one."""
+    return kept(frame, key, make) if len(frame.names) <= LARGEST_KEPT else make()

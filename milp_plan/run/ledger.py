@@ -343,7 +343,7 @@ class Ledger(Generic[P, S]):
 
     def look_for_obstacle(self) -> None:
         """Look for a proof that there is no plan."""
-        with self.budget.phase("bounds"):
+        with self.budget.phase("obstacle"):
             reason = self.kind.obstacle(self.problem, self.budget.part("obstacle", BOUND_SHARE))
         if reason is not None:
             self.refute(reason)

@@ -201,3 +201,15 @@ def test_a_plan_of_ours_that_breaks_a_law_is_a_defect_on_record():
     assert not books.offer(half, "a try", "test", sure=False)
     (defect,) = outcome_of(books).record["defects"]
     assert defect.startswith("somebody made a plan that breaks a law: assignment")
+
+
+def test_seconds_for_an_obstacle_are_none_of_the_bounds(monkeypatch):
+    books = Ledger(kinds.kind_of(EASY), EASY, SETTINGS)
+    monkeypatch.setattr(type(books.kind), "obstacle", lambda *_: "none fits")
+    books.look_for_obstacle()
+    assert books.infeasible_because == "none fits"
+    assert set(books.budget.phases) == {"obstacle"}
+    assert set(books.budget.shares) == {"obstacle"}
+    books.find_bounds(0.15)
+    assert set(books.budget.phases) == {"obstacle", "bounds"}
+    assert books.budget.shares["bounds"] == pytest.approx(3.0)
