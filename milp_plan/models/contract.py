@@ -213,14 +213,15 @@ class FormulationContract:
     ) -> tuple[Any, CompiledModel, Scale]:
         """Return the model as built, as a matrix, and its scale; without a guide built once."""
         if guide is not None:
-            return self._build(problem, guide)
+            return self._build(problem, guide, self.make_options())
         known = self._models.setdefault(type(self), {})
         if problem.fingerprint not in known:
-            known[problem.fingerprint] = self._build(problem, Guide())
+            known[problem.fingerprint] = self._build(problem, Guide(), self.make_options())
         return known[problem.fingerprint]
 
-    def _build(self, problem: PlanningProblem, guide: Guide) -> tuple[Any, CompiledModel, Scale]:
-        options = self.make_options()
+    def _build(
+        self, problem: PlanningProblem, guide: Guide, options: Any
+    ) -> tuple[Any, CompiledModel, Scale]:
         source = self.formulation.build(problem, options, guide)
         model = source if isinstance(source, CompiledModel) else compile_pyomo(source)
         return source, model, self.formulation.scale(problem, options, guide)
@@ -353,14 +354,13 @@ class FormulationContract:
         least = self.witness(problem) if fits and least is None else least
         values = [value for value in (least, known) if value is not None]
         for options in fits if values else ():
-            guide = Guide()
-            source = self.formulation.build(problem, options, guide)
-            compiled = source if isinstance(source, CompiledModel) else compile_pyomo(source)
+            usual = options == self.make_options()
+            built = self.compiled(problem) if usual else self._build(problem, Guide(), options)
+            _, compiled, scale = built
             answer = self.solve(compiled)
             where = f"{problem.name}, {options}: a plan of value {min(values)} exists"
             assert not answer.infeasible, f"{where}, the model has no solution"
             assert answer.objective is not None
-            scale = self.formulation.scale(problem, options, guide)
             low = (answer.objective - scale.slack) * scale.unit
             assert low <= min(values) + _room(scale, low), f"{where}, the model claims {low}"
 
@@ -387,7 +387,7 @@ class FormulationContract:
         for problem, _, _ in self.instances():
             plans, hashes = [], []
             for _ in range(2):
-                _, model, _ = self._build(problem, Guide())
+                _, model, _ = self._build(problem, Guide(), self.make_options())
                 hashes.append(model.content_hash)
                 vector = self.solve(model, node_limit=20).vector
                 plans.append(None if vector is None else self.decoded(problem, model, vector))
