@@ -59,11 +59,11 @@ class ResNet(nn.Module):
 
 def build() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     """25.6 million parameters, 32 images of 224 pixels."""
-    inputs = torch.zeros(32, 3, 224, 224), torch.zeros(32, dtype=torch.long)
+    inputs = torch.randn(32, 3, 224, 224), torch.randint(1000, (32,))
     return ResNet((3, 4, 6, 3), 64, 1000), inputs
 
 
 def tiny() -> tuple[nn.Module, tuple[Tensor, Tensor]]:
     """Two bottlenecks, 4 images of 32 pixels."""
-    inputs = torch.zeros(4, 3, 32, 32), torch.zeros(4, dtype=torch.long)
+    inputs = torch.randn(4, 3, 32, 32), torch.randint(10, (4,))
     return ResNet((1, 1), 8, 10), inputs

@@ -39,7 +39,7 @@ def as_here(command: Command) -> Command | None:
     if command.text.startswith("$EDITOR "):
         edit(Path(command.text.split()[1]))
         return None
-    free = r"\d\.\de-\d+|(?<=^ blocks ).*|\d+(\.\d+)?(?= MiB)"
+    free = r"\d\.\de[-+]\d+|(?<=^ blocks ).*|\d+(\.\d+)?(?= MiB)"
     shown = tuple(re.sub(free, "...", line) for line in command.shown)
     return Command(command.text, shown, command.code)
 

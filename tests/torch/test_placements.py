@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from milp_plan.capture import capture_model, fingerprint, load_builder
-from milp_plan.capture.placements import read_placements, write_placements
+from milp_plan.capture.placements import read_placements, whole_placements, write_placements
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError, UnsupportedProblemError
 from tests.cli.cases import call
@@ -16,6 +16,7 @@ from .plans import COLLECTIVES, FORWARD_SUMS, PLANS, placements
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+RESNET = Path(__file__).parents[2] / "examples" / "torch_capture" / "resnet50.py"
 MODEL = f"{Path(__file__).parent / 'split_gpt2.py'}"
 
 
@@ -45,6 +46,27 @@ def test_every_plan_computes_what_one_process_does_with_its_collectives(captured
         assert comparison.loss_error < 1e-14, name
         assert dict(comparison.ran) == COLLECTIVES.get(name, {}), name
         assert comparison.ok
+
+
+def test_normalisations_of_cut_samples_have_the_statistics_of_all():
+    from milp_plan.execute import compare_sharded
+
+    builder = load_builder(f"{RESNET}:tiny")
+    captured = capture_model(builder, dtype="float64")
+    second = [view for view in captured.views if view.arguments[1:] == (1,)]
+    (counted,) = (view for view in second if view.results[0].shape == ())
+    plan = whole_placements(captured, 2)
+    plan.inputs |= {name: "S(0)" for name in plan.inputs if name.startswith("args")}
+    plan.pins[counted.name] = "R"  # samples that the loss counts
+    # a normalisation exchanges once in each pass, after which two gradients are known everywhere
+    exchanges = sum("batch_norm" in kernel.operator for kernel in captured.kernels)
+    gradients = sum(storage.trained for storage in captured.storages) - exchanges
+    plan.collectives = {"all_reduce": gradients + exchanges + 1}
+    (found,) = compare_sharded(builder, [plan], dtype="float64")
+    assert (gradients, exchanges) == (11, 18)
+    assert found.largest_gradient > 0.01
+    assert found.gradient_error < 1e-14
+    assert found.ok
 
 
 @pytest.fixture(scope="module")
