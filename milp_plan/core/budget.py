@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -61,13 +62,19 @@ def alarm(seconds: float) -> Iterator[None]:
         if not _held.get():
             raise TimeIsUp
 
-    before = signal.signal(signal.SIGALRM, ring)
+    def lost(what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is not TimeIsUp:  # it rings again: nobody needs to hear of this time
+            hook(what)
+
+    before, hook = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
+    sys.unraisablehook = lost
     signal.setitimer(signal.ITIMER_REAL, max(1e-3, seconds), AGAIN_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook
 
 
 def process_began(stat: Path = Path("/proc/self/stat")) -> float:

@@ -6,6 +6,7 @@ whatever the source counts (for ``--times`` one device's share of the activation
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -282,21 +283,39 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
 
 
 def _balanced(pieces: Sequence[Piece], parts: int) -> list[Sequence[Piece]]:
-    """Cut into runs whose longest is as short as can be (dynamic programme over last cuts)."""
-    total = [Fraction(0), *accumulate(Fraction(piece.time) for piece in pieces)]
+    """Cut into runs whose longest is as short as can be; of equals, what cuts earlier from behind.
+
+    A dynamic programme over last cuts. The later the last cut, the shorter the last run and the
+    longer the longest before it, so the best one stands where the two cross: it is bisected for.
+    """
+    scale = _denominator(piece.time for piece in pieces)
+    total = [0, *accumulate(int(Fraction(piece.time) * scale) for piece in pieces)]
     count = len(pieces)
-    best: list[dict[int, tuple[Fraction, int]]] = [{0: (Fraction(0), 0)}]
-    for part in range(1, parts + 1):
-        row: dict[int, tuple[Fraction, int]] = {}
+    longest = list(total)
+    last = [[0] * (count + 1)]
+    for part in range(2, parts + 1):
+        row, chosen = [0] * (count + 1), [0] * (count + 1)
         for end in range(part, count - (parts - part) + 1):
-            row[end] = min(
-                (max(longest, total[end] - total[cut]), cut)
-                for cut, (longest, _) in best[-1].items()
-                if cut < end
-            )
-        best.append(row)
+            chosen[end] = cut = _last_cut(total, longest, part - 1, end)
+            row[end] = max(longest[cut], total[end] - total[cut])
+        longest = row
+        last.append(chosen)
     cuts = [count]
-    for part in range(parts, 0, -1):
-        cuts.append(best[part][cuts[-1]][1])
+    for chosen in reversed(last):
+        cuts.append(chosen[cuts[-1]])
     cuts.reverse()
     return [pieces[a:b] for a, b in pairwise(cuts)]
+
+
+def _last_cut(total: list[int], longest: list[int], least: int, end: int) -> int:
+    """Return the first of the best places from ``least`` on for the last cut before ``end``."""
+    low, high = least, end - 1
+    while low < high:
+        middle = (low + high) // 2
+        if longest[middle] >= total[end] - total[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    if low == least or max(longest[low], total[end] - total[low]) < total[end] - total[low - 1]:
+        return low
+    return max(least, bisect_left(total, total[low - 1]))

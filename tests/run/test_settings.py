@@ -1,6 +1,7 @@
 """Budgets."""
 
 import signal
+import sys
 
 import pytest
 
@@ -68,6 +69,28 @@ def test_an_alarm_rings_where_nobody_looks_at_the_time():
     with alarm(float("inf")):
         pass
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+class Slow:
+    """What is raised while it goes away is lost."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGALRM)
+
+
+def lose_one():
+    del (slow := [Slow()])[0]
+    while not slow:
+        pass
+
+
+def test_an_alarm_in_a_destructor_rings_again_and_nobody_reads_of_it(capsys, monkeypatch):
+    """Standard error said "Exception ignored in ... TimeIsUp", once in thousands of runs."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    with pytest.raises(TimeIsUp), alarm(0.01):
+        lose_one()
+    assert capsys.readouterr().err == ""
+    assert sys.unraisablehook is sys.__unraisablehook__
 
 
 def test_a_step_that_never_ends_is_ended_and_the_rest_is_kept(monkeypatch):
