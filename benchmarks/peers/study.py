@@ -249,5 +249,5 @@ def _panels(rows: list[Row]) -> Any:
         figure.supxlabel("seconds")
         figure.supylabel(SCALE[1])
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
     return figure

@@ -9,7 +9,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.planners import best_plan
 from milp_plan.planners.memory import fit
 from milp_plan.planners.memory.fitting import timed
-from milp_plan.planners.memory.layout import Base
+from milp_plan.planners.memory.layout import AWAY, BASE, Base
 from tests.support.seeds import few
 from tests.support.ways import planted_ways, tiny_ways
 from tests.support.ways_brute import brute_force_ways
@@ -41,6 +41,22 @@ def test_fitted_plans_are_valid_and_no_better_than_the_optimum(first: int) -> No
         best += verdict.value == optimum[0]
     assert fitted >= 2
     assert best >= 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_comes_back_for_one_reader_is_not_there_for_the_one_before(seed: int) -> None:
+    """Two reloads of a value both came before its first reader: the checker refused one of them."""
+    problem = tiny_ways(seed)
+    base = Base(problem, roomy_plan(problem))
+    reads = [
+        (place, base.number(run.operator, BASE))
+        for run in base.runs
+        for place in base.needs[run.operator]
+    ]
+    now = timed(base, {read: AWAY for read in reads if base.may_wait(read[0])})
+    assert not now.layout.wasteful
+    said = verify(problem, now.plan()).violations
+    assert [breach for breach in said if breach.rule == "supply"] == []
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -279,7 +279,11 @@ class Layout:
         return task
 
     def _bring(self, place: Place, urgency: int) -> None:
-        """Bring a value from the host, where it went when it was made."""
+        """Bring a value from the host, where it went when it was made.
+
+        It is not there before those are done that read the copy before it: whoever starts later
+        would read this one, and the other would be for nobody.
+        """
         base, name, host = self.base, place[0], str(self.base.host)
         if name not in self._out:
             native = self._native(name)
@@ -292,6 +296,9 @@ class Layout:
         trip = Transfer(name, (host,), place[1], FULL)
         ticks = base.trip_ticks(name, host, place[1][0]) or 0
         task = self._travel(trip, ticks, self.copies[self._out[name]], urgency)
+        for former in self.of_place.get(place, ())[-1:]:
+            readers = self.copies[former].readers
+            self.tasks[task].before += [r for r in readers if self.tasks[r].number >= 0]
         self._reloads.append(len(self.copies))
         self._leave(place, task)
 
