@@ -186,6 +186,7 @@ def present(rows: list[Row]) -> Row:
     large = [better_by(row) or 0.0 for row in compared if row["operators"] > LARGE]
     return {
         "count": len(rows),
+        "figures": ", ".join(f"[{part}](traces-{part}.png)" for part in _drawn(rows)),
         "better": sum((better_by(row) or 0) > 0 for row in compared),
         "equal": sum(better_by(row) == 0 for row in compared),
         "worse": sum((better_by(row) or 0) < 0 for row in compared),
@@ -213,6 +214,11 @@ def complaints(rows: list[Row]) -> list[str]:
 
 def figures(rows: list[Row]) -> dict[str, Any]:
     """Value against time, a panel for each instance, at the longest limit it was measured with."""
+    return {f"traces-{part}.png": _panels(own) for part, own in _drawn(rows).items()}
+
+
+def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
+    """Suite, or where instances are from -> one row for each instance."""
     longest: dict[str, Row] = {}
     for row in rows:
         if row["name"] not in longest or row["limit"] > longest[row["name"]]["limit"]:
@@ -221,7 +227,7 @@ def figures(rows: list[Row]) -> dict[str, Any]:
     for row in longest.values():
         suite, _, recipe = row["file"].partition(":")
         parts.setdefault(suite if recipe else "shipped", []).append(row)
-    return {f"traces-{part}.png": _panels(own) for part, own in parts.items()}
+    return parts
 
 
 def _panels(rows: list[Row]) -> Any:
