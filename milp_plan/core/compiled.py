@@ -20,6 +20,9 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 OPTIONS = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True}
 
+GONE = (AttributeError, ImportError)
+"""What numba raises where an older release has left loops of a type that has another name now."""
+
 _LOADING = RLock()
 
 
@@ -70,7 +73,11 @@ def _maker() -> Callable[[Callable[..., object]], Any]:
         def compile(self, sig: Any) -> Any:
             """Compile, or load from disk, to the end: what is left halfway is never usable."""
             with undisturbed():
-                return super().compile(sig)
+                try:
+                    return super().compile(sig)
+                except GONE:
+                    self._cache.flush()
+                    return super().compile(sig)
 
     def make(function: Callable[..., object]) -> Any:
         loop = Compiled(function, targetoptions=OPTIONS)
@@ -120,4 +127,7 @@ def kept(loop: str) -> bool:
         if any(stamp in index.read_bytes() for index in found):
             return True
     cache = getattr(getattr(module, name).made, "_cache", None)
-    return cache is None or bool(cache._cache_file._load_index())
+    try:
+        return cache is None or bool(cache._cache_file._load_index())
+    except GONE:
+        return False

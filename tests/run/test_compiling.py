@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import pytest
@@ -42,6 +42,39 @@ def test_a_loop_is_kept_once_it_was_compiled(
     assert not kept(f"{HERE}:never_called")
     assert loop(7) == 7
     assert kept(f"{HERE}:never_called")
+
+
+class Renamed(NamedTuple):
+    """What an older release called otherwise."""
+
+    number: int
+
+
+class Named(NamedTuple):
+    """What it is called now."""
+
+    number: int
+
+
+@compiled
+def number_of(item: Named) -> int:
+    """Return the number."""
+    return item.number
+
+
+def test_loops_of_a_type_that_has_another_name_now_are_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    here = import_module(HERE)
+    assert compiled(number_of.py_func)(Renamed(7)) == 7  # type: ignore[attr-defined]
+    monkeypatch.delattr(here, "Renamed")
+    loop = compiled(number_of.py_func)  # type: ignore[attr-defined]
+    monkeypatch.setattr(here, "number_of", loop)
+    assert not kept(f"{HERE}:number_of")
+    assert loop(Named(8)) == 8
+    assert kept(f"{HERE}:number_of")
 
 
 def test_loops_beside_their_sources_are_found_without_numba() -> None:
