@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,12 @@ def name_findings(where: str, names: Iterable[str]) -> Iterator[Finding]:
         if count > 1:
             found = f"the name {count} times"
             yield Finding(f"{where} {name!r}", found, "unique names", "rename all but one")
+
+
+def below_findings(where: str, number: int | Fraction, least: int) -> Iterator[Finding]:
+    """List a number that is below the least there can be."""
+    if number < least:
+        yield Finding(where, str(number), f"at least {least}", "correct it")
 
 
 class MilpPlanError(Exception):

@@ -7,17 +7,16 @@ arrive over time). The law is in ``docs/laws.md``.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
-from .errors import Finding, InputError, name_findings
-from .exactness import exactness_findings
+from .checked import CheckedProblem
+from .errors import Finding, below_findings, name_findings
 from .quantity import Units
-from .shown import Shown, ShownPlan
+from .shown import ShownPlan
 
 MOST = 2**60
 """Largest sum of the longest times of all units, weighted or not: sums stay within 64 bits."""
@@ -152,7 +151,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class JobsProblem(Shown):
+class JobsProblem(CheckedProblem):
     """Choose for every unit of every job an option, devices and a start.
 
     Parameters
@@ -186,12 +185,6 @@ class JobsProblem(Shown):
     units: Units = UNNAMED
     provenance: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        findings = list(_inexact(self))
-        findings = findings or list(self._findings())
-        if findings:
-            raise InputError(findings)
-
     @cached_property
     def pool(self) -> Mapping[str, Pool]:
         """The pools by name."""
@@ -224,11 +217,19 @@ class JobsProblem(Shown):
             self.host is None or not any(job.host for job in self.jobs)
         )
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over everything that changes the problem."""
-        content = (self.name, self.objective.value, self.host, self.pools, self.jobs)
-        return hashlib.sha256(repr(content).encode()).hexdigest()
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "problem", self
+        yield from ((f"pool {pool.name!r}", pool) for pool in self.pools)
+        for job in self.jobs:
+            where = f"job {job.name!r}"
+            yield where, job
+            yield from ((f"{where}, weights {entry.name!r}", entry) for entry in job.weights)
+            for place, unit in enumerate(job.units):
+                for number, option in enumerate(unit.options):
+                    yield f"{where}, unit {place}, option {number}", option
+
+    def _content(self) -> object:
+        return self.name, self.objective.value, self.host, self.pools, self.jobs
 
     def _fits(self, job: Job, unit: int, option: Option) -> bool:
         pool, weights = self.pool[option.pool], job.weights_of(unit)
@@ -246,12 +247,12 @@ class JobsProblem(Shown):
             yield from name_findings(what, names)
         for pool in self.pools:
             where = f"pool {pool.name!r}"
-            yield from _below(where, "devices", pool.devices, 1)
+            yield from below_findings(f"{where}, devices", pool.devices, 1)
             if pool.devices > MOST_DEVICES:
                 expected, remedy = f"at most {MOST_DEVICES}", "give as many as jobs can use"
                 yield Finding(f"{where}, devices", str(pool.devices), expected, remedy)
-            yield from _below(where, "memory", pool.memory or 0, 0)
-        yield from _below("host", "memory", self.host or 0, 0)
+            yield from below_findings(f"{where}, memory", pool.memory or 0, 0)
+        yield from below_findings("host, memory", self.host or 0, 0)
         pools = {entry.name for entry in self.pools}
         for job in self.jobs:
             yield from _job_findings(job, pools)
@@ -272,39 +273,17 @@ class JobsProblem(Shown):
             yield Finding("jobs", found, expected, remedy)
 
 
-def _inexact(problem: JobsProblem) -> Iterator[Finding]:
-    yield from exactness_findings("problem", problem)
-    for pool in problem.pools:
-        yield from exactness_findings(f"pool {pool.name!r}", pool)
-    for job in problem.jobs:
-        where = f"job {job.name!r}"
-        yield from exactness_findings(where, job)
-        for entry in job.weights:
-            yield from exactness_findings(f"{where}, weights {entry.name!r}", entry)
-        for place, unit in enumerate(job.units):
-            for number, option in enumerate(unit.options):
-                yield from exactness_findings(f"{where}, unit {place}, option {number}", option)
-
-
-def _below(where: str, what: str, number: int, least: int) -> Iterator[Finding]:
-    if number < least:
-        yield Finding(f"{where}, {what}", str(number), f"at least {least}", "correct it")
-
-
 def _job_findings(job: Job, pools: set[str]) -> Iterator[Finding]:
     where = f"job {job.name!r}"
     for what, number in (("release", job.release), ("weight", job.weight), ("host", job.host)):
-        yield from _below(where, what, number, 0)
+        yield from below_findings(f"{where}, {what}", number, 0)
     if not job.units:
         yield Finding(f"{where}, units", "none", "at least one", "add a unit")
     names = [entry.name for entry in job.weights]
-    for name, count in Counter(names).items():
-        if count > 1:
-            remedy = "rename the others"
-            yield Finding(f"{where}, weights {name!r}", f"{count} times", "once", remedy)
+    yield from name_findings(f"{where}, weights", names)
     for entry in job.weights:
         for what, number in (("bytes", entry.bytes), ("load", entry.load), ("store", entry.store)):
-            yield from _below(f"{where}, weights {entry.name!r}", what, number, 0)
+            yield from below_findings(f"{where}, weights {entry.name!r}, {what}", number, 0)
     for place, unit in enumerate(job.units):
         yield from _unit_findings(f"{where}, unit {place}", unit, pools, set(names))
 
@@ -320,9 +299,9 @@ def _unit_findings(where: str, unit: Unit, pools: set[str], weights: set[str]) -
         if option.pool not in pools:
             expected = f"one of {', '.join(sorted(pools))}"
             yield Finding(f"{here}, pool", repr(option.pool), expected, "correct the name")
-        yield from _below(here, "devices", option.devices, 1)
-        yield from _below(here, "ticks", option.ticks, 0)
-        yield from _below(here, "bytes", option.bytes, 0)
+        yield from below_findings(f"{here}, devices", option.devices, 1)
+        yield from below_findings(f"{here}, ticks", option.ticks, 0)
+        yield from below_findings(f"{here}, bytes", option.bytes, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,15 @@ The law is in ``docs/laws.md``.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from .errors import Finding, InputError
-from .exactness import exactness_findings
+from .checked import CheckedProblem
+from .errors import Finding, below_findings, name_findings
 from .quantity import Units
-from .shown import Shown, ShownPlan
+from .shown import ShownPlan
 
 MOST = 2**60
 """Largest sum of all times: sums stay within 64 bits."""
@@ -48,7 +47,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class LocalUpdatesProblem(Shown):
+class LocalUpdatesProblem(CheckedProblem):
     """Stop gradients behind some stages of a pipeline, so that a step is as short as can be.
 
     Parameters
@@ -82,15 +81,6 @@ class LocalUpdatesProblem(Shown):
     units: Units = field(default_factory=Units)
     provenance: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        findings = [
-            *exactness_findings("local updates", self),
-            *(f for s in self.stages for f in exactness_findings(f"stage {s.name!r}", s)),
-        ]
-        findings = findings or list(self._findings())
-        if findings:
-            raise InputError(findings)
-
     @cached_property
     def by_name(self) -> Mapping[str, int]:
         """Places of stages by name."""
@@ -120,36 +110,29 @@ class LocalUpdatesProblem(Shown):
         most = self.stages[place].most
         return most is None or self.ahead(place, end) <= most
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over everything that changes the problem."""
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "local updates", self
+        yield from ((f"stage {stage.name!r}", stage) for stage in self.stages)
+
+    def _content(self) -> object:
         rows = [(s.name, s.forward, s.backward, s.head, s.price, s.most) for s in self.stages]
         units = (self.units.time, self.units.time_scale)
-        told = (self.name, rows, self.micro_batches, self.transfer, self.budget, units)
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        return self.name, rows, self.micro_batches, self.transfer, self.budget, units
 
     def _findings(self) -> Iterator[Finding]:
         if not self.stages:
             yield Finding("stages", "none", "at least one", "add a stage")
-        for name, count in Counter(stage.name for stage in self.stages).items():
-            if count > 1:
-                yield Finding(f"stage {name!r}", f"{count} times", "once", "rename the others")
-        if self.micro_batches < 1:
-            found = str(self.micro_batches)
-            yield Finding("micro_batches", found, "at least 1", "correct it")
-        for where, number in (("transfer", self.transfer), ("budget", self.budget)):
-            if number is not None and number < 0:
-                yield Finding(where, str(number), "at least 0", "correct it")
+        yield from name_findings("stage", (stage.name for stage in self.stages))
+        yield from below_findings("micro_batches", self.micro_batches, 1)
+        yield from below_findings("transfer", self.transfer, 0)
+        yield from below_findings("budget", self.budget or 0, 0)
         for stage in self.stages:
             amounts = {n: getattr(stage, n) for n in ("forward", "backward", "head", "price")}
             for what, amount in amounts.items():
                 least = 1 if what in ("forward", "backward") else 0
-                if amount < least:
-                    where = f"stage {stage.name!r}, {what}"
-                    yield Finding(where, str(amount), f"at least {least}", "correct it")
-            if stage.most is not None and stage.most < 1:
-                where = f"stage {stage.name!r}, most"
-                yield Finding(where, str(stage.most), "at least 1", "correct it")
+                yield from below_findings(f"stage {stage.name!r}, {what}", amount, least)
+            if stage.most is not None:
+                yield from below_findings(f"stage {stage.name!r}, most", stage.most, 1)
         if self.stages and self.serial > MOST:
             expected = f"at most {MOST} ticks"
             yield Finding("stages", "more time together", expected, "correct times")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .errors import Finding, InputError
+from .errors import Finding, InputError, below_findings
 from .resharding import Card, ReshardingProblem, Slice
 from .tiles import Tile, slices_between, volume
 
@@ -63,9 +63,7 @@ class Degrees:
     def findings(self, where: str, layers: int) -> Iterator[Finding]:
         """List what cannot be."""
         for name in ("devices_per_host", "data", "tensor", "pipeline"):
-            if getattr(self, name) < 1:
-                found = str(getattr(self, name))
-                yield Finding(f"{where}, {name}", found, "at least 1", "correct it")
+            yield from below_findings(f"{where}, {name}", getattr(self, name), 1)
         ranks, there = (
             self.data * self.tensor * self.pipeline,
             len(self.hosts) * self.devices_per_host,

@@ -6,15 +6,14 @@ storage allocation: lifetimes are given, offsets are sought. The law is in ``doc
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from typing import Any
 
-from .errors import Finding, InputError, name_findings
-from .exactness import exactness_findings
-from .shown import Shown, ShownPlan
+from .checked import CheckedProblem
+from .errors import Finding, below_findings, name_findings
+from .shown import ShownPlan
 
 
 class PackingObjective(StrEnum):
@@ -53,8 +52,7 @@ class Buffer:
     def findings(self, where: str) -> Iterator[Finding]:
         """List what cannot be."""
         for what, number in (("size", self.size), ("alignment", self.alignment)):
-            if number < 1:
-                yield Finding(f"{where}, {what}", str(number), "at least 1", "correct it")
+            yield from below_findings(f"{where}, {what}", number, 1)
         if self.upper <= self.lower:
             expected = f"more than its lower {self.lower}"
             yield Finding(f"{where}, upper", str(self.upper), expected, "correct it")
@@ -65,7 +63,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class PackingProblem(Shown):
+class PackingProblem(CheckedProblem):
     """Give every buffer an offset, so that the highest address in use is as low as can be.
 
     Parameters
@@ -90,20 +88,14 @@ class PackingProblem(Shown):
     capacity: int | None = None
     provenance: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        findings = [
-            *exactness_findings("problem", self),
-            *(f for b in self.buffers for f in exactness_findings(f"buffer {b.name!r}", b)),
-        ]
-        findings = findings or list(self._findings())
-        if findings:
-            raise InputError(findings)
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "problem", self
+        yield from ((f"buffer {entry.name!r}", entry) for entry in self.buffers)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over everything that changes the problem; the order of buffers does not."""
-        content = sorted((b.name, b.lower, b.upper, b.size, b.alignment) for b in self.buffers)
-        return hashlib.sha256(repr((self.capacity, content)).encode()).hexdigest()
+    def _content(self) -> object:
+        """Return the buffers, whose order changes nothing."""
+        rows = sorted((b.name, b.lower, b.upper, b.size, b.alignment) for b in self.buffers)
+        return self.capacity, rows
 
     def _findings(self) -> Iterator[Finding]:
         if not self.buffers:
@@ -111,8 +103,7 @@ class PackingProblem(Shown):
         yield from name_findings("buffer", (buffer.name for buffer in self.buffers))
         for buffer in self.buffers:
             yield from buffer.findings(f"buffer {buffer.name!r}")
-        if self.capacity is not None and self.capacity < 0:
-            yield Finding("capacity", str(self.capacity), "at least 0", "correct it")
+        yield from below_findings("capacity", self.capacity or 0, 0)
         total = sum(buffer.size + buffer.alignment for buffer in self.buffers)
         if total > MOST:
             found = f"sizes and alignments of {total} together"

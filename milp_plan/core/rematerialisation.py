@@ -6,7 +6,6 @@ forgotten and made again. The law is in ``docs/laws.md``.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,11 +14,12 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from math import ceil, floor
+from typing import Any
 
-from .errors import Finding, InputError, name_findings
-from .exactness import exactness_findings
+from .checked import CheckedProblem
+from .errors import Finding, below_findings, name_findings
 from .quantity import Units
-from .shown import Shown, ShownPlan
+from .shown import ShownPlan
 
 MOST = 2**60
 """Largest sum of costs, and of bytes: sums stay within 64 bits."""
@@ -96,7 +96,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class RematerialisationProblem(Shown):
+class RematerialisationProblem(CheckedProblem):
     """Run all operators within a budget of memory, with as little added time as can be.
 
     Or, with a limit on added time, in as little memory as can be.
@@ -134,16 +134,6 @@ class RematerialisationProblem(Shown):
     objective: RematerialisationObjective = RematerialisationObjective.ADDED_TIME
     added_limit: int | None = None
     host: Host | None = None
-
-    def __post_init__(self) -> None:
-        findings = [
-            *exactness_findings("problem", self),
-            *([] if self.host is None else exactness_findings("host", self.host)),
-            *(f for c in self.computations for f in exactness_findings(f"operator {c.name!r}", c)),
-        ]
-        findings = findings or list(self._findings())
-        if findings:
-            raise InputError(findings)
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
@@ -237,9 +227,13 @@ class RematerialisationProblem(Shown):
         limit = self.added_limit if share is None else floor(share * self.total_cost)
         return replace(self, objective=RematerialisationObjective.PEAK_MEMORY, added_limit=limit)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over everything that changes the problem."""
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "problem", self
+        if self.host is not None:
+            yield "host", self.host
+        yield from ((f"operator {entry.name!r}", entry) for entry in self.computations)
+
+    def _content(self) -> object:
         rows = [(c.name, c.cost, c.size, sorted(c.inputs), c.again) for c in self.computations]
         content: tuple[object, ...] = (self.name, self.budget, rows)
         if self.objective is not RematerialisationObjective.ADDED_TIME:
@@ -247,7 +241,7 @@ class RematerialisationProblem(Shown):
             content += ([entry.energy for entry in self.computations],)
         if self.host is not None:
             content += (self.host,)
-        return hashlib.sha256(repr(content).encode()).hexdigest()
+        return content
 
     def _findings(self) -> Iterator[Finding]:
         if not self.computations:
@@ -259,16 +253,13 @@ class RematerialisationProblem(Shown):
             yield from _number_findings(entry)
             yield from _input_findings(entry, known, every)
             known.add(entry.name)
-        if self.budget is not None and self.budget < 0:
-            yield Finding("budget", str(self.budget), "at least 0", "correct it")
-        if self.added_limit is not None:
-            if self.added_limit < 0:
-                found = str(self.added_limit)
-                yield Finding("limit of added time", found, "at least 0", "correct it")
-            if self.objective is RematerialisationObjective.ADDED_TIME:
-                expected = "another objective"
-                found, remedy = "the objective added_time", "leave the limit out, or ask for that"
-                yield Finding("limit of added time", found, expected, remedy)
+        yield from below_findings("budget", self.budget or 0, 0)
+        yield from below_findings("limit of added time", self.added_limit or 0, 0)
+        least_time = self.objective is RematerialisationObjective.ADDED_TIME
+        if self.added_limit is not None and least_time:
+            expected = "another objective"
+            found, remedy = "the objective added_time", "leave the limit out, or ask for that"
+            yield Finding("limit of added time", found, expected, remedy)
         yield from _host_findings(self.host)
         if self.host is not None and self.objective is RematerialisationObjective.PEAK_MEMORY:
             expected, remedy = "added_time or added_energy", "ask for one of these, or for no host"
@@ -286,9 +277,7 @@ class RematerialisationProblem(Shown):
 def _number_findings(entry: Computation) -> Iterator[Finding]:
     amounts = (("cost", entry.cost), ("bytes", entry.size), ("energy", entry.energy))
     for what, number in amounts:
-        if number < 0:
-            where = f"operator {entry.name!r}, {what}"
-            yield Finding(where, str(number), "at least 0", "correct it")
+        yield from below_findings(f"operator {entry.name!r}, {what}", number, 0)
 
 
 def _host_findings(host: Host | None) -> Iterator[Finding]:

@@ -6,16 +6,16 @@ The problem of Zhuang et al. ("On optimizing the communication of model parallel
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
-from .errors import Finding, InputError, name_findings
-from .exactness import exactness_findings
+from .checked import CheckedProblem
+from .errors import Finding, below_findings, name_findings
 from .quantity import TICKS_PER_SECOND, Units, ceil_div
-from .shown import Shown, ShownPlan
+from .shown import ShownPlan
 
 MOST = 2**60
 """Largest sum of all times: sums stay within 64 bits."""
@@ -60,7 +60,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class ReshardingProblem(Shown):
+class ReshardingProblem(CheckedProblem):
     """Deliver all slices in as little time as can be.
 
     Parameters
@@ -86,15 +86,6 @@ class ReshardingProblem(Shown):
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     units = Units()
-
-    def __post_init__(self) -> None:
-        findings = [
-            *(f for c in self.cards for f in exactness_findings(f"card {c.name!r}", c)),
-            *(f for s in self.slices for f in exactness_findings(f"slice {s.name!r}", s)),
-        ]
-        findings = findings or list(self._findings())
-        if findings:
-            raise InputError(findings)
 
     @cached_property
     def rates(self) -> Mapping[str, int]:
@@ -126,12 +117,14 @@ class ReshardingProblem(Shown):
         ]
         return replace(self, slices=tuple(slices))
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over everything that changes the problem."""
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield from ((f"card {card.name!r}", card) for card in self.cards)
+        yield from ((f"slice {entry.name!r}", entry) for entry in self.slices)
+
+    def _content(self) -> object:
         cards = [(card.name, card.bytes_per_s) for card in self.cards]
         rows = [(s.name, s.size, sorted(s.senders), sorted(s.receivers)) for s in self.slices]
-        return hashlib.sha256(repr((self.name, cards, rows)).encode()).hexdigest()
+        return self.name, cards, rows
 
     def _findings(self) -> Iterator[Finding]:
         if not self.cards:
@@ -142,9 +135,7 @@ class ReshardingProblem(Shown):
         ):
             yield from name_findings(what, names)
         for card in self.cards:
-            if card.bytes_per_s < 1:
-                where = f"card {card.name!r}, bytes per second"
-                yield Finding(where, str(card.bytes_per_s), "at least 1", "correct it")
+            yield from below_findings(f"card {card.name!r}, bytes per second", card.bytes_per_s, 1)
         sound = True
         for entry in self.slices:
             for finding in self._slice_findings(entry):
@@ -161,8 +152,7 @@ class ReshardingProblem(Shown):
 
     def _slice_findings(self, entry: Slice) -> Iterator[Finding]:
         where = f"slice {entry.name!r}"
-        if entry.size < 1:
-            yield Finding(f"{where}, bytes", str(entry.size), "at least 1", "correct it")
+        yield from below_findings(f"{where}, bytes", entry.size, 1)
         if not entry.receivers:
             yield Finding(f"{where}, receivers", "none", "at least one", "leave the slice out")
         known = {card.name for card in self.cards}

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import Finding, InputError
+from .errors import Finding, InputError, below_findings
 from .exactness import exactness_findings
 from .quantity import Units
 from .shown import Shown, ShownPlan
@@ -306,10 +306,8 @@ def _shape_findings(problem: ShardingProblem) -> Iterator[Finding]:
 
 def _number_findings(problem: ShardingProblem) -> Iterator[Finding]:
     s, t = problem.strategies, problem.transitions
-    if problem.limit is not None and problem.limit < 0:
-        yield Finding("usage_limit", str(problem.limit), "at least 0", "correct it")
-    if len(s.usage) and int(s.usage.min()) < 0:
-        yield Finding("usages", str(int(s.usage.min())), "at least 0", "correct it")
+    yield from below_findings("usage_limit", problem.limit or 0, 0)
+    yield from below_findings("usages", int(s.usage.min(initial=0)), 0)
     for what, cost, allowed in (("costs", s.cost, s.allowed), ("edge costs", t.cost, t.allowed)):
         used = np.abs(cost[allowed]) if len(cost) else cost
         if len(used) and int(used.max()) > MOST:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from .cluster import Cluster
-from .errors import Finding, name_findings
+from .errors import Finding, below_findings, name_findings
 from .exactness import exactness_findings
 from .graph import FULL, ComputationGraph, Operator, Value
 
@@ -68,11 +68,6 @@ def _duplicates(where: str, names: Iterable[str]) -> Iterator[Finding]:
         yield Finding(where, "an empty name", "a name", "name it")
 
 
-def _negative(where: str, number: int) -> Iterator[Finding]:
-    if number < 0:
-        yield Finding(where, str(number), "a number of at least 0", "correct the number")
-
-
 def _cluster_findings(cluster: Cluster) -> Iterator[Finding]:
     classes = {entry.name for entry in cluster.device_classes}
     yield from _duplicates("device_classes", (entry.name for entry in cluster.device_classes))
@@ -87,7 +82,9 @@ def _cluster_findings(cluster: Cluster) -> Iterator[Finding]:
                 f"one of {sorted(classes)}",
                 "add the class to device_classes or correct the name",
             )
-        yield from _negative(f"device {device.name!r} memory_bytes", device.memory_bytes or 0)
+        yield from below_findings(
+            f"device {device.name!r} memory_bytes", device.memory_bytes or 0, 0
+        )
     yield from _channel_findings(cluster)
     yield from _process_group_findings(cluster)
 
@@ -101,7 +98,7 @@ def _channel_findings(cluster: Cluster) -> Iterator[Finding]:
                 yield _unknown(f"channel {name}", "device", end)
         if channel.source == channel.target:
             yield Finding(f"channel {name}", "a loop", "two devices", "remove the channel")
-        yield from _negative(f"channel {name} latency_ns", channel.latency_ns)
+        yield from below_findings(f"channel {name} latency_ns", channel.latency_ns, 0)
         if channel.bandwidth_bytes_per_s <= 0:
             yield Finding(
                 f"channel {name} bandwidth_bytes_per_s",
@@ -150,11 +147,10 @@ def _value_references(value: Value, graph: ComputationGraph) -> Iterator[Finding
 def _size_findings(value: Value, where: str) -> Iterator[Finding]:
     if not value.bytes:
         yield Finding(f"{where} bytes", "no layout", "bytes per layout", f"give at least {FULL!r}")
-    if value.messages < 1:
-        yield Finding(f"{where} messages", str(value.messages), "at least 1", "correct it")
+    yield from below_findings(f"{where} messages", value.messages, 1)
     for table, label in ((value.bytes, "bytes"), (value.transfer_bytes, "transfer_bytes")):
         for layout, number in table.items():
-            yield from _negative(f"{where} {label}[{layout!r}]", number)
+            yield from below_findings(f"{where} {label}[{layout!r}]", number, 0)
     for layout in value.transfer_bytes:
         if layout not in value.bytes:
             yield _unknown(f"{where} transfer_bytes", "layout", layout)
@@ -162,7 +158,7 @@ def _size_findings(value: Value, where: str) -> Iterator[Finding]:
         for layout in (before, after):
             if layout not in value.bytes:
                 yield _unknown(f"{where} reshard_ns", "layout", layout)
-        yield from _negative(f"{where} reshard_ns[{before!r}, {after!r}]", ticks)
+        yield from below_findings(f"{where} reshard_ns[{before!r}, {after!r}]", ticks, 0)
 
 
 def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding]:
@@ -195,10 +191,9 @@ def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding
                     "durations for classes that run operators",
                     "remove it, or set host of the class to false",
                 )
-            yield from _negative(f"{place} duration_ns[{name!r}]", ticks)
-        yield from _negative(f"{place} workspace_bytes", option.workspace_bytes)
-        if option.gang < 1:
-            yield Finding(f"{place} gang", str(option.gang), "at least 1", "correct it")
+            yield from below_findings(f"{place} duration_ns[{name!r}]", ticks, 0)
+        yield from below_findings(f"{place} workspace_bytes", option.workspace_bytes, 0)
+        yield from below_findings(f"{place} gang", option.gang, 1)
         placeable = placeable or bool(cluster.sites_of(option.gang, option.duration_ns))
     if not placeable:
         yield Finding(

@@ -6,7 +6,6 @@ Parallelization", NeurIPS 2021. The law is in ``docs/laws.md``.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -14,11 +13,11 @@ from fractions import Fraction
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from math import lcm
+from typing import Any
 
-from milp_plan.core import Finding, InputError, Units
-from milp_plan.core.errors import name_findings
-from milp_plan.core.exactness import exactness_findings
-from milp_plan.core.shown import Shown
+from milp_plan.core import Finding, Units
+from milp_plan.core.checked import CheckedProblem
+from milp_plan.core.errors import below_findings, name_findings
 
 
 @dataclass(frozen=True)
@@ -119,15 +118,14 @@ class Limits:
             number = getattr(self, name)
             if not 1 <= number <= MOST:
                 yield Finding(name, str(number), f"1 to {MOST}", "correct it")
-        if self.memory_bytes < 0:
-            yield Finding("memory_bytes", str(self.memory_bytes), "at least 0", "correct it")
+        yield from below_findings("memory_bytes", self.memory_bytes, 0)
         if self.bandwidth_bytes_per_s <= 0:
             found = str(self.bandwidth_bytes_per_s)
             yield Finding("bandwidth_bytes_per_s", found, "a positive number", "correct it")
 
 
 @dataclass(frozen=True)
-class HybridProblem(Shown):
+class HybridProblem(CheckedProblem):
     """Split layers into stages with degrees, so that the slowest stage is as fast as can be.
 
     Raises
@@ -142,23 +140,18 @@ class HybridProblem(Shown):
     limits: Limits
     provenance: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        findings = list(self._inexact())
-        if findings:
-            raise InputError(findings)
-        findings = [*self.limits.findings(), *self._layer_findings(), *self._flow_findings()]
-        if findings:
-            raise InputError(findings)
-
-    def _inexact(self) -> Iterator[Finding]:
-        yield from exactness_findings("limits", self.limits)
-        for flow in self.flows:
-            yield from exactness_findings(f"flow {flow.source!r} -> {flow.target!r}", flow)
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "limits", self.limits
+        yield from ((f"flow {flow.source!r} -> {flow.target!r}", flow) for flow in self.flows)
         for layer in self.layers:
             for degree, known in layer.configurations.items():
-                for entry in known:
-                    where = f"layer {layer.name!r}, degree {degree}, configuration {entry.name!r}"
-                    yield from exactness_findings(where, entry)
+                where = f"layer {layer.name!r}, degree {degree}, configuration"
+                yield from ((f"{where} {entry.name!r}", entry) for entry in known)
+
+    def _findings(self) -> Iterator[Finding]:
+        yield from self.limits.findings()
+        yield from self._layer_findings()
+        yield from self._flow_findings()
 
     def with_limits(self, limits: Limits) -> HybridProblem:
         """Return the problem under other limits."""
@@ -179,9 +172,7 @@ class HybridProblem(Shown):
         """Names of the layers, each after all it reads from."""
         return _order(self.layers, self.flows)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all that plans depend on."""
+    def _content(self) -> object:
         limits = [str(getattr(self.limits, entry.name)) for entry in fields(Limits)]
         content = [
             [
@@ -193,7 +184,7 @@ class HybridProblem(Shown):
         ]
         names = [layer.name for layer in self.layers]
         flows = [(flow.source, flow.target, str(flow.bytes)) for flow in self.flows]
-        return hashlib.sha256(repr((limits, names, content, flows)).encode()).hexdigest()
+        return limits, names, content, flows
 
     @cached_property
     def units(self) -> Units:
@@ -261,8 +252,7 @@ def _of_layer(layer: Layer, sources: set[str], targets: set[str]) -> Iterator[Fi
         for entry in known:
             at = f"{where}, degree {degree}, configuration {entry.name!r}"
             for name, amount in entry.amounts():
-                if amount < 0:
-                    yield Finding(f"{at}, {name}", str(amount), "at least 0", "correct it")
+                yield from below_findings(f"{at}, {name}", amount, 0)
             for label, given, expected in (
                 ("receive_bytes", entry.receive_bytes, sources),
                 ("send_bytes", entry.send_bytes, targets),

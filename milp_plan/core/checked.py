@@ -1,0 +1,40 @@
+"""Problems that look at themselves when they are made, and know themselves again by a hash."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from .errors import Finding, InputError
+from .exactness import exactness_findings
+from .shown import Shown
+
+
+class CheckedProblem(Shown, ABC):
+    """A dataclass of exact numbers; every finding is told at once (``InputError``)."""
+
+    def __post_init__(self) -> None:
+        inexact = (f for where, part in self._parts() for f in exactness_findings(where, part))
+        findings = list(inexact) or list(self._findings())
+        if findings:
+            raise InputError(findings)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that changes the problem."""
+        return hashlib.sha256(repr(self._content()).encode()).hexdigest()
+
+    @abstractmethod
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        """Dataclasses whose numbers must be exact, each with what it is called."""
+
+    @abstractmethod
+    def _findings(self) -> Iterator[Finding]:
+        """List what cannot be, where all numbers are exact."""
+
+    @abstractmethod
+    def _content(self) -> object:
+        """Return what plans depend on; its ``repr`` does not depend on anything else."""
