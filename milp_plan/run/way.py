@@ -110,9 +110,13 @@ class Way(ABC, Generic[P, S]):
         with ledger.budget.phase("search"):
             for found in search:
                 if isinstance(found, Bound):
-                    ledger.prove(found)
+                    self.prove(found)
                 else:
                     ledger.offer(found, found.planner, "search")
+
+    def prove(self, bound: Bound) -> None:
+        """Take a bound that a search has found."""
+        self.ledger.prove(bound)
 
     def ask_whole(self) -> None:
         """Ask the exact model of the whole problem; the user's start is its start."""

@@ -99,13 +99,8 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
     def search(self, most: int | None = None) -> None:
         """Canonical packings, lower and lower; what fails proves a bound."""
         ledger = self.ledger
-        with ledger.budget.phase("search"):
-            seed, lower = ledger.settings.seed, ledger.lower or 0
-            for found in self.packer.search(ledger.budget, seed, lower, ledger.value, most):
-                if isinstance(found, Bound):
-                    self.prove(found)
-                else:
-                    ledger.offer(found, found.planner, "search")
+        seed, lower = ledger.settings.seed, ledger.lower or 0
+        self.follow(self.packer.search(ledger.budget, seed, lower, ledger.value, most))
 
     def prove(self, bound: Bound) -> None:
         """Take a bound; above the capacity it says that there is no plan."""

@@ -24,7 +24,7 @@ from milp_plan.core.rematerialisation import (
 from ..ledger import Ledger
 from ..way import Step, Way
 from .rematerialisation import RematerialisationWay
-from .small_rematerialisation import offer_best_of_all
+from .small_rematerialisation import offer_best_of_all, offer_once
 
 NAME = "budgets by bisection"
 
@@ -75,16 +75,9 @@ class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
-            Step("once", self.run_once, always=True),
+            Step("once", lambda: offer_once(ledger), always=True),
             Step("budgets", self.bisect),
         )
-
-    def run_once(self) -> None:
-        """Every operator once, if the problem's own budget allows it."""
-        problem = self.ledger.problem
-        runs = tuple(entry.name for entry in problem.computations)
-        plan = RematerialisationPlan(problem.name, runs)
-        self.ledger.offer(plan, "every operator once", "once", sure=False)
 
     def bisect(self) -> None:
         """Try budgets between bound and value; what stays open is tried again with more time."""

@@ -16,7 +16,7 @@ from milp_plan.models.protocol import Guide
 from milp_plan.planners.rematerialisation import NAME, greedy
 
 from ..way import Step, Way
-from .small_rematerialisation import offer_best_of_all
+from .small_rematerialisation import offer_best_of_all, offer_once
 
 
 class PagingWay(Way[RematerialisationProblem, RematerialisationPlan]):
@@ -42,17 +42,10 @@ class PagingWay(Way[RematerialisationProblem, RematerialisationPlan]):
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
-            Step("once", self.run_once, always=True),
+            Step("once", lambda: offer_once(ledger), always=True),
             Step("greedy", self.relieve),
             Step("model", self.solve, lambda: ledger.formulation is not None),
         )
-
-    def run_once(self) -> None:
-        """Every operator once, if the budget allows it."""
-        problem = self.ledger.problem
-        runs = tuple(entry.name for entry in problem.computations)
-        plan = RematerialisationPlan(problem.name, runs)
-        self.ledger.offer(plan, "every operator once", "once", sure=False)
 
     def relieve(self) -> None:
         """Run again what idles; that may take longer than it may."""

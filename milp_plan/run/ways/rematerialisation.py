@@ -30,9 +30,9 @@ from ..beside import Beside
 from ..model import backend
 from ..watched import Answer, Known, refine
 from ..way import Step, Way
-from .small_rematerialisation import offer_best_of_all
+from .small_rematerialisation import offer_best_of_all, offer_once
 
-ONCE, MODELS, REPAIRED = "every operator once", "watched steps", "watched steps, repaired"
+MODELS, REPAIRED = "watched steps", "watched steps, repaired"
 ANNEALING = "annealing of runs"
 
 MODEL_SHARE = 0.4
@@ -65,7 +65,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
             Step("every plan", lambda: offer_best_of_all(ledger)),
-            Step("once", self.run_once, always=True),
+            Step("once", lambda: offer_once(ledger), always=True),
             Step("greedy", self.relieve),
             Step("annealing", self.anneal_first),
             Step("formulation", self.formulate, lambda: ledger.formulation is not None),
@@ -76,13 +76,6 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
     def alone(self) -> Iterable[Step]:
         """The formulation's model, unless it is plain that there is no plan."""
         return (Step("obstacle", self.ledger.look_for_obstacle), *super().alone())
-
-    def run_once(self) -> None:
-        """Every operator once: no time is added, if the budget allows it."""
-        problem = self.ledger.problem
-        runs = tuple(entry.name for entry in problem.computations)
-        plan = RematerialisationPlan(problem.name, runs)
-        self.ledger.offer(plan, ONCE, "once", sure=False)
 
     def relieve(self) -> None:
         """Let go, again and again, what idles across the fullest run."""

@@ -1,4 +1,4 @@
-"""Rematerialisation of few operators: every plan is looked at before anything else is asked."""
+"""What all ways of rematerialisation begin with: every operator once, and every plan of few."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from milp_plan.planners.rematerialisation.enumeration import EVERY_PLAN, best_of
 from ..ledger import Ledger
 from ..settings import AUTO
 
+ONCE = "every operator once"
+
 SHARE = 0.3
 """Part of the time limit."""
 
 NO_PLAN = "every plan was looked at; none is within memory and limits"
+
+
+def offer_once(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) -> None:
+    """Every operator once: no time is added, if the problem's own budget allows it."""
+    runs = tuple(entry.name for entry in ledger.problem.computations)
+    ledger.offer(RematerialisationPlan(ledger.problem.name, runs), ONCE, "once", sure=False)
 
 
 def offer_best_of_all(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) -> None:
