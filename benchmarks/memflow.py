@@ -19,7 +19,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.draw.canvas import drawing_style, new_figure
 from milp_plan.planners import PLANNERS, best_plan
-from milp_plan.planners.memflow import Chain, Found, State
+from milp_plan.planners.memflow import Chain, ChainState, Found
 from milp_plan.zoo import generate
 
 EXPERTS = ("single_device", "list_widest", "heft", "critical_path")
@@ -50,13 +50,13 @@ def problem_of(case: Mapping[str, Any], memory: int | None) -> PlanningProblem:
     )
 
 
-def samples(chain: Chain) -> State:
+def samples(chain: Chain) -> ChainState:
     """Data parallelism: samples over all devices, wherever that is a way."""
     ways = []
     for unit, way in zip(chain.states.ways, chain.start.ways, strict=True):
         cut = [one for one in unit if one[0].placement.option.startswith(SAMPLES)]
         ways.append(cut[0] if cut else way)
-    return State(tuple(ways), frozenset())
+    return ChainState(tuple(ways), frozenset())
 
 
 def measure(case: Mapping[str, Any]) -> Row:

@@ -22,7 +22,7 @@ from .sites import SiteType, Terrain, Transit, least
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SitedOption:
     """An option on a type of sites, with its ticks there."""
 
     option: Option
@@ -87,7 +87,7 @@ class Frame:
     def derive(
         self,
         names: list[str],
-        states: list[list[State]],
+        states: list[list[SitedOption]],
         unit: list[int],
         order: list[int],
         edges: list[Edge],
@@ -156,10 +156,10 @@ class Frame:
         """Write bytes in the units of the problem."""
         return size_text(self.problem.units, amount)
 
-    def _fitting(self, number: int) -> list[State]:
+    def _fitting(self, number: int) -> list[SitedOption]:
         """States of one operator whose devices can hold what it needs while it runs."""
         name = self.names[number]
-        found: list[State] = []
+        found: list[SitedOption] = []
         tight: tuple[int, int] | None = None
         for option in self.problem.graph.operator(name).options:
             for position, site in enumerate(self.types):
@@ -171,7 +171,7 @@ class Frame:
                 if site.memory_bytes is not None and needed > site.memory_bytes:
                     tight = min(tight or (needed, site.memory_bytes), (needed, site.memory_bytes))
                 else:
-                    found.append(State(option, position, duration))
+                    found.append(SitedOption(option, position, duration))
         if not found and tight is not None:
             self._block(
                 f"operator {name!r} needs at least {self.size_text(tight[0])} on each of its "
@@ -241,7 +241,9 @@ class Frame:
             for before in self.states[source]
         ]
 
-    def _link(self, made: tuple[int, State], read: tuple[int, State], values: list[Value]) -> Link:
+    def _link(
+        self, made: tuple[int, SitedOption], read: tuple[int, SitedOption], values: list[Value]
+    ) -> Link:
         (source, before), (target, after) = made, read
         ways = [
             self.terrain.transit(
@@ -265,7 +267,7 @@ class Frame:
             return Link(near, _total(ways), _total(ways))
         return Link(near, _slowest(way.enter for way in ways), _slowest(way.leave for way in ways))
 
-    def _in_turn(self, before: State, after: State) -> bool:
+    def _in_turn(self, before: SitedOption, after: SitedOption) -> bool:
         """Whether values between the two must take turns: one sender, one receiver, one channel."""
         return self.takes_turns and self.types[before.site].gang == self.types[after.site].gang == 1
 

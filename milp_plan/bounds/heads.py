@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from milp_plan.core.budget import Budget
 
-from .frame import Frame, State
+from .frame import Frame, SitedOption
 from .view import FAR, Array, Separations, View, scale_for
 
 
@@ -207,7 +207,7 @@ class HeadPass:
     def _gang(self, v: int, key: int) -> int:
         return max(self._gang_of(s) for s in self.view.states(v) if self.view.key(s) == key)
 
-    def _gang_of(self, state: State) -> int:
+    def _gang_of(self, state: SitedOption) -> int:
         return self.view.types[state.site].gang
 
     def _memory(self, v: int, key: int, chosen: NDArray[np.intp]) -> _Memory | None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
-from .frame import Edge, Frame, Link, State
+from .frame import Edge, Frame, Link, SitedOption
 from .sites import least
 
 Family = dict[int, int]
@@ -71,13 +71,13 @@ def families_of(frame: Frame) -> dict[tuple[int, str], Family]:
     return {key: family for key, family in found.items() if len(family) > 1}
 
 
-def _moments(states: list[State]) -> list[State]:
+def _moments(states: list[SitedOption]) -> list[SitedOption]:
     """One state of no length per site type."""
     by_site = {state.site: state for state in states}
-    return [State(state.option, site, 0) for site, state in by_site.items()]
+    return [SitedOption(state.option, site, 0) for site, state in by_site.items()]
 
 
-def _tie(states: list[list[State]], source: int, target: int) -> Edge:
+def _tie(states: list[list[SitedOption]], source: int, target: int) -> Edge:
     """Order two operators of one group."""
     never = Link(None, None, None)
     links = [
@@ -90,7 +90,7 @@ def _tie(states: list[list[State]], source: int, target: int) -> Edge:
 def _chains(
     frame: Frame,
     families: dict[tuple[int, str], Family],
-    states: list[list[State]],
+    states: list[list[SitedOption]],
     numbers: tuple[dict[tuple[int, str], int], dict[tuple[int, str], int]],
 ) -> Iterator[Edge]:
     first, last = numbers
@@ -114,7 +114,7 @@ def _chains(
 
 def _chain(
     frame: Frame,
-    states: list[list[State]],
+    states: list[list[SitedOption]],
     ends: tuple[int, int],
     edges: list[Edge],
     delay_of_source: bool,
@@ -128,7 +128,7 @@ def _chain(
 
 
 def _queue(
-    frame: Frame, states: list[list[State]], ends: tuple[int, int], edges: list[Edge]
+    frame: Frame, states: list[list[SitedOption]], ends: tuple[int, int], edges: list[Edge]
 ) -> Edge:
     """Join the first start and the last stop of two families by all transfers between them."""
     links = [

@@ -19,7 +19,7 @@ import numpy as np
 
 from milp_plan.core.budget import Budget
 
-from .frame import Edge, State
+from .frame import Edge, SitedOption
 from .heads import HeadPass
 from .view import FAR, Array, Separations, View
 
@@ -96,7 +96,7 @@ class _Side:
         """Least start of each operator of the part after the root stops, in the order of a view."""
         frame = self.frame
         states = list(frame.states)
-        states[root] = [State(state.option, state.site, 0) for state in states[root]]
+        states[root] = [SitedOption(state.option, state.site, 0) for state in states[root]]
         key = self._signature(root, part, edges)
         if key not in self.done:
             names, unit = list(frame.names), list(frame.unit)

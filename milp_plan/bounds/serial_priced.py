@@ -242,7 +242,7 @@ def whole(prices: Reals) -> Ints:
     return np.rint(prices * (UNITS / 100.0)).astype(np.int64)
 
 
-class _Search:
+class _PriceSearch:
     """Prices that get better, for loads up to an aim that follows the best bound."""
 
     def __init__(self, graph: SerialGraph, upper: int) -> None:
@@ -363,7 +363,7 @@ def priced_bounds(
         return
     if sweep is None or upper <= lower or not any(graph.work):
         return
-    search, proof = _Search(graph, upper), proving(graph, sweep, upper)
+    search, proof = _PriceSearch(graph, upper), proving(graph, sweep, upper)
     finest = proving(graph, sweep, upper, FINER)
     for turn, (size, far) in enumerate(SEARCHED):
         last = turn == len(SEARCHED) - 1

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from milp_plan.core.budget import Budget
 from milp_plan.core.view import kept
 
-from .frame import Edge, Frame, Link, State
+from .frame import Edge, Frame, Link, SitedOption
 from .sites import least
 
 Array = NDArray[np.int64]
@@ -83,7 +83,7 @@ class View:
         """Turn a number of the frame into one of the view, or back."""
         return self.size - 1 - number if self.backward else number
 
-    def states(self, v: int) -> list[State]:
+    def states(self, v: int) -> list[SitedOption]:
         """States of an operator."""
         return self.frame.states[self.flip(v)]
 
@@ -104,7 +104,7 @@ class View:
             found |= {self.key(state) for state in self.states(v)}
         return tuple(sorted(found))
 
-    def key(self, state: State) -> int:
+    def key(self, state: SitedOption) -> int:
         """Colour of the device of a state, or -1 when it has several devices."""
         colours = self.types[state.site].colours
         return colours[0] if len(colours) == 1 else -1

@@ -21,7 +21,7 @@ from .interrupts import Deferred
 from .output import note, say, say_json
 
 if TYPE_CHECKING:
-    from milp_plan.study.driver import Executor, State
+    from milp_plan.study.driver import Executor, SuiteProgress
     from milp_plan.study.store import Store
     from milp_plan.study.tasks import Expansion, Task
 
@@ -141,7 +141,7 @@ class Doing:
     retry_failed: bool = True
     quiet: bool = False
 
-    def all_of(self, tasks: Sequence[Task]) -> State:
+    def all_of(self, tasks: Sequence[Task]) -> SuiteProgress:
         """Do what is left of some runs; Ctrl-C makes it return early."""
         from milp_plan.study.driver import drive
         from milp_plan.study.store import Store
@@ -206,7 +206,7 @@ def _foretell(expansion: Expansion, store: Store, *, retry_failed: bool) -> None
     )
 
 
-def _conclude(state: State) -> None:
+def _conclude(state: SuiteProgress) -> None:
     parts = [
         f"{state.total} runs: {state.done} done now, {state.known} before",
         f"{state.failed} failed",
@@ -216,7 +216,7 @@ def _conclude(state: State) -> None:
     note(", ".join(parts))
 
 
-def _code_of_state(state: State) -> Exit:
+def _code_of_state(state: SuiteProgress) -> Exit:
     return interrupts.code() if state.left or state.stopped else Exit.DONE
 
 

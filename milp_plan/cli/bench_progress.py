@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from milp_plan.core.amounts import seconds_text
 from milp_plan.core.budget import now
+from milp_plan.face.progress import Context, Hidden, Refreshed
 
 from .output import note
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
-    from milp_plan.study.driver import State
+    from milp_plan.study.driver import SuiteProgress
     from milp_plan.study.store import Record
     from milp_plan.study.tasks import Task
 
@@ -23,19 +23,10 @@ SILENCE_S = 30.0
 _REFRESH_PER_S = 2
 
 
-class Show(Protocol):
+class Show(Context, Protocol):
     """A context in which progress is shown."""
 
-    def __enter__(self) -> Show: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def state(self, state: State) -> None:
+    def state(self, state: SuiteProgress) -> None:
         """Show how far it is."""
         ...
 
@@ -44,7 +35,7 @@ class Show(Protocol):
         ...
 
 
-def summary(state: State) -> str:
+def summary(state: SuiteProgress) -> str:
     """Write how far a suite is in one line."""
     elsewhere = [f"{state.elsewhere} with another driver"] if state.elsewhere else []
     parts = [
@@ -92,7 +83,7 @@ class Watch:
     def __init__(self, show: Show, news: Callable[[], list[str]]) -> None:
         self._show, self._news = show, news
 
-    def __call__(self, state: State, task: Task | None, record: Record | None) -> None:
+    def __call__(self, state: SuiteProgress, task: Task | None, record: Record | None) -> None:
         """Show state, result and news."""
         for text in self._news():
             self._show.line(text)
@@ -101,16 +92,10 @@ class Watch:
         self._show.state(state)
 
 
-class Quiet:
+class Quiet(Hidden):
     """Shows nothing."""
 
-    def __enter__(self) -> Quiet:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def state(self, state: State) -> None:
+    def state(self, state: SuiteProgress) -> None:
         """Show nothing."""
 
     def line(self, text: str) -> None:
@@ -123,7 +108,7 @@ class Log(Quiet):
     def __init__(self) -> None:
         self._said_s = now()
 
-    def state(self, state: State) -> None:
+    def state(self, state: SuiteProgress) -> None:
         """Write how far it is, now and then."""
         if now() - self._said_s >= SILENCE_S:
             self.line(summary(state))
@@ -134,29 +119,15 @@ class Log(Quiet):
         note(text)
 
 
-class Live(Quiet):
+class Live(Refreshed):
     """Keeps the last lines of a terminal up to date; results scroll by above them."""
 
     def __init__(self, console: Console) -> None:
-        from rich.live import Live as RichLive
-
         self._console = console
-        self._state: State | None = None
-        self._live = RichLive(
-            console=console,
-            get_renderable=self._render,
-            refresh_per_second=_REFRESH_PER_S,
-            transient=True,
-        )
+        self._state: SuiteProgress | None = None
+        super().__init__(console, _REFRESH_PER_S)
 
-    def __enter__(self) -> Live:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def state(self, state: State) -> None:
+    def state(self, state: SuiteProgress) -> None:
         """Keep it for the next refresh."""
         self._state = state
 
@@ -164,18 +135,15 @@ class Live(Quiet):
         """Write a line above."""
         self._console.print(text)
 
-    def _render(self) -> RenderableType:
-        from rich.text import Text
-
+    def _text(self) -> str:
         if self._state is None:
-            return Text("starting")
+            return "starting"
         moment = now()
-        running: list[Any] = [
+        running = [
             f"  {title}: {moment - began:.0f} s"
             for title, began in list(self._state.running.items())[:20]
         ]
-        text = "\n".join([summary(self._state), *running])
-        return Text(text, no_wrap=True, overflow="ellipsis")
+        return "\n".join([summary(self._state), *running])
 
 
 def display(*, quiet: bool) -> Show:

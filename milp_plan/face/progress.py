@@ -21,8 +21,8 @@ HASTE_S = 0.2
 _REFRESH_PER_S = 4
 
 
-class Display(Protocol):
-    """A context in which progress is shown."""
+class Context(Protocol):
+    """Something that is shown from its beginning to its end."""
 
     def __enter__(self) -> Self: ...
 
@@ -33,9 +33,53 @@ class Display(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
+
+class Display(Context, Protocol):
+    """A context in which progress is shown."""
+
     def __call__(self, progress: Progress) -> None:
         """Show what is new."""
         ...
+
+
+class Hidden:
+    """A context that shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class Refreshed(Hidden):
+    """Keeps the last lines of a terminal up to date; it asks what to show from the first on."""
+
+    def __init__(self, console: Console, per_s: int) -> None:
+        from rich.live import Live as RichLive
+
+        self._live = RichLive(
+            console=console,
+            get_renderable=self._render,
+            refresh_per_second=per_s,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def _text(self) -> str:
+        """What is to be seen now."""
+        raise NotImplementedError
+
+    def _render(self) -> RenderableType:
+        from rich.text import Text
+
+        return Text(self._text(), no_wrap=True, overflow="ellipsis")
 
 
 def line(problem: Any, progress: Progress, elapsed_s: float) -> str:
@@ -51,14 +95,8 @@ def line(problem: Any, progress: Progress, elapsed_s: float) -> str:
     return ", ".join([*parts, progress.note] if progress.note else parts)
 
 
-class Quiet:
+class Quiet(Hidden):
     """Shows nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def __call__(self, progress: Progress) -> None:
         """Show nothing."""
@@ -87,41 +125,24 @@ class Log(Quiet):
         self._write(line(self._problem, progress, progress.elapsed_s))
 
 
-class Live(Quiet):
+class Live(Refreshed):
     """Keeps one line of a terminal up to date; its clock runs on between reports."""
 
     def __init__(self, problem: Any, console: Console) -> None:
-        from rich.live import Live as RichLive
-
         self._problem = problem
         self._progress: Progress | None = None
         self._seen_s = now()
-        self._live = RichLive(
-            console=console,
-            get_renderable=self._render,
-            refresh_per_second=_REFRESH_PER_S,
-            transient=True,
-        )
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        super().__init__(console, _REFRESH_PER_S)
 
     def __call__(self, progress: Progress) -> None:
         """Keep what was said for the next refresh."""
         self._progress, self._seen_s = progress, now()
 
-    def _render(self) -> RenderableType:
-        from rich.text import Text
-
+    def _text(self) -> str:
         if self._progress is None:
-            return Text(f"{self._problem.name}: starting")
+            return f"{self._problem.name}: starting"
         elapsed = self._progress.elapsed_s + now() - self._seen_s
-        text = line(self._problem, self._progress, elapsed)
-        return Text(text, no_wrap=True, overflow="ellipsis")
+        return line(self._problem, self._progress, elapsed)
 
 
 class Notebook(Quiet):

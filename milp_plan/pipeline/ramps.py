@@ -29,7 +29,7 @@ Ends = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PartDone:
     """What may be done of a micro-batch on a machine, at a moment when the machine runs nothing.
 
     Parameters
@@ -205,15 +205,15 @@ def kinds_above(shop: Shop) -> list[int]:
 
 def _states(
     shop: Shop, kinds: Sequence[int], own: Iterable[int], above: Sequence[int]
-) -> list[State] | None:
+) -> list[PartDone] | None:
     """States of a route's micro-batch on a machine; ``None`` where there are too many."""
     own = list(own)
     needs = [(at, sum(1 << b for b in own if above[kinds[at]] >> kinds[b] & 1)) for at in own]
-    found = [State(0, 0, 0)]
+    found = [PartDone(0, 0, 0)]
     for at, need in needs:  # topologically sorted, so each state is made once
         kind = shop.kinds[kinds[at]]
         found += [
-            State(s.done | 1 << at, s.held + kind.alloc - kind.free, s.work + kind.duration)
+            PartDone(s.done | 1 << at, s.held + kind.alloc - kind.free, s.work + kind.duration)
             for s in found
             if s.done & need == need
         ]

@@ -28,7 +28,7 @@ MOST_ABREAST = 128
 TRIES, FUTILE = 16, 3
 """Orders that are tried; so many without success end it."""
 
-State = tuple[tuple[int, int], ...]
+NetStates = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ class _Nets:
     def steps(self, order: list[int], most: int) -> tuple[Step, ...] | None:
         """Return the states along an order, ``None`` if they are more than so many."""
         left = [len(members) for members in self.pins]
-        states: dict[State, int] = {(): 0}
+        states: dict[NetStates, int] = {(): 0}
         steps = []
         for number in order:
             for net in self.of[number]:
                 left[net] -= 1
-            after: dict[State, int] = {}
+            after: dict[NetStates, int] = {}
             moves = []
             for state, before in states.items():
                 for inside in (0, 1):
@@ -154,8 +154,8 @@ class _Nets:
         return tuple(steps)
 
     def _next(
-        self, state: State, number: int, inside: int, left: list[int]
-    ) -> tuple[State, tuple[int, ...]]:
+        self, state: NetStates, number: int, inside: int, left: list[int]
+    ) -> tuple[NetStates, tuple[int, ...]]:
         """State after a class, and the nets that it makes be paid."""
         known, paid = dict(state), []
         for net in self.of[number]:

@@ -114,7 +114,7 @@ class Local:
 
 
 @dataclass
-class State:
+class SuiteProgress:
     """How far a suite is.
 
     Parameters
@@ -164,7 +164,7 @@ class State:
         return max(0.0, (self.left * self.seconds / ended - spent) / max(1, self.slots))
 
 
-Tell = Callable[[State, Task | None, Record | None], None]
+Tell = Callable[[SuiteProgress, Task | None, Record | None], None]
 """Called with every result, and now and then without one."""
 
 
@@ -195,7 +195,7 @@ def drive(
     retry_failed: bool = True,
     presses: Callable[[], int] = lambda: 0,
     tell: Tell = lambda _state, _task, _record: None,
-) -> State:
+) -> SuiteProgress:
     """Do every run that the store has no answer to.
 
     Parameters
@@ -241,11 +241,11 @@ class _Driver:
         self.waiting: dict[str, float] = {}  # keys of others' runs -> when to look again
         self.under_way: dict[Future[Result], tuple[Task, Lock, int]] = {}
         total = len(pending) + len(finished) + len(failed)
-        self.state = State(total, known=len(finished), failed=len(failed))
+        self.state = SuiteProgress(total, known=len(finished), failed=len(failed))
         self.heard = 0
         self.unwritten = ""
 
-    def run(self) -> State:
+    def run(self) -> SuiteProgress:
         try:
             while self.under_way or (self.pending and not self.heard):
                 self._listen()

@@ -87,7 +87,7 @@ def test_an_error_beside_the_annealing_is_an_error_of_the_run(monkeypatch: pytes
 def test_a_plan_ends_the_wait_for_one():
     """The main thread goes on as soon as the other has a plan, not when the other is done."""
     run = SimpleNamespace(ledger=SimpleNamespace(settled=False), best=None)
-    search, done = latency._Search(run), Event()
+    search, done = latency._IdealSearch(run), Event()
     search.thread = Beside(lambda: done.wait(20.0))
     search.thread.start()
     search.news.put(lambda: setattr(run, "best", [0]))

@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 
 from milp_plan.cli.bench_progress import Live, Log, Watch, result_line, summary
-from milp_plan.study.driver import State
+from milp_plan.study.driver import SuiteProgress
 
 from .cases import a_task
 
 
 def state(**changes):
-    return State(total=10, known=2, done=3, failed=1, seconds=8.0, slots=2, **changes)
+    return SuiteProgress(total=10, known=2, done=3, failed=1, seconds=8.0, slots=2, **changes)
 
 
 def test_summary_counts_and_estimates():
@@ -21,7 +21,7 @@ def test_summary_counts_and_estimates():
     assert "about 4 s to go" in said  # four runs of 2 s, two at a time
     assert "with another driver" not in said
     assert "2 with another driver" in summary(state(elsewhere=2))
-    assert "to go" not in summary(State(total=10))
+    assert "to go" not in summary(SuiteProgress(total=10))
 
 
 @pytest.mark.parametrize(

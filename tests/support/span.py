@@ -31,10 +31,10 @@ def least_span(
 
     With ``whole`` the span is that of all operators together, whose least value is the makespan's.
     """
-    return _Search(load, cutoff, whole).run()
+    return _SpanSearch(load, cutoff, whole).run()
 
 
-class _Search:
+class _SpanSearch:
     def __init__(self, load: Workload, cutoff: int | None, whole: bool) -> None:
         self.load, self.cutoff, self.whole = load, cutoff, whole
         self.lengths = load.durations

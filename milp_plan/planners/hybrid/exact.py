@@ -84,7 +84,7 @@ class OutOfTimeError(Exception):
 
 
 @dataclass
-class _Search:
+class _ThresholdSearch:
     """Incumbent and bound, and the thresholds in between."""
 
     problem: HybridProblem
@@ -207,7 +207,7 @@ def plan_exactly(
     """
     reduction = without_free_layers(problem)
     smaller = reduction.problem
-    search = _Search(smaller, now() + time_limit_s, on_news)
+    search = _ThresholdSearch(smaller, now() + time_limit_s, on_news)
     lattice = all_down_sets(smaller, MOST_DOWN_SETS)
     complete = interrupted = False
     with suppress(OutOfTimeError):
@@ -229,7 +229,7 @@ def plan_exactly(
     )
 
 
-def _run(search: _Search, problem: HybridProblem, lattice: Lattice | None) -> bool:
+def _run(search: _ThresholdSearch, problem: HybridProblem, lattice: Lattice | None) -> bool:
     """Plan along one order first, then over all down-sets; whether nothing is left open."""
     tight = tables(problem)
     chain = family(tight.arrays, prefixes(problem))

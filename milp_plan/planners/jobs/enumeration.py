@@ -57,7 +57,7 @@ def best_order(problem: JobsProblem, budget: Budget, known: int | None = None) -
     known
         Value of a plan; only better ones are looked for.
     """
-    return _Search(problem, budget, known).run()
+    return _Timetables(problem, budget, known).run()
 
 
 def suits(problem: JobsProblem) -> bool:
@@ -114,7 +114,9 @@ class _State(NamedTuple):
     last: int
 
 
-class _Search:
+class _Timetables:
+    """Timetables that grow visit by visit."""
+
     def __init__(self, problem: JobsProblem, budget: Budget, known: int | None) -> None:
         self.problem, self.budget, self.best = problem, budget, known
         self.hosted = problem.host is not None and any(job.host for job in problem.jobs)

@@ -2,6 +2,6 @@
 
 from .chain import Chain, Found
 from .simulator import Measure, Simulator
-from .states import State, States
+from .states import ChainState, States
 
-__all__ = ["Chain", "Found", "Measure", "Simulator", "State", "States"]
+__all__ = ["Chain", "ChainState", "Found", "Measure", "Simulator", "States"]

@@ -18,7 +18,7 @@ from milp_plan.core.budget import Budget
 
 from ..indexed import indexed
 from .simulator import Measure, Simulator
-from .states import State, States
+from .states import ChainState, States
 
 GREED = 200.0
 """A step that is worse by one part in so many is taken with probability 1/e."""
@@ -89,7 +89,7 @@ class Chain:
         self,
         proposals: int | None,
         budget: Budget,
-        state: State | None = None,
+        state: ChainState | None = None,
         on_better: Callable[[Plan, Measure], object] = lambda *_: None,
     ) -> Found:
         """Draw proposals until there were enough, or time is up, or nothing gets better.
@@ -128,9 +128,9 @@ class Chain:
         plan, measure = best or (None, None)
         return Found(plan, measure, drawn, self._simulator.simulated - begun)
 
-    def random_state(self) -> State:
+    def random_state(self) -> ChainState:
         """Draw a way for every unit; nothing runs again."""
-        return State(tuple(map(self._rng.choice, self.states.ways)), frozenset())
+        return ChainState(tuple(map(self._rng.choice, self.states.ways)), frozenset())
 
     def _excess(self, measure: Measure) -> float:
         """Part by which the fullest memory exceeds its limit; at most 0 if all hold."""

@@ -19,7 +19,7 @@ Way = tuple[Spot, ...]
 """One spot per operator of a unit, all on one site."""
 
 
-class State(NamedTuple):
+class ChainState(NamedTuple):
     """A way for each unit, and the operators whose results are dropped and made again."""
 
     ways: tuple[Way, ...]
@@ -76,20 +76,20 @@ class States:
             if not common:
                 yield view.unit_spots(unit, site)
 
-    def of_plan(self, plan: Plan) -> State:
+    def of_plan(self, plan: Plan) -> ChainState:
         """Return the state nearest to a plan: its sites and, where the ways have them, options."""
         placements = {run.operator: run.placement for run in plan.runs}
         return self.placed(placements)
 
-    def placed(self, placements: Mapping[str, Placement]) -> State:
+    def placed(self, placements: Mapping[str, Placement]) -> ChainState:
         """Return the state nearest to placements of all operators; nothing runs again."""
         view, ways = self.view, []
         for unit, members in enumerate(view.units):
             wanted = [view.spot(op, placements[view.names[op]]) for op in members]
             ways.append(max(self.ways[unit], key=lambda way: _alike(way, wanted)))
-        return State(tuple(ways), frozenset())
+        return ChainState(tuple(ways), frozenset())
 
-    def steps(self, state: State) -> list[Step]:
+    def steps(self, state: ChainState) -> list[Step]:
         """Return the operators in the order of the state, those that run again just in time.
 
         What is dropped is made again before the first operator reads it that may not run again
@@ -119,7 +119,7 @@ class States:
             take(operator)
         return steps
 
-    def neighbour(self, state: State, rng: Random) -> State:
+    def neighbour(self, state: ChainState, rng: Random) -> ChainState:
         """Draw another way or another degree for a unit, or for some units that are alike.
 
         Alike are units with the same ways, such as those of one layer in every block; those that

@@ -55,7 +55,7 @@ GUESS = 0.1
 """Parts of time and of operators that are added, where no plan says."""
 
 
-class State(NamedTuple):
+class AnnealedKeys(NamedTuple):
     """Where annealing is: keys now and of the best plan; numbers in ``[now, best, best cost]``."""
 
     keys: Integers
@@ -119,7 +119,7 @@ def anneal(  # noqa: PLR0917
     first: Integers,
     inputs: Integers,
     budget: int,
-    state: State,
+    state: AnnealedKeys,
     moves: int,
     heat: float,
     fall: float,
@@ -190,7 +190,7 @@ class Annealing:
         hold(table.rows, table.first, table.inputs, keys, len(keys), made, last, held)
         cost = cost_of(table.rows, keys, len(keys))
         fits = excess(held, len(keys), table.budget) == 0.0
-        self.state = State(
+        self.state = AnnealedKeys(
             both[0], both[1], np.array([len(keys), len(keys), cost if fits else NONE])
         )
         over = sum(max(0, amount - table.budget) for amount in problem.held)

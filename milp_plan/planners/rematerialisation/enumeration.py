@@ -65,10 +65,10 @@ def best_of_all(problem: RematerialisationProblem, budget: Budget) -> Found | No
     count = len(problem.computations)
     if count > (LARGEST if problem.host is None else LARGEST_WITH_HOST):
         return None
-    return _Search(problem).run(budget)
+    return _SequenceSearch(problem).run(budget)
 
 
-class _Search:
+class _SequenceSearch:
     def __init__(self, problem: RematerialisationProblem) -> None:
         self.problem = problem
         self.sizes = [entry.size for entry in problem.computations]

@@ -18,7 +18,7 @@ from milp_plan.core import Passes
 from milp_plan.core.budget import now
 from milp_plan.serial import SerialGraph
 
-from .moves import Heat, Ints, State, Tables, anneal, best_cuts, fill
+from .moves import Heat, Ints, PlacedClasses, Tables, anneal, best_cuts, fill
 
 FIRST_STEPS, MOST_STEPS = 100_000, 4_000_000
 """Steps of the first and the longest cooling."""
@@ -118,7 +118,7 @@ class SerialAnnealing:
         self.best: Ints | None = None
         self.value = float("inf")
         devices = len(graph.payers) + len(graph.hosts)
-        self.state = State(
+        self.state = PlacedClasses(
             np.zeros(len(graph), dtype=np.int64),
             np.zeros((len(self.tables.cost), devices), dtype=np.int64),
             np.zeros((2, devices)),

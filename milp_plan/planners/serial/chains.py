@@ -99,10 +99,10 @@ def best_chain(
     go_on
         Asked now and then; ``False`` ends the search early.
     """
-    return _Search(chain, ideals, below).run(go_on)
+    return _ChainSearch(chain, ideals, below).run(go_on)
 
 
-class _Search:
+class _ChainSearch:
     """Tables of one search."""
 
     def __init__(self, chain: ChainGraph, ideals: Bits, below: float | None) -> None:

@@ -38,7 +38,7 @@ class Tables(NamedTuple):
     payers: int
 
 
-class State(NamedTuple):
+class PlacedClasses(NamedTuple):
     """Places of the classes, and what follows from them."""
 
     places: Ints
@@ -59,7 +59,7 @@ class Heat(NamedTuple):
 
 
 @compiled
-def fill(tables: Tables, state: State) -> None:
+def fill(tables: Tables, state: PlacedClasses) -> None:
     """Set counters, loads and bytes from the places."""
     payers = tables.payers
     state.inside[:] = 0
@@ -80,7 +80,7 @@ def fill(tables: Tables, state: State) -> None:
 
 
 @compiled
-def shift(tables: Tables, state: State, number: int, target: int) -> None:
+def shift(tables: Tables, state: PlacedClasses, number: int, target: int) -> None:
     """Move one class, with everything that follows."""
     payers, loads, count = tables.payers, state.loads, state.inside
     source = state.places[number]
@@ -127,7 +127,7 @@ def energy(loads: Floats, power: float) -> float:
 
 
 @compiled
-def grow(tables: Tables, state: State, moved: Ints) -> int:
+def grow(tables: Tables, state: PlacedClasses, moved: Ints) -> int:
     """Collect a connected set around ``moved[0]`` on its device; return its size."""
     many, goal, source = 1, 2, state.places[moved[0]]
     while goal < len(moved) - 1 and np.random.random() < 0.8:
@@ -147,7 +147,7 @@ def grow(tables: Tables, state: State, moved: Ints) -> int:
 @compiled
 def anneal(  # noqa: C901, PLR0912, PLR0915, PLR0917 (one loop; calls would cost as much as steps)
     tables: Tables,
-    state: State,
+    state: PlacedClasses,
     best: Ints,
     best_value: float,
     order: Ints,

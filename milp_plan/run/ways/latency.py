@@ -126,7 +126,7 @@ class LatencyWay(SerialWay):
 
     def search(self) -> None:
         """The ideals in a thread, and annealing beside them where there is another one."""
-        search = _Search(self)
+        search = _IdealSearch(self)
         try:
             if self.ledger.threads > 1:
                 search.begin(1.0)
@@ -140,7 +140,7 @@ class LatencyWay(SerialWay):
 
     def search_repeatably(self) -> None:
         """Gates and ideals, for so many looks at a clock that stands for the real one."""
-        search = _Search(self)
+        search = _IdealSearch(self)
         search.use_gates(lambda: self.ledger.budget.left_s)
         search.hear()
         search.use_ideals(_Looks(self.ledger.budget, LOOKS))
@@ -207,7 +207,7 @@ class LatencyWay(SerialWay):
         places, value = self.line.cut(order)
         return places if np.isfinite(value) else None
 
-    def anneal(self, search: _Search) -> None:
+    def anneal(self, search: _IdealSearch) -> None:
         """Anneal again and again, and hear what the search has found."""
         ledger, number = self.ledger, 0
         reserve = MODEL_SHARE if len(self.atoms) <= MOST_MODEL_OPERATORS else 0.0
@@ -298,7 +298,7 @@ class _Looks:
         return min(1.0, self())
 
 
-class _Search:
+class _IdealSearch:
     """Searches through the ideals in a thread of its own; the loops run side by side.
 
     Where they can prove nothing and time is left, it anneals as the main thread does.

@@ -149,7 +149,7 @@ def slot_bound(
         Proved; never below ``lower``.
     """
     with ExitStack() as stack:
-        search = _Search(
+        search = _SlotSearch(
             shop,
             upper,
             limit_s=limit_s,
@@ -180,7 +180,7 @@ class _Line:
         return t + (1.0 - share) / slope
 
 
-class _Search:
+class _SlotSearch:
     def __init__(
         self,
         shop: Shop,
