@@ -1,14 +1,15 @@
 """PyTorch models: captured as graphs of kernels, and graphs as planning problems.
 
-Only :mod:`.trace`, :mod:`.nodes`, :mod:`.inputs` and :mod:`.profile` need PyTorch, and import it
-when they are called, as :mod:`.onnx` does the library of that name; everything after the captured
-graph works without.
+Only :mod:`.trace`, :mod:`.nodes`, :mod:`.inputs`, :mod:`.failures` and :mod:`.profile` need
+PyTorch, and import it when they are called, as :mod:`.onnx` does the library of that name;
+everything after the captured graph works without.
 """
 
 from .calibration import calibrate
 from .chain import stage_problem
 from .instance import instance, require_times
 from .merge import GRANULARITIES
+from .meshed import meshed
 from .model_file import EXAMPLE, TESTED, Builder, load_builder
 from .onnx import SUFFIX as ONNX_SUFFIX
 from .onnx import capture_onnx
@@ -44,6 +45,7 @@ __all__ = [
     "fingerprint",
     "instance",
     "load_builder",
+    "meshed",
     "read_capture",
     "require_known",
     "require_times",

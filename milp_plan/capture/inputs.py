@@ -6,6 +6,7 @@ from typing import Any
 
 from milp_plan.core import Finding, InputError
 
+from .failures import not_run
 from .model_file import Builder
 from .trace import INNER
 
@@ -14,7 +15,13 @@ SEED = 20_261
 
 
 def built_with_seed(builder: Builder, dtype: str | None, seed: int = SEED) -> Any:
-    """What ``build()`` returns: a module and its inputs, with the numbers that every run has."""
+    """What ``build()`` returns: a module and its inputs, with the numbers that every run has.
+
+    Raises
+    ------
+    InputError
+        The function fails when it makes weights.
+    """
     import torch
 
     before = torch.get_default_dtype()
@@ -23,6 +30,8 @@ def built_with_seed(builder: Builder, dtype: str | None, seed: int = SEED) -> An
         torch.set_default_dtype(getattr(torch, dtype))
     try:
         return builder.build()
+    except Exception as error:
+        raise not_run(builder.text, "build", error, dtype=dtype) from error
     finally:
         torch.set_default_dtype(before)
 

@@ -192,7 +192,7 @@ class Draft:
     def _operator(self, part: Part, name: str) -> Operator:
         held = self._peak(part.kernels, self._inside(part))
         option = Option("one", self._durations(part.units), workspace_bytes=held)
-        return Operator(name, (option,), part.kind, block=_block_label(part.label))
+        return Operator(name, (option,), part.kind, block=block_label(part.label))
 
     def _durations(self, units: Iterable[tuple[int, ...]]) -> dict[str, int]:
         """Device class -> ticks of fused kernels, one after the other."""
@@ -343,7 +343,7 @@ class Draft:
                 durations[spec.name] += roofline_ns(rates, 0, sum(moved for _, moved in work))
         if state:
             self.extra.append(Value(f"{name}.state", None, (name,), {FULL: state}))
-        return Operator(name, (Option("one", durations),), UPDATE_KIND, block=_block_label(label))
+        return Operator(name, (Option("one", durations),), UPDATE_KIND, block=block_label(label))
 
     def _reaches(
         self, name: str, parameter: int, gradients: set[int], colocation: Colocation
@@ -387,7 +387,8 @@ class Draft:
         return ComputationGraph(tuple(self.operators), (*values, *self.extra))
 
 
-def _block_label(label: str) -> str | None:
+def block_label(label: str) -> str | None:
+    """Name of the numbered block that a module lies in."""
     block = block_of(label)
     return block if block.rpartition(".")[2].isdecimal() else None
 

@@ -8,15 +8,17 @@ launch them is hidden as far as it is in a step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
 import msgspec
 
-from milp_plan.io.capture_wire import Capture, Profile
+from milp_plan.core import InputError
+from milp_plan.io.capture_wire import Capture, Kernel, Profile
 
+from .failures import not_run
 from .inputs import built_with_seed, graph_inputs
 from .model_file import Builder
 
@@ -52,6 +54,11 @@ def profiled(
         Where kernels run.
     report
         Told what goes on.
+
+    Raises
+    ------
+    InputError
+        A kernel that the device does not run; names module and operator.
     """
     import torch
 
@@ -63,7 +70,11 @@ def profiled(
         for name, (_, tensor) in graph_inputs(graph, (module, args)).items()
     }
     clock = _train if torch.device(device).type == "cuda" else _calls
-    times = _Times({kernel.name for kernel in capture.kernels}, clock, report)
+
+    def told(where: str, error: Exception, operator: str) -> InputError:
+        return not_run(builder.text, where, error, operator=operator, dtype=dtype)
+
+    times = _Times({kernel.name: kernel for kernel in capture.kernels}, clock, report, told)
     times.run(graph, inputs, device)
     name = torch.cuda.get_device_name() if torch.device(device).type == "cuda" else _processor()
     profile = Profile(
@@ -81,13 +92,15 @@ class _Times:
 
     def __init__(
         self,
-        kernels: set[str],
+        kernels: Mapping[str, Kernel],
         clock: Callable[[Callable[[], Any]], int],
         report: Callable[[str], None],
+        told: Callable[[str, Exception, str], InputError],
     ) -> None:
         self.kernels = kernels
         self.clock = clock
         self.report = report
+        self.told = told
         self.found: dict[str, int] = {}
 
     def run(self, graph: Any, inputs: dict[str, Any], device: str) -> None:
@@ -114,7 +127,12 @@ class _Times:
 
         args = torch.fx.map_arg(node.args, values.__getitem__)
         kwargs = torch.fx.map_arg(node.kwargs, values.__getitem__)
-        result = node.target(*args, **kwargs)
+        try:
+            result = node.target(*args, **kwargs)
+        except Exception as error:
+            kernel = self.kernels.get(node.name)
+            module = f"module {kernel.module!r}" if kernel and kernel.module else "the model itself"
+            raise self.told(module, error, f"{node.target} ({node.name})") from error
         if node.name in self.kernels:
             second = f"{node.name}{SECOND}"
             if second in self.kernels:

@@ -100,6 +100,8 @@ class Node:
         First and last kernel, by number, during which its bytes are there.
     fixed
         Inputs, by number, whose placement cannot change on the way.
+    first
+        Number that PyTorch gives to the first result that is made.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Node:
     start: int = 0
     stop: int = 0
     fixed: frozenset[int] = field(default_factory=frozenset)
+    first: int = 0
 
 
 def sharding(
@@ -140,11 +143,8 @@ def sharding(
         Views were not recorded, no training step, an unknown optimizer, or an operator without
         formula.
     """
-    require_known(capture)
-    findings = list(_findings(capture, optimizer))
-    if findings:
-        raise InputError(findings)
-    nodes = _Draft(capture, mesh, OPTIMIZERS[optimizer]).nodes()
+    require_placeable(capture, optimizer)
+    nodes = nodes_of(capture, mesh, OPTIMIZERS[optimizer])
     title = name or f"{capture.name}-{capture.mode}-{mesh.text}x{mesh.device.name}"
     told = {
         "generator": "milp_plan.capture.sharding",
@@ -156,6 +156,36 @@ def sharding(
         "optimizer": optimizer,
     }
     return _problem(title, nodes, mesh, limit, told)
+
+
+def require_placeable(capture: Capture, optimizer: str) -> None:
+    """See that the tensors of a graph can be placed.
+
+    Raises
+    ------
+    InputError
+        Views were not recorded, no training step, an unknown optimizer, or an operator without
+        formula.
+    """
+    require_known(capture)
+    findings = list(_findings(capture, optimizer))
+    if findings:
+        raise InputError(findings)
+
+
+def nodes_of(capture: Capture, mesh: Mesh, optimizer: Optimizer) -> list[Node]:
+    """Inputs, kernels, views and updates with their strategies, producers first.
+
+    Parameters
+    ----------
+    capture
+        As for :func:`sharding`; :func:`require_placeable` is told what is wrong with it.
+    mesh
+        The processes; without axes, one device.
+    optimizer
+        What an update keeps and moves.
+    """
+    return _Draft(capture, mesh, optimizer).nodes()
 
 
 def _findings(capture: Capture, optimizer: str) -> Iterator[Finding]:
@@ -251,9 +281,9 @@ class _Draft:
         rows = self._rows(nested(kernel, flops), readers, views=False)
         node = Node(kernel.name, rows, *self._ends(kernel, sources), place, last)
         number = self._add(node)
-        first = next(n for n, made in enumerate(kernel.results) if made is not None)
+        node.first = next(n for n, made in enumerate(kernel.results) if made is not None)
         for storage, result in stored.items():
-            self._stored[storage] = (number, result - first)
+            self._stored[storage] = (number, result - node.first)
 
     def _view(self, place: int) -> int:
         if place not in self._viewed:
@@ -424,7 +454,7 @@ def _problem(
         ),
         np.array([(node.start, node.stop) for node in nodes], dtype=np.int64),
         limit,
-        tuple(_label(row, mesh) for row in flat),
+        tuple(label_of_row(row, mesh) for row in flat),
         told,
         Units(),
     )
@@ -454,7 +484,7 @@ def _offsets(sizes: Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
 
 
-def _label(row: Row, mesh: Mesh) -> str:
+def label_of_row(row: Row, mesh: Mesh) -> str:
     """Placements read, written and kept; collectives inside."""
     words = [
         ",".join(placement_of(one, mesh) for one in row.reads),

@@ -19,6 +19,7 @@ from typing import Any
 from milp_plan.core import BackendUnavailableError, Finding, InputError
 from milp_plan.io.capture_wire import Capture
 
+from .failures import first_line, source_line, where_it_stops
 from .model_file import NO_TORCH, TESTED, Builder
 from .nodes import Recorder
 
@@ -169,12 +170,12 @@ def build(builder: Builder, dtype: str | None, report: Report) -> Built:
             with torch.device("meta"):
                 built = builder.build()
         except (RuntimeError, NotImplementedError) as error:
-            report(f"building it again with weights, since it reads them ({_first_line(error)})")
+            report(f"building it again with weights, since it reads them ({first_line(error)})")
             built = builder.build()
     except InputError:
         raise
     except Exception as error:
-        found = f"{type(error).__name__}: {_first_line(error)}{_source_line(error, builder.text)}"
+        found = f"{type(error).__name__}: {first_line(error)}{source_line(error, builder.text)}"
         expected, remedy = "a function that returns (module, args)", "correct the function"
         raise _error("build", found, expected, remedy, builder) from error
     finally:
@@ -302,10 +303,10 @@ def _not_captured(
     text: str, error: Exception, wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> InputError:
     """Say in one finding what PyTorch said on many lines, and where it happened."""
-    module, operator = _place_of_failure(wrapped, args, kwargs)
+    module, operator = where_it_stops(wrapped, args, kwargs)
+    module = module.removeprefix(INNER).removeprefix(".")
     where = f"module {module!r}" if module else "the model"
-    said = _first_line(error)
-    found = f"{type(error).__name__}: {said}{_source_line(error, text)}"
+    found = f"{type(error).__name__}: {first_line(error)}{source_line(error, text)}"
     if operator:
         found = f"{found}, in {operator}"
     remedy = "take what depends on values of tensors (.item(), data-dependent shapes) out of it"
@@ -313,58 +314,6 @@ def _not_captured(
         remedy = "try torch.export.export(module, args, strict=False) on it"
     expected = "a model that torch.export can capture"
     return InputError([Finding(where, found, expected, remedy, text)])
-
-
-def _place_of_failure(
-    wrapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[str, str]:
-    """Run the module once more on fake tensors; return path and function where it stops."""
-    torch = torch_module()
-    paths = {module: name for name, module in wrapped.named_modules()}
-    inside: list[str] = []
-    functions: list[str] = []
-
-    class Watch(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
-        def __torch_function__(
-            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            functions.append(str(getattr(function, "__name__", function)))
-            return function(*args, **(kwargs or {}))
-
-    hooks = [
-        hook
-        for module in wrapped.modules()
-        for hook in (
-            module.register_forward_pre_hook(lambda m, _a: inside.append(paths[m])),
-            module.register_forward_hook(lambda _m, _a, _o: inside.pop() and None),
-        )
-    ]
-    try:
-        with Watch():
-            wrapped(*args, **kwargs)
-    except Exception:
-        path = inside[-1] if inside else ""
-        return path.removeprefix(INNER).removeprefix("."), functions[-1] if functions else ""
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return "", ""
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:200] if lines else "without a message"
-
-
-def _source_line(error: BaseException, text: str) -> str:
-    """Innermost line of the user's file in a traceback, as words."""
-    file, line = text.rpartition(":")[0] or text, None
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.endswith(file):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return "" if line is None else f" (line {line})"
 
 
 def _error(where: str, found: str, expected: str, remedy: str, builder: Builder) -> InputError:

@@ -19,6 +19,7 @@ from .outputs import Content, Output, refuse
 if TYPE_CHECKING:
     from milp_plan.capture import Coverage
     from milp_plan.core import Cluster
+    from milp_plan.core.sharding import ShardingProblem
     from milp_plan.cost import DeviceSpec
     from milp_plan.io.capture_wire import Capture
 
@@ -73,6 +74,14 @@ if TYPE_CHECKING:
     metavar="SHAPE",
     help="Choose the placement of every tensor on a mesh of all devices, such as 2 or 2x2: write a"
     " sharding problem (IOPDDL), whose plans `export --format torch-placements` makes runnable.",
+)
+@click.option(
+    "--mesh",
+    "meshes",
+    multiple=True,
+    metavar="SHAPE",
+    help="Choose strategies, devices and times together: each kernel runs on one device, or cut"
+    " over a group of devices that forms such a mesh, as 2 or 2x2. Repeatable.",
 )
 @click.option(
     "--stages",
@@ -132,6 +141,7 @@ def capture(
     policies: str,
     barrier: bool,
     shape: str | None,
+    meshes: tuple[str, ...],
     stages: bool,
     dtype: str | None,
     device: str | None,
@@ -158,8 +168,7 @@ def capture(
     from milp_plan.cost import arranged
     from milp_plan.io import cluster_of
 
-    if shape is not None:
-        _refuse_beside_sharding(cost)
+    _require_compatible(shape, meshes, cost)
     asked = [
         Output("--graph", graph, Content.OTHER),
         Output("--placements", placements, Content.OTHER),
@@ -183,12 +192,8 @@ def capture(
     if placements is not None:
         write_placements(whole_placements(found, len(machines.device_names)), placements)
     if shape is not None:
-        from milp_plan.zoo import mesh_on
-
-        grid = mesh_on(machines, shape)
-        limit = int(grid.device.memory_bytes * memory_scale)
-        made = room.sharding(found, grid, optimizer=optimizer, limit=limit, name=name)
-        write_instance(made, output)
+        placed = _placed(found, machines, shape, memory_scale, optimizer=optimizer, name=name)
+        write_instance(placed, output)
         return
     build: dict[str, Any] = {
         "granularity": granularity,
@@ -196,12 +201,14 @@ def capture(
         "fuse": not eager,
         "name": name,
     }
-    if stages:
-        others = {"--recompute": policies, "--barrier": barrier, "--cost": cost != "roofline"}
-        if any(others.values()) or objective != Objective.MAKESPAN.value:
-            raise click.UsageError(
-                "--stages goes without --recompute, --barrier, --cost and --objective"
-            )
+    if meshes:
+        problem = room.meshed(
+            *(found, machines, meshes),
+            optimizer=optimizer,
+            objective=Objective(objective),
+            name=name,
+        )
+    elif stages:
         problem = room.stage_problem(found, machines, **build)
     else:
         kept = [policy for policy in policies.split(",") if policy]
@@ -227,11 +234,40 @@ def _given(*names: str) -> list[str]:
     return [options[name] for name in names if said[name] is ParameterSource.COMMANDLINE]
 
 
-def _refuse_beside_sharding(cost: str) -> None:
-    """Placements are chosen kernel by kernel, for the time of a whole step."""
-    given = _given("policies", "barrier", "eager", "granularity", "objective", "stages")
+def _require_compatible(shape: str | None, meshes: tuple[str, ...], cost: str) -> None:
+    """See that options go together; strategies are those of kernels, timed by the roofline."""
+    if shape is not None:
+        others = ("eager", "granularity", "stages", "objective", "meshes")
+        _refuse_beside("--sharding", cost, *others)
+    elif meshes:
+        _refuse_beside("--mesh", cost, "eager", "granularity", "stages")
+    elif _given("stages"):
+        _refuse_beside("--stages", cost, "objective")
+
+
+def _refuse_beside(option: str, cost: str, *more: str) -> None:
+    """Refuse options that another one makes meaningless."""
+    given = _given("policies", "barrier", *more)
     if given := [*given, *(["--cost profile"] if cost == "profile" else [])]:
-        raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
+        raise click.UsageError(f"{option} does not go with {', '.join(given)}")
+
+
+def _placed(
+    graph: Capture,
+    machines: Cluster,
+    shape: str,
+    memory_scale: Fraction,
+    *,
+    optimizer: str,
+    name: str | None,
+) -> ShardingProblem:
+    """Placements on a mesh, within the part of a device's memory that was asked for."""
+    from milp_plan import capture as room
+    from milp_plan.zoo import mesh_on
+
+    grid = mesh_on(machines, shape)
+    limit = int(grid.device.memory_bytes * memory_scale)
+    return room.sharding(graph, grid, optimizer=optimizer, limit=limit, name=name)
 
 
 def _refuse_without_model(what: str) -> None:

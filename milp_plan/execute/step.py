@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from milp_plan.capture import Builder
+from milp_plan.capture.failures import told
 from milp_plan.capture.inputs import SEED, built_with_seed
 from milp_plan.core import Finding, InputError
 
@@ -59,7 +60,8 @@ def run_step(
     Raises
     ------
     InputError
-        A block that the model does not have.
+        A block that the model does not have, or a model that PyTorch does not run; names module,
+        operator and line.
     """
     module, args = built_with_seed(builder, dtype)
     places, kwargs = arguments(args)
@@ -68,29 +70,48 @@ def run_step(
     losses: list[Any] = []
 
     def step() -> None:
-        loss = loss_of(module(*places, **kwargs))
-        losses.append(loss.detach())
-        loss.backward()
+        losses.append(_passes(builder, dtype, module, (places, kwargs)))
 
     peak = allocated_peak(step)
     return Step(float(losses[0]), gradients_of(module), peak)
 
 
 def run_micro_batches(builder: Builder, count: int, *, dtype: str | None = None) -> Step:
-    """Run a step of several micro-batches one after the other; losses and gradients are means."""
+    """Run a step of several micro-batches one after the other; losses and gradients are means.
+
+    Raises
+    ------
+    InputError
+        As :func:`run_step`.
+    """
     module, _ = built_with_seed(builder, dtype)
     losses = []
 
     def step() -> None:
         for number in range(count):
             _, args = built_with_seed(builder, dtype, SEED + number)
-            places, kwargs = arguments(args)
-            loss = loss_of(module(*places, **kwargs)) / count
-            losses.append(float(loss.detach()))
-            loss.backward()
+            losses.append(float(_passes(builder, dtype, module, arguments(args), count)))
 
     step()
     return Step(sum(losses), gradients_of(module), 0)
+
+
+def _passes(
+    builder: Builder,
+    dtype: str | None,
+    module: Any,
+    inputs: tuple[tuple[Any, ...], dict[str, Any]],
+    count: int = 1,
+) -> Any:
+    """Run both passes of one of several micro-batches; return its part of the loss."""
+    places, kwargs = inputs
+    model = module, places, kwargs
+    with told(builder.text, "the forward pass", model, dtype):
+        loss = loss_of(module(*places, **kwargs))
+        loss = loss if count == 1 else loss / count  # what is measured has no more than the plan
+    with told(builder.text, "the backward pass", model, dtype):
+        loss.backward()
+    return loss.detach()
 
 
 def loss_of(found: Any) -> Any:

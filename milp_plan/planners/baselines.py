@@ -21,6 +21,7 @@ from .lists import (
 from .peaks import low_peak
 from .planner import Planner
 from .splits import contiguous, round_robin_blocks
+from .strategies import sharding_first
 
 PLANNERS: dict[str, Planner] = {
     "single_device": single_device,
@@ -37,6 +38,7 @@ PLANNERS: dict[str, Planner] = {
     "contiguous": contiguous,
     "round_robin_blocks": round_robin_blocks,
     "branches": branches,
+    "sharding_first": sharding_first,
     "balance_load": balance_load,
     "low_peak": low_peak,
     "iterated_greedy": iterated_greedy,

@@ -3,7 +3,8 @@
 from .architecture import KINDS, SPLITS, Architecture, Layer
 from .build import OPTIMIZERS, inference, training_step
 from .catalogue import ARCHITECTURES, MODES, architecture, generate, shard
-from .meshed import mesh_graph, mesh_on, meshed, sharding
+from .mesh_draft import flowing, layout_name
+from .meshed import mesh_graph, mesh_on, meshed, meshes_on, sharding
 from .shipped import MESHED, SHIPPED, Recipe
 from .traps import TRAPS, Trap
 
@@ -21,11 +22,14 @@ __all__ = [
     "Recipe",
     "Trap",
     "architecture",
+    "flowing",
     "generate",
     "inference",
+    "layout_name",
     "mesh_graph",
     "mesh_on",
     "meshed",
+    "meshes_on",
     "shard",
     "sharding",
     "training_step",

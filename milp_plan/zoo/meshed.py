@@ -149,7 +149,7 @@ def meshed(
         Several device classes, a mesh for which there is no group, or two of the same size.
     """
     graph = mesh_graph(architecture, batch, training=training is not None)
-    meshes = _meshes(cluster, tuple(shapes))
+    meshes = meshes_on(cluster, tuple(shapes))
     draft = MeshedDraft(
         graph,
         [architecture.layer(title) for title in graph.names],
@@ -173,8 +173,14 @@ def meshed(
     return PlanningProblem(title, draft.made(), plain(cluster), objective, provenance=told)
 
 
-def _meshes(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
-    """One device, and the meshes asked for."""
+def meshes_on(cluster: Cluster, shapes: tuple[str, ...]) -> list[Mesh]:
+    """One device, and the meshes asked for.
+
+    Raises
+    ------
+    InputError
+        Several device classes, a mesh for which there is no group, or two of the same size.
+    """
     classes = [entry.name for entry in cluster.device_classes]
     if len(classes) > 1:
         remedy = "choose a cluster of equal devices"

@@ -47,3 +47,107 @@ def test_the_choice_is_exported(planned, tmp_path):
     result = call("export", instance, "--plan", plan, "--format", "torch-checkpoint", "-o", out)
     assert result.exit_code == Exit.DONE
     assert '"h.0"' in out.read_text()
+
+
+WRONG = """
+import torch
+from torch import nn
+from torch.nn import functional
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Embedding(8, 4)
+    def forward(self, x):
+        return self.rows(x)
+
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = Table()
+        self.late = nn.Linear(4, 4)
+    def forward(self, x):
+        y = self.late(self.table(x))
+        AFTER
+        return y.mean()
+
+def build():
+    return Mine(), (torch.full((4,), TOKEN),)
+"""
+
+
+BAD = """
+class Bad(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x * 2
+    @staticmethod
+    def backward(context, gradient):
+        if type(gradient) is torch.Tensor:
+            raise RuntimeError("only on paper")
+        return gradient * 2
+"""
+
+
+def wrong(folder, token, after="pass"):
+    """A model that can be captured, whatever numbers it reads, and cannot be run."""
+    path = folder / "wrong.py"
+    path.write_text(WRONG.replace("TOKEN", str(token)).replace("AFTER", after))
+    return path
+
+
+def refused(*asked):
+    """What a command says that ends after bad input, in one finding and without a traceback."""
+    result = call(*asked)
+    assert result.exit_code == Exit.BAD_INPUT, (result.output, result.exception)
+    assert "Traceback" not in result.output
+    return " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("kind", ["placements", "stages"])
+def test_a_model_that_pytorch_does_not_run_says_where(tmp_path, kind):
+    model = wrong(tmp_path, 9)
+    instance, plan = tmp_path / "i.json", tmp_path / "p.json"
+    more = {
+        "placements": ("--placements", plan),
+        "stages": ("--stages", "--granularity", "module"),
+    }[kind]
+    made = call("capture", model, "2xA100", *more, "-o", instance)
+    assert made.exit_code == Exit.DONE, made.output
+    asked = ["run", instance, plan, model]
+    if kind == "stages":
+        assert call("solve", instance, "--plan-output", plan).exit_code == Exit.DONE
+        stages, schedule = tmp_path / "s.json", tmp_path / "s.csv"
+        told = ("export", instance, "--plan", plan, "--format", "torch-stages", "-o", stages)
+        assert call(*told).exit_code == Exit.DONE
+        schedule.write_text("0F0,0B0\n1F0,1B0\n")
+        asked = ["run", instance, stages, model, "--schedule", schedule]
+    said = refused(*asked)
+    assert "module 'table.rows'" in said
+    assert "IndexError: index out of range" in said
+    assert "(line 11), in embedding" in said
+    assert "correct model or inputs" in said
+
+
+def test_a_backward_pass_that_fails_says_so(tmp_path):
+    model = wrong(tmp_path, 1, "y = Bad.apply(y)")
+    model.write_text(model.read_text() + BAD)
+    instance, plan = tmp_path / "i.json", tmp_path / "p.json"
+    asked = ("--dtype", "float64", "--placements", plan, "-o", instance)
+    assert call("capture", model, "2xA100", *asked).exit_code == Exit.DONE
+    said = refused("run", instance, plan, model, "--dtype", "float64")
+    assert "the backward pass" in said
+    assert "RuntimeError: only on paper (line" in said
+    assert "leave --dtype float64 out" in said
+
+
+def test_kernels_that_a_device_does_not_run_say_which(tmp_path):
+    out, graph = tmp_path / "i.json", tmp_path / "g.json"
+    said = refused(
+        *("capture", wrong(tmp_path, 9), "1xA100", "--profile", "--graph", graph, "-o", out)
+    )
+    assert "module 'table.rows'" in said
+    assert "IndexError: index out of range" in said
+    assert "aten.embedding.default (embedding)" in said
+    assert not graph.exists()
+    assert not out.exists()

@@ -74,6 +74,10 @@ SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 FIRST = ("single_device", "round_robin_blocks", "list_topological")
 """Baselines that are asked for a plan before anything else, until one has one."""
 
+STRATEGIES = "sharding_first"
+"""The one that is asked behind them: what plans strategies, places and times together is then never
+worse than what plans strategies first."""
+
 OWN = "operator_schedule"
 """The formulation of every problem whose plans have times."""
 
@@ -175,12 +179,17 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def find_first(self) -> None:
         """Any plan, by what has no loop to compile: a machine's first run may compile for long."""
         with self.budget.phase("first plan"):
-            for name in FIRST:
-                plan = PLANNERS[name](self.problem)
-                if plan is not None:
-                    self.ledger.offer(replace(plan, planner=name), name, "first plan")
-                    self.ledger.baselines[name] = self.ledger.reached.get(name)
-                    return
+            next(filter(self.offer_baseline, FIRST), None)
+            self.offer_baseline(STRATEGIES)
+
+    def offer_baseline(self, name: str) -> bool:
+        """Offer the plan of a baseline; whether it has one."""
+        plan = PLANNERS[name](self.problem)
+        if plan is None:
+            return False
+        self.ledger.offer(replace(plan, planner=name), name, "first plan")
+        self.ledger.baselines[name] = self.ledger.reached.get(name)
+        return True
 
     @property
     def at_hand(self) -> bool:

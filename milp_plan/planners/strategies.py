@@ -1,0 +1,77 @@
+"""Strategies first, places and times after: what a planner does that separates the two.
+
+A search over strategies, devices and times together starts from this plan, and so is never worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from milp_plan.core import InputError, Option, Plan, PlanningProblem
+from milp_plan.core.repeated import repeated
+from milp_plan.cost.first import strategies_first, with_options
+
+from .lists import heft, list_critical_path, list_topological
+from .objective import objective_value
+from .planner import seedless
+from .sharding.elimination import Caps, eliminate
+
+CAPS = Caps(largest=10**6, entries=10**8, stored=10**7)
+"""What the choice of strategies may use: a second."""
+
+AFTER = (list_topological, list_critical_path, heft)
+"""What plans places and times of chosen strategies."""
+
+
+@seedless
+def sharding_first(problem: PlanningProblem) -> Plan | None:
+    """Cheapest strategies in all, of all meshes or of the largest; then a schedule of them."""
+    plans = [
+        plan for left in _left(problem) for planner in AFTER if (plan := planner(left)) is not None
+    ]
+    best = min(plans, key=lambda plan: objective_value(problem, plan), default=None)
+    return None if best is None else replace(best, fingerprint=None)
+
+
+def _left(problem: PlanningProblem) -> Iterator[PlanningProblem]:
+    """The problem with one option per operator, unless those of a group have no site in common."""
+    gangs = {o.gang for op in problem.graph.operators for o in op.options if _fits(problem, o)}
+    if gangs <= {1} or not problem.needs_schedule:
+        return
+    for offered in filter(None, (_only(problem, gangs), _only(problem, {max(gangs)}))):
+        sharding = strategies_first(offered)
+        found = eliminate(repeated(sharding), CAPS).chosen
+        if found is not None:
+            starts = sharding.strategies.offsets[:-1].tolist()
+            names = [sharding.labels[s + pick] for s, pick in zip(starts, found, strict=True)]
+            left: PlanningProblem | None = None
+            with suppress(InputError):
+                left = with_options(problem, dict(zip(sharding.operators, names, strict=True)))
+            if left is not None:
+                yield left
+
+
+def _fits(problem: PlanningProblem, option: Option) -> bool:
+    return bool(problem.cluster.sites_of(option.gang, option.duration_ns))
+
+
+def _only(problem: PlanningProblem, gangs: set[int]) -> PlanningProblem | None:
+    """Only options that fit and have so many devices; ``None`` where an operator has none.
+
+    Nor where those of a group have no site in common.
+    """
+    operators = tuple(
+        replace(
+            operator,
+            options=tuple(o for o in operator.options if o.gang in gangs and _fits(problem, o)),
+        )
+        for operator in problem.graph.operators
+    )
+    if not all(operator.options for operator in operators):
+        return None
+    try:
+        return replace(problem, graph=replace(problem.graph, operators=operators))
+    except InputError:
+        return None
