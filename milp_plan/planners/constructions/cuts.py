@@ -54,13 +54,13 @@ class Memory(NamedTuple):
     Parameters
     ----------
     flights
-        Micro-batches that each stage holds at once.
+        Micro-batches that each stage holds at once; of one, parts.
     parted
         Whether a site with several stages gives each of them an equal part of its memory, or all
         of it: whether they do not need it at one time is then for the schedule to say.
     """
 
-    flights: Sequence[int]
+    flights: Sequence[float]
     parted: bool = True
 
 

@@ -127,6 +127,17 @@ def fit(problem: PlanningProblem, plan: Plan, budget: Budget, seed: int = 0) -> 
     return _taken_back(base, found, rest, Random(seed))
 
 
+def relieved(base: Base, budget: Budget) -> Fitting:
+    """Decide until a plan fits or no single cut helps; then too much is still held at times."""
+    now, worths = timed(base, {}), dict[Any, Worth]()
+    while now.excess and not budget.over:
+        better = _better(base, now, _cuts(base, now), budget, worths)
+        if better is None:
+            break
+        now = better
+    return now
+
+
 def _descend(base: Base, budget: Budget) -> Fitting | None:
     """From no decisions to a plan that fits; the best on the way where tasks wait for memory.
 
@@ -137,9 +148,7 @@ def _descend(base: Base, budget: Budget) -> Fitting | None:
     best = patient(base, now)
     while now.excess and not budget.over:
         cuts = _cuts(base, now)
-        better = None
-        for some in (_shortlist(cuts), cuts):
-            better = better or _best(base, now, some, budget, worths)
+        better = _better(base, now, cuts, budget, worths)
         if better is None and (best is not None or not cuts):
             break
         now = better or timed(base, now.choices | cuts[0].choices)
@@ -149,6 +158,15 @@ def _descend(base: Base, budget: Budget) -> Fitting | None:
         if best is None or waiting.makespan < best.makespan:
             best = waiting
     return best
+
+
+def _better(
+    base: Base, now: Fitting, cuts: list[Cut], budget: Budget, worths: dict[Any, Worth]
+) -> Fitting | None:
+    """The best of a few cuts; of all, where none of those helps."""
+    return _best(base, now, _shortlist(cuts), budget, worths) or _best(
+        base, now, cuts, budget, worths
+    )
 
 
 def _best(

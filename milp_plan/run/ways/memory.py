@@ -19,7 +19,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.memflow import Chain
-from milp_plan.planners.memory import Unrolled, fit, merged_plan
+from milp_plan.planners.memory import Unrolled, balanced, fit, merged_plan
 
 from ..ledger import BOUND_SHARE, Ledger
 from ..way import Step, Way
@@ -44,6 +44,9 @@ SCALES = (None, (3, 2), (5, 4), (11, 10))
 
 CONSTRUCT_SHARE = 0.06
 """Part of a search's time for the constructions of each amount of memory."""
+
+BALANCED_SHARE = 0.2
+"""Part of the time left for stages that fill devices alike, and for placing the nearest anew."""
 
 PARTS = (0.6, 0.8, 0.45)
 """Of the memory of all devices: in so much of it runs again are decided as for one device."""
@@ -100,6 +103,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("free", self.search_free, lambda: self.searches and self.plainly),
             Step("fit free", self.fit_free, lambda: self.free is not None),
             Step("plain", self.search_plain, lambda: self.searches and self.plainly),
+            Step("balanced", self.fit_balanced, lambda: self.searches and self.unplanned),
             Step("fit baselines", self.fit_baselines, lambda: self.unplanned, always=True),
             Step("merged", self.decide_merged, lambda: self.searches and self.unplanned),
             Step("chain", self.run_chain, lambda: self.chains and self.unplanned),
@@ -135,6 +139,23 @@ class MemoryWay(Way[PlanningProblem, Plan]):
                 on_plan=lambda plan: self.ledger.offer(plan, plan.planner, "baselines"),
                 on_defect=self.ledger.fail,
             )
+
+    def fit_balanced(self) -> None:
+        """Stages that fill devices alike: the fastest that fits, or else those that nearly do."""
+        share = self.budget.part("balanced", BALANCED_SHARE, of_limit=False)
+        with self.budget.phase("balanced"):
+            near = balanced(self.problem, share)
+        self.ledger.details["balanced"] = [(one.excess, one.makespan) for one in near]
+        if near and not near[0].excess:
+            self.ledger.offer(near[0].plan, "balanced stages", "balanced")
+        for one in near:
+            if self.ledger.done or self.budget.over:
+                return
+            with self.budget.phase("rearrange"):
+                share = self.budget.part("balanced", BALANCED_SHARE, of_limit=False)
+                self.rearrange(one.plan, share)
+            if not self.unplanned:
+                return
 
     def fit_baselines(self) -> None:
         """The best heuristic's plan for each amount of memory."""
