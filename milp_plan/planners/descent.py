@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from milp_plan.core import Placement, Plan, PlanningProblem
+from milp_plan.core.budget import Budget
 
 from .dispatch import dispatch
 from .indexed import Indexed, indexed
@@ -19,7 +20,9 @@ from .objective import objective_value
 from .stages import Placements
 
 
-def descended(problem: PlanningProblem, plan: Plan, most: int) -> Plan:
+def descended(
+    problem: PlanningProblem, plan: Plan, most: int, budget: Budget | None = None
+) -> Plan:
     """Return the plan, or a better one that steps lead to.
 
     Parameters
@@ -28,6 +31,8 @@ def descended(problem: PlanningProblem, plan: Plan, most: int) -> Plan:
         A valid plan of the problem.
     most
         Schedules that may be tried.
+    budget
+        None is tried when it is over.
     """
     view, value = indexed(problem), objective_value(problem, plan)
     tried = 0
@@ -37,7 +42,7 @@ def descended(problem: PlanningProblem, plan: Plan, most: int) -> Plan:
         placements: Placements = {run.operator: run.placement for run in plan.runs}
         starts = {run.operator: -float(run.start_ns or 0) for run in plan.runs}
         for step in _steps(view, placements):
-            if tried >= most:
+            if tried >= most or (budget is not None and budget.over):
                 return plan
             tried += 1
             found = dispatch(problem, priority=starts, placements=step)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.budget import Budget
 
 from .clusters import branches
 from .descent import descended
@@ -59,34 +60,47 @@ _FIRST = (
 _RULES = (Rule.FINISH, Rule.START, Rule.LEAN)
 
 
-def iterated_greedy(problem: PlanningProblem, seed: int = 0) -> Plan | None:
+def iterated_greedy(
+    problem: PlanningProblem, seed: int = 0, budget: Budget | None = None
+) -> Plan | None:
     """Best plan of the other planners (or of random dispatches, if they find none), iterated.
 
     Each round frees the placements of some units, mostly neighbours, and schedules all again in
     nearly the order of the plan at hand; an equal or better plan takes its place. Small problems
-    end with steps that nothing above takes (:func:`descended`).
+    end with steps that nothing above takes (:func:`descended`). No round begins, and no planner
+    that would be asked first but for the first of them, when the budget is over.
     """
+    budget = budget or Budget()
     view = indexed(problem)
     rng = Random(seed)
     rounds = min(_MOST_ROUNDS, max(8, _EFFORT // view.num_operators))
-    best = _start(problem, rng, rounds)
+    best = _start(problem, rng, rounds, budget)
     if best is None:
         return None
     value, plan = best
     for _ in range(rounds):
+        if budget.over:
+            return plan
         found = _round(problem, view, plan, rng)
         if found is None:
             continue
         new = objective_value(problem, found)
         if new <= value:
             value, plan = new, found
-    return descended(problem, plan, _STEPS) if view.num_operators <= _SMALL else plan
+    return descended(problem, plan, _STEPS, budget) if view.num_operators <= _SMALL else plan
 
 
-def _start(problem: PlanningProblem, rng: Random, rounds: int) -> tuple[int, Plan] | None:
-    plans = [plan for planner in _FIRST if (plan := planner(problem)) is not None]
+def _start(
+    problem: PlanningProblem, rng: Random, rounds: int, budget: Budget
+) -> tuple[int, Plan] | None:
+    plans: list[Plan] = []
+    for number, planner in enumerate(_FIRST):
+        if number and budget.over:
+            break
+        if (plan := planner(problem)) is not None:
+            plans.append(plan)
     if not plans:
-        plans = _random_plans(problem, rng, rounds)
+        plans = _random_plans(problem, rng, rounds, budget)
     best: tuple[int, Plan] | None = None
     for plan in plans:
         value = objective_value(problem, plan)
@@ -95,10 +109,12 @@ def _start(problem: PlanningProblem, rng: Random, rounds: int) -> tuple[int, Pla
     return best
 
 
-def _random_plans(problem: PlanningProblem, rng: Random, rounds: int) -> list[Plan]:
+def _random_plans(problem: PlanningProblem, rng: Random, rounds: int, budget: Budget) -> list[Plan]:
     """Dispatch at random until one plan comes out, or none after so many rounds."""
     view = indexed(problem)
     for number in range(rounds):
+        if budget.over:
+            break
         share = rng.random()
         fixed = _random_placements(view, rng, share)
         priority = {name: rng.random() for name in view.names}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from milp_plan.check import verify
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
 from .baselines import PLANNERS
+from .iterated import iterated_greedy
 from .late import put_off
 from .planner import Planner
 
@@ -35,7 +37,8 @@ def best_plan(
     seed
         Handed to every planner.
     budget
-        No further planner is started when it is over; the first one always is.
+        No further planner is started when it is over; the first one always is. One of ours that
+        goes on in rounds ends with it.
     on_plan
         Called at once with each plan that is better than those before, with its value claimed:
         what comes later may be interrupted.
@@ -56,7 +59,9 @@ def best_plan(
     best: Plan | None = None
     values: dict[str, int | None] = {}
     plain = problem.without_memory_ways
-    for name, planner in (PLANNERS if planners is None else planners).items():
+    if planners is None:
+        planners = PLANNERS | {"iterated_greedy": partial(iterated_greedy, budget=budget)}
+    for name, planner in planners.items():
         if values and budget is not None and budget.over:
             break
         plan = planner(plain, seed=seed)

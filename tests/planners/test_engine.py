@@ -29,11 +29,14 @@ from milp_plan.planners import (
     bottom_levels,
     depth_first_order,
     descendants,
+    descent,
     dispatch,
     dispatch_earliest,
     dispatch_order,
     frugal_order,
     indexed,
+    iterated,
+    portfolio,
     processing_times,
     top_levels,
     unscheduled,
@@ -296,6 +299,55 @@ def test_portfolio_reports_what_it_ran():
     hasty, asked = best_plan(problem, both, budget=Budget(0.0))
     assert hasty is not None, "the first one is always asked"
     assert asked == {"heft": 3}
+
+
+class Looks(Budget):
+    """A budget that is over after so many looks at it."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(60.0)
+        self.left = left
+
+    @property
+    def over(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 5])
+def test_iterated_greedy_looks_at_its_budget_before_each_round(rounds, monkeypatch):
+    problem = chain([3, 1, 2, 4], 1, cluster(2))
+    begun = []
+    plain = iterated._round
+    monkeypatch.setattr(iterated, "_round", lambda *given: begun.append(1) or plain(*given))
+    asked = len(iterated._FIRST) - 1  # it looks before each planner but the first
+    plan = iterated.iterated_greedy(problem, budget=Looks(asked + rounds))
+    assert valid(problem, plan) >= 1
+    assert len(begun) == rounds
+
+
+def test_iterated_greedy_asks_one_planner_however_late_it_is(monkeypatch):
+    problem = chain([3, 1, 2, 4], 1, cluster(2))
+    monkeypatch.setattr(iterated, "_round", pytest.fail)
+    assert iterated.iterated_greedy(problem, budget=Looks(0)) == PLANNERS["single_device"](problem)
+
+
+def test_a_descent_tries_nothing_without_time(monkeypatch):
+    problem = chain([3, 1, 2, 4], 1, cluster(2))
+    start = PLANNERS["single_device"](problem)
+    monkeypatch.setattr(descent, "dispatch", pytest.fail)
+    assert descent.descended(problem, start, 100, Looks(0)) is start
+
+
+def test_the_portfolio_hands_its_budget_to_who_goes_on_in_rounds(monkeypatch):
+    budget, heard = Budget(60.0), []
+    usual = iterated.iterated_greedy
+    monkeypatch.setattr(
+        portfolio, "iterated_greedy", lambda p, seed, budget: heard.append(budget) or usual(p, seed)
+    )
+    _, values = best_plan(chain([1, 2], 3, cluster(2)), budget=budget)
+    assert heard == [budget]
+    assert list(values) == list(PLANNERS)
 
 
 def test_portfolio_refuses_an_invalid_plan():

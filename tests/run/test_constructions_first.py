@@ -6,6 +6,8 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core.budget import Budget
+from milp_plan.planners.lists import single_device
+from milp_plan.planners.search import crew
 from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
@@ -35,11 +37,28 @@ def ahead_of_lists(problem, settings, monkeypatch, *, kept=True):
 def test_a_run_has_the_best_construction_before_list_schedules(monkeypatch):
     problem = training()
     way, names = ahead_of_lists(problem, Settings(time_limit_s=600.0), monkeypatch)
-    assert "first constructions" in names
+    assert "constructions" in names
     ledger = way.ledger
     assert ledger.planner == "construction"
-    assert ledger.value < ledger.baselines["single_device"]
+    assert ledger.value < single_device(problem).stop_ns
     assert ledger.value == way.crew.starts[0].value * way.crew.decoder.compiled.unit
+
+
+def test_a_few_constructions_come_before_anything_else(monkeypatch):
+    monkeypatch.setattr(schedule, "kept", lambda _loop: True)
+    way = ScheduleWay(Ledger(KIND, training(), Settings(time_limit_s=600.0), Budget(600.0)))
+    told = []
+    monkeypatch.setattr(crew, "QUIET", 0)  # else telling of the first one silences the others
+    monkeypatch.setattr(way.ledger, "_on_incumbent", lambda found: told.append(found.value))
+    first = next(step for step in way.steps() if step.wanted())
+    assert first.name == "first constructions"
+    first.run()
+    assert told == sorted(told, reverse=True)
+    assert len(told) > 1, "each that is better is told"
+    left = [step.name for step in way.steps() if step.wanted()]
+    assert not {"first plan", "obstacle"} & set(left), (
+        "a plan is no worse than one, and proves more"
+    )
 
 
 def test_what_was_constructed_is_no_start_twice(monkeypatch):
@@ -58,7 +77,7 @@ def test_what_was_constructed_is_no_start_twice(monkeypatch):
 )
 def test_they_come_later_where_that_costs_seconds_or_repeatability(settings, kept, monkeypatch):
     way, names = ahead_of_lists(training(), settings, monkeypatch, kept=kept)
-    assert "first constructions" not in names
+    assert not {"first constructions", "constructions"} & set(names)
     assert way.ledger.planner != "construction"
 
 

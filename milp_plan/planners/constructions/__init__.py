@@ -3,11 +3,12 @@
 from .base import Layout
 from .gates import Gated, best_gated, gated, ungated
 from .layouts import layouts
-from .portfolio import Start, best_starts, placed
+from .portfolio import MOST_SCHEDULES, Start, best_starts, placed
 from .structure import Pass, Structure, structure
 from .urgency import urgencies
 
 __all__ = [
+    "MOST_SCHEDULES",
     "Gated",
     "Layout",
     "Pass",

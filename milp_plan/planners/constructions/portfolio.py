@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -94,6 +94,7 @@ def best_starts(
     count: int = 4,
     most: int = MOST_SCHEDULES,
     window: int | None = None,
+    on_better: Callable[[Start], object] = lambda _start: None,
 ) -> list[Start]:
     """Schedule constructions, and return the best that differ from each other.
 
@@ -111,13 +112,17 @@ def best_starts(
         Schedules in all.
     window
         Micro-batches at once, if the problem has gates.
+    on_better
+        Called with each start that is better than all before it.
 
     Returns
     -------
     list of Start
         Best first; empty if nothing fits.
     """
-    return _Portfolio(problem, decoder, budget or Budget(), most, window).best(count)
+    portfolio = _Portfolio(problem, decoder, budget or Budget(), most, window)
+    portfolio.on_better = on_better
+    return portfolio.best(count)
 
 
 class _Portfolio:
@@ -140,6 +145,8 @@ class _Portfolio:
         counts = [len(operators[operator].options) for operator in self.view.topological]
         self.first_option = np.cumsum([0, *counts[:-1]])
         self.trials: list[_Trial] = []
+        self.least = NEVER
+        self.on_better: Callable[[Start], object] = lambda _start: None
         self.families = families(problem, window)
         self.values: dict[object, int] = {}
         self.chosen: set[tuple[int, tuple[int, ...]]] = set()
@@ -224,6 +231,9 @@ class _Portfolio:
         self.values[layout.key] = known if value is None else min(known, value)
         if value is not None:
             self.trials.append(_Trial(value, len(self.trials), layout, name, priority))
+            if value < self.least:
+                self.least = value
+                self.on_better(self._start(self.trials[-1]))
 
     def _ranked(self) -> list[_Trial]:
         return sorted(self.trials, key=lambda trial: trial[:2])

@@ -199,11 +199,17 @@ class Annealing:
         hot: float = HOTTEST,
         cold: float = COLDEST,
         on_better: Callable[[State], object] = lambda _state: None,
+        most: int | None = None,
     ) -> None:
-        """Cool down while ``done`` goes from 0 to 1; tell of the best state after a block."""
-        block = max(20, BLOCK // self.decoder.size)
+        """Cool down while ``done`` goes from 0 to 1; tell of the best state after a block.
+
+        With ``most`` there are no more moves than that.
+        """
+        usual = max(20, BLOCK // self.decoder.size)
+        last = None if most is None else self.tried + most
         share = done()
         while share < 1.0:
+            block = usual if last is None else min(usual, last - self.tried)
             heat = hot * (cold / hot) ** share
             seed, known = int(self.random.integers(1 << 31)), int(self.kept.value[0])
             self.value = cool(

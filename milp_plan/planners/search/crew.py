@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
 
-from ..constructions import best_starts, placed
+from ..constructions import MOST_SCHEDULES, Start, best_starts, placed
 from ..decoder import NEVER, Decoder
 from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
@@ -74,13 +74,40 @@ class Crew:
 
     # -- where to begin ----------------------------------------------------------------------------
 
-    def construct(self, budget: Budget, roomy: PlanningProblem | None = None) -> None:
-        """Begin from constructions, of a variant with more memory if one is given."""
+    def construct(
+        self,
+        budget: Budget,
+        roomy: PlanningProblem | None = None,
+        *,
+        on_better: Callable[[Plan], object] | None = None,
+        most: int = MOST_SCHEDULES,
+    ) -> None:
+        """Begin from constructions, of a variant with more memory if one is given.
+
+        Parameters
+        ----------
+        budget
+            Nothing further is scheduled when it is over.
+        roomy
+            The variant.
+        on_better
+            Called with the plan of each that is better than those before, if not too soon after
+            the last one, and of the best; not to be given with a variant.
+        most
+            Schedules in all.
+        """
         problem = roomy or self.problem
         decoder = self.decoder if roomy is None else Decoder(roomy)
-        for start in best_starts(problem, decoder, budget, count=len(self.searches) + 2):
-            site, option, rank = placed(decoder, start)
-            self._add(State(site, option, rank * BETWEEN, start.value))
+
+        def hear(start: Start) -> None:
+            if on_better is not None:
+                self._hear(_state(decoder, start), on_better)
+
+        count = len(self.searches) + 2
+        for start in best_starts(problem, decoder, budget, count=count, most=most, on_better=hear):
+            self._add(_state(decoder, start))
+        if on_better is not None:
+            self._hear(None, on_better, last=True)
 
     def add(self, plan: Plan) -> None:
         """Begin from a plan: what starts first is the most urgent."""
@@ -123,7 +150,7 @@ class Crew:
         count = max(FEWEST, int(min(MOST, wanted)))
         hottest = min(1.0, max(COOLEST, wanted))
         for number in range(count):
-            clock = _Clock(budget, (number / count, (number + 1) / count), moves, self._stop)
+            clock = _Clock(budget, (number, count), moves, self._stop)
             left = count - 1 - number
             heat = LAST_HEATS[-1 - left] if left < len(LAST_HEATS) else 1.0
             self._round(begins, clock, (heat * hottest, number % 2 == 1), on_better)
@@ -152,7 +179,7 @@ class Crew:
     ) -> None:
         found: SimpleQueue[State | BaseException] = SimpleQueue()
         threads = [
-            Thread(target=_work, args=(search, begin, clock.of(search), how, found), daemon=True)
+            Thread(target=_work, args=(search, begin, clock, how, found), daemon=True)
             for search, begin in zip(self.searches, begins, strict=True)
         ]
         for thread in threads:
@@ -162,32 +189,25 @@ class Crew:
                 threads[0].join(LOOK_S)
                 for thread in threads[1:]:
                     thread.join(0.0 if threads[0].is_alive() else LOOK_S)
-                self._hear(found, on_better)
+                self._hear(_best_of(found), on_better)
         except BaseException:
             self._stop.set()
             raise
         finally:
             for thread in threads:
                 thread.join()
-            self._hear(found, on_better, last=True)
+            self._hear(_best_of(found), on_better, last=True)
 
     def _hear(
         self,
-        found: SimpleQueue[State | BaseException],
+        state: State | None,
         on_better: Callable[[Plan], object],
         *,
         last: bool = False,
     ) -> None:
-        """Tell of the best state in the queue, if not too soon; raise an error that is in it."""
-        while True:
-            try:
-                entry = found.get_nowait()
-            except Empty:
-                break
-            if isinstance(entry, BaseException):
-                raise entry
-            if self._heard is None or entry.value < self._heard.value:
-                self._heard = entry
+        """Tell of the best state that was heard of, if not too soon after the last one."""
+        if state is not None and (self._heard is None or state.value < self._heard.value):
+            self._heard = state
         if self._heard is not None and (last or now() >= self._quiet_until):
             best, self._heard, began = self._heard, None, now()
             self._tell(best, on_better)
@@ -205,23 +225,37 @@ class Crew:
 
 
 class _Clock:
-    """How much of a round is over: by the clock or, repeatably, by moves."""
+    """How much of a round is over: by the clock or, repeatably, by moves.
+
+    Parameters
+    ----------
+    budget, stop
+        Of all rounds; what ends them early.
+    turn
+        Number of the round, and of rounds in all.
+    moves
+        Of each search in all rounds, if they are counted.
+    """
 
     def __init__(
-        self, budget: Budget, share: tuple[float, float], moves: int | None, stop: Event
+        self, budget: Budget, turn: tuple[int, int], moves: int | None, stop: Event
     ) -> None:
-        self.budget, self.moves, self.stop = budget, moves, stop
-        self.since, self.until = share
+        self.budget, self.stop = budget, stop
+        number, count = turn
+        self.since, self.until = number / count, (number + 1) / count
+        self.most: int | None = None
+        if moves is not None:
+            self.most = moves * (number + 1) // count - moves * number // count
 
     def of(self, search: Annealing) -> Callable[[], float]:
         """The clock of one search."""
         first = search.tried
 
         def done() -> float:
-            if self.stop.is_set() or (self.moves is None and self.budget.over):
+            if self.stop.is_set() or (self.most is None and self.budget.over):
                 return 1.0
-            if self.moves is not None:
-                return (search.tried - first) / max(1.0, self.moves * (self.until - self.since))
+            if self.most is not None:
+                return (search.tried - first) / self.most if self.most else 1.0
             passed = self.budget.elapsed_s / self.budget.limit_s
             return max(0.0, (passed - self.since) / (self.until - self.since))
 
@@ -231,7 +265,7 @@ class _Clock:
 def _work(
     search: Annealing,
     begin: State,
-    done: Callable[[], float],
+    clock: _Clock,
     how: tuple[float, bool],
     found: SimpleQueue[State | BaseException],
 ) -> None:
@@ -239,9 +273,29 @@ def _work(
     try:
         heat, soft = how
         if search.begin(begin, soft=soft):
-            search.run(done, HOTTEST * heat, COLDEST, found.put)
+            search.run(clock.of(search), HOTTEST * heat, COLDEST, found.put, clock.most)
     except BaseException as error:  # handed to the thread that waits
         found.put(error)
+
+
+def _best_of(found: SimpleQueue[State | BaseException]) -> State | None:
+    """Return the best state in a queue; raise an error that is in it."""
+    best: State | None = None
+    while True:
+        try:
+            entry = found.get_nowait()
+        except Empty:
+            return best
+        if isinstance(entry, BaseException):
+            raise entry
+        if best is None or entry.value < best.value:
+            best = entry
+
+
+def _state(decoder: Decoder, start: Start) -> State:
+    """The state of a construction."""
+    site, option, rank = placed(decoder, start)
+    return State(site, option, rank * BETWEEN, start.value)
 
 
 def _spread(weights: NDArray[np.float64]) -> Ints:

@@ -97,6 +97,13 @@ def _fastest(a: Ints, t: Ints, operator: int, site: int, draw: bool) -> int:
 
 
 @compiled
+def draw_option(a: Ints, t: Ints, undo: Undo, operator: int) -> None:
+    """Take any option of an operator that can run where it is."""
+    _remember(a, t, undo, operator)
+    a[t[OPTION] + operator] = _fastest(a, t, operator, a[t[SITE] + operator], True)
+
+
+@compiled
 def _may(units: Units, unit: int, site: int) -> bool:
     for i in range(units.site_ptr[unit], units.site_ptr[unit + 1]):
         if units.sites[i] == site:
@@ -105,7 +112,7 @@ def _may(units: Units, unit: int, site: int) -> bool:
 
 
 @compiled
-def _put(a: Ints, t: Ints, units: Units, undo: Undo, unit: int, site: int) -> None:  # noqa: PLR0917 (compiled)
+def put(a: Ints, t: Ints, units: Units, undo: Undo, unit: int, site: int) -> None:  # noqa: PLR0917 (compiled)
     """Move a unit to a site, if it can run there; options stay where they can."""
     if not _may(units, unit, site):
         return
@@ -120,7 +127,7 @@ def _put(a: Ints, t: Ints, units: Units, undo: Undo, unit: int, site: int) -> No
 
 
 @compiled
-def _some_site(a: Ints, t: Ints, units: Units, unit: int) -> int:
+def some_site(a: Ints, t: Ints, units: Units, unit: int) -> int:
     """A site of a neighbour other than the unit's own, or any."""
     here = a[t[SITE] + units.operators[units.ptr[unit]]]
     many = units.near_ptr[unit + 1] - units.near_ptr[unit]
@@ -135,7 +142,7 @@ def _some_site(a: Ints, t: Ints, units: Units, unit: int) -> int:
 
 
 @compiled
-def _cluster(a: Ints, t: Ints, units: Units, undo: Undo, first: int, most: int) -> int:  # noqa: PLR0917 (compiled)
+def cluster(a: Ints, t: Ints, units: Units, undo: Undo, first: int, most: int) -> int:  # noqa: PLR0917 (compiled)
     """Collect connected units on the site of the first; return how many there are."""
     here = a[t[SITE] + units.operators[units.ptr[first]]]
     undo.chosen[0] = first
@@ -168,9 +175,9 @@ def _exchange_sites(a: Ints, t: Ints, units: Units, undo: Undo, one: int, two: i
         unit = units.movable[i]
         here = a[t[SITE] + units.operators[units.ptr[unit]]]
         if here == one:
-            _put(a, t, units, undo, unit, two)
+            put(a, t, units, undo, unit, two)
         elif here == two:
-            _put(a, t, units, undo, unit, one)
+            put(a, t, units, undo, unit, one)
 
 
 @compiled
@@ -214,33 +221,31 @@ def move(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> None:
         operator = _below(t[OPERATORS])
         first = a[t[OPTION_PTR] + operator]
         if draw < 0.1 and a[t[OPTION_PTR] + operator + 1] - first > 1:
-            _remember(a, t, undo, operator)
-            found = _fastest(a, t, operator, a[t[SITE] + operator], True)
-            a[t[OPTION] + operator] = found
+            draw_option(a, t, undo, operator)
             return
         _shift(a, t, units, undo, width)
         return
     unit = units.movable[_below(many)]
     if draw < 0.6:
-        _put(a, t, units, undo, unit, _some_site(a, t, units, unit))
+        put(a, t, units, undo, unit, some_site(a, t, units, unit))
         return
     if draw < 0.8:
-        site = _some_site(a, t, units, unit)
-        count = _cluster(a, t, units, undo, unit, 2 + _below(MOST_TOGETHER - 1))
+        site = some_site(a, t, units, unit)
+        count = cluster(a, t, units, undo, unit, 2 + _below(MOST_TOGETHER - 1))
         for i in range(count):
-            _put(a, t, units, undo, undo.chosen[i], site)
+            put(a, t, units, undo, undo.chosen[i], site)
         return
     if draw < 0.88:
         at = _below(many)
-        site = _some_site(a, t, units, unit)
+        site = some_site(a, t, units, unit)
         for i in range(at, min(many, at + 2 + _below(6))):
-            _put(a, t, units, undo, units.movable[i], site)
+            put(a, t, units, undo, units.movable[i], site)
         return
     other = units.movable[_below(many)]
     one = a[t[SITE] + units.operators[units.ptr[unit]]]
     two = a[t[SITE] + units.operators[units.ptr[other]]]
     if draw < 0.98:
-        _put(a, t, units, undo, unit, two)
-        _put(a, t, units, undo, other, one)
+        put(a, t, units, undo, unit, two)
+        put(a, t, units, undo, other, one)
         return
     _exchange_sites(a, t, units, undo, one, two)

@@ -55,8 +55,12 @@ looked at where a run must be repeatable."""
 CONSTRUCTION_SHARE, FIRST_SHARE = 0.1, 0.1
 """Part of the time left that constructions may take; part of all time before other plans."""
 
-ANNEALING_MOVES = 3000
-"""Moves of annealing where a run must be repeatable."""
+ANNEALING_MOVES, ANNEALING_TASKS = 3000, 600_000
+"""Moves of annealing where a run must be repeatable: so many, or more of them where there are few
+operators to be scheduled by each."""
+
+FIRST_SCHEDULES = 40
+"""Constructions that are scheduled before anything else."""
 
 FEW = 40
 """Operators up to which constructions wait."""
@@ -125,10 +129,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         alone = self.settings.dask is None
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
-            Step("obstacle", self.ledger.look_for_obstacle),
-            Step("first plan", self.find_first, always=True),
+            Step("first constructions", self.construct_some, lambda: alone and self.at_hand),
+            Step("first plan", self.find_first, lambda: self.planless, always=True),
+            Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
-            Step("first constructions", self.construct_first, lambda: alone and self.at_hand),
+            Step("constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("baselines", self.find_baselines, always=True),
             Step("enumeration", self.enumerate, lambda: self.small, loops=(LIST_SCHEDULES,)),
             Step(
@@ -176,6 +181,21 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.anneal(construct=construct)
         self.search_near()
 
+    @property
+    def planless(self) -> bool:
+        """Whether there is no plan yet, nor so a proof that there is one."""
+        return self.ledger.plan is None
+
+    def construct_some(self) -> None:
+        """A few constructions, each told that is better: a good plan within a second or two."""
+        with self.budget.phase("first constructions"):
+            part = self.budget.part("first constructions", FIRST_SHARE)
+            self.new_crew().construct(part, on_better=self.take_construction, most=FIRST_SCHEDULES)
+
+    def take_construction(self, plan: Plan) -> None:
+        """Offer a construction."""
+        self.ledger.offer(self.tight(plan), "construction", "construct")
+
     def find_first(self) -> None:
         """Any plan, by what has no loop to compile: a machine's first run may compile for long."""
         with self.budget.phase("first plan"):
@@ -205,9 +225,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Constructions before lists: a machine under load may have time for nothing else."""
         self.crew = self.new_crew()
         with self.budget.phase("construct"):
-            self.crew.construct(self.budget.part("construct first", FIRST_SHARE))
-            plan = self.crew.first
-        if plan is not None and self.ledger.offer(self.tight(plan), "construction", "construct"):
+            part = self.budget.part("construct first", FIRST_SHARE)
+            self.crew.construct(part, on_better=self.take_construction)
+        if self.crew.starts and self.ledger.planner == "construction":
             self.constructed = self.ledger.value
 
     def new_crew(self) -> Crew:
@@ -306,9 +326,14 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         part = self.budget.part("anneal", share, of_limit=False)
         endless = ledger.repeatable or part.limit_s == float("inf")
         with self.budget.phase("anneal"):
-            crew.run(part, ANNEALING_MOVES if endless else None, self.take)
+            crew.run(part, self.annealing_moves if endless else None, self.take)
         ledger.details["annealing"] = {"starts": len(crew.starts), "schedules": crew.tried}
         ledger.say("anneal", f"{crew.tried} schedules")
+
+    @property
+    def annealing_moves(self) -> int:
+        """Moves where the clock does not count."""
+        return max(ANNEALING_MOVES, ANNEALING_TASKS // len(self.problem.graph.operators))
 
     @property
     def exact_annealing_share(self) -> float:

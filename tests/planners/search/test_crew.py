@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.planners import Crew
 from milp_plan.planners.search import State, annealing
 from milp_plan.planners.search import crew as crew_module
+from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, option, plan, problem, run, value
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
@@ -81,6 +81,24 @@ def test_a_seed_and_a_number_of_moves_repeat_a_run(threads: int):
         for mine, its in zip(one[0].searches, two[0].searches, strict=True):
             assert mine.best.value == its.best.value
             assert (mine.best.rank == its.best.rank).all()
+
+
+@pytest.mark.parametrize("moves", [1, 2, 7, 1_000, 3_001])
+def test_each_search_makes_as_many_moves_as_it_is_told(moves: int):
+    a_problem, start = cases()[0]
+    crew, _ = searched(a_problem, start, moves=moves, threads=2)
+    assert [search.tried for search in crew.searches] == [moves, moves]
+
+
+def test_constructions_are_told_of_as_they_become_better(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(crew_module, "QUIET", 0)
+    a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2)
+    heard: list[int] = []
+    crew = Crew(a_problem)
+    crew.construct(Budget(), on_better=lambda found: heard.append(found.stop_ns), most=60)
+    assert len(heard) > 1
+    assert heard == sorted(set(heard), reverse=True)
+    assert heard[-1] == crew.first.stop_ns
 
 
 def test_no_time_no_moves():
@@ -181,16 +199,15 @@ def test_telling_takes_a_small_part_of_the_time_and_the_last_plan_is_told(
         heard.append(state.value)
 
     a_problem, _ = cases()[0]
-    crew, found = Crew(a_problem), SimpleQueue()
+    crew = Crew(a_problem)
     monkeypatch.setattr(crew_module, "now", lambda: clock[0])
     monkeypatch.setattr(Crew, "_tell", slowly)
     nothing = np.zeros(1, dtype=np.int64)
     for reached in range(100, 40, -1):
-        found.put(State(nothing, nothing, nothing, reached))
-        crew._hear(found, print)
+        crew._hear(State(nothing, nothing, nothing, reached), print)
         clock[0] += 0.5
     assert heard == [100, 80, 60], "once a second of telling is ten seconds old"
-    crew._hear(found, print, last=True)
+    crew._hear(None, print, last=True)
     assert heard[-1] == 41
 
 
