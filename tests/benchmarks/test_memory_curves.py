@@ -9,11 +9,13 @@ from .conftest import rows_of
 
 @pytest.mark.slow
 def test_curves_are_consistent(page):
-    case = {"file": "gpt-tiny-training-2xA100.json", "limit_s": 4, "seed": 0, "percents": [90, 60]}
+    case = {"file": "gpt-tiny-training-2xA100.json", "limit_s": 4, "free_s": 4, "seed": 0}
+    case["percents"] = [100, 90, 60]
     code, text, folder = page("paper/memory-curves", "memory_curves", [case])
     assert code == 0
     (row,) = rows_of(folder)
-    assert len(row["points"]) == 8
+    assert len(row["points"]) == 12
+    assert [point["value"] for point in row["points"][-4:]] == [row["free"]] * 4
     assert "## gpt-tiny-training-2xA100" in text
     assert (folder / "gpt-tiny-training-2xA100.png").stat().st_size > 1000
 
