@@ -9,7 +9,6 @@ from typing import NamedTuple
 from milp_plan.core.bound import Bound
 
 from .heads import Windows
-from .view import FAR
 
 
 class Turn(NamedTuple):
@@ -38,7 +37,7 @@ def turns_bound(windows: Windows) -> Bound | None:
         value = min(interrupted(_turns(windows, members, site)) for site in types)
         if value > best:
             best, worst = value, unit
-    if worst < 0 or best >= FAR // 2:
+    if worst < 0:
         return None
     name = frame.unit_names[worst]
     return Bound(
@@ -49,7 +48,7 @@ def turns_bound(windows: Windows) -> Bound | None:
 
 
 def _turns(windows: Windows, members: Iterable[int], site: int) -> list[Turn]:
-    """Members on a type of sites, in units of the windows."""
+    """Members on a type of sites that all of them can use, in units of the windows."""
     turns = []
     for number in members:
         here = [
@@ -62,7 +61,7 @@ def _turns(windows: Windows, members: Iterable[int], site: int) -> list[Turn]:
             )
             if state.site == site
         ]
-        turns.append(Turn(*map(min, zip(*here, strict=True))) if here else Turn(FAR, 0, 0))
+        turns.append(Turn(*map(min, zip(*here, strict=True))))
     return turns
 
 
@@ -83,8 +82,8 @@ def interrupted(turns: Iterable[Turn]) -> int:
             heappush(waiting, (-coming[at].tail, coming[at].ticks))
             at += 1
         tail, left = waiting[0]
-        until = coming[at].head if at < len(coming) else FAR
-        if time + left <= until:
+        until = coming[at].head if at < len(coming) else None
+        if until is None or time + left <= until:
             heappop(waiting)
             time += left
             end = max(end, time - tail)

@@ -26,7 +26,7 @@ def _by_subsets(turns):
 def test_interrupted_turns_meet_the_worst_subset():
     rng = random.Random(5)
     for _ in range(300):
-        largest = rng.choice((3, 50, 10**9))
+        largest = rng.choice((3, 50, 10**9, 10**26))
         turns = [
             Turn(rng.randrange(largest), rng.randrange(largest), rng.randrange(largest))
             for _ in range(rng.randrange(1, 8))
