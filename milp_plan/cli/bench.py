@@ -190,7 +190,7 @@ def tell_missing(expansion: Expansion) -> None:
     """Name the instances that cannot be run."""
     for entry in expansion.missing:
         name = f"{entry.label}, {entry.variation}" if entry.variation else entry.label
-        note(f"{name}: {entry.reason}")
+        note(f"{expansion.suite.path}: {name}: {entry.reason}")
 
 
 def _foretell(expansion: Expansion, store: Store, *, retry_failed: bool) -> None:

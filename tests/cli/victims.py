@@ -33,6 +33,29 @@ backward = 4
 weight = 1
 held_to_weight = 2
 """
+SUITE = """\
+title = "Two sends"
+about = "With all that a suite may say."
+files = ["{}"]
+seeds = [0, 1]
+[limits]
+time = 60
+threads = 2
+gap = 0.5
+[[variations]]
+name = "as it is"
+[[variations]]
+name = "twice"
+objective = "span"
+memory_scale = "2"
+only = ["*two*"]
+[[planners]]
+name = "ours"
+[[planners]]
+name = "one device"
+planner = "single_device"
+variations = ["twice"]
+"""
 
 
 def victims(folder: Path) -> Iterator[Victim]:
@@ -54,8 +77,10 @@ def victims(folder: Path) -> Iterator[Victim]:
     for page in ("recipe.toml", "spec.toml", "study.toml"):
         path = next(iter(sorted((REPOSITORY / "results").rglob(page))))
         yield Victim(page, path, (("table", "{folder}", "--render", "--store", folder / "store"),))
-    suite = next(iter(sorted((INSTANCES / "suites").glob("*.toml"))))
-    yield Victim("suite", suite, (("bench", "collect", "{}", "--store", folder / "store"),))
+    suite = folder / "suite.toml"
+    suite.write_text(SUITE.format(INSTANCES / "two-sends-one-port.json"))
+    rows = ("--store", folder / "store", "--output", "{folder}/rows")
+    yield Victim("suite", suite, (("bench", "collect", "{}", *rows),))
 
 
 def _cluster_files(folder: Path) -> Iterator[Victim]:

@@ -100,7 +100,7 @@ def test_absent_and_bad_instances(tmp_path):
     suite = suite_file(tmp_path, text, files=files)
     result = call("bench", "run", suite, "--store", tmp_path / "store", "--quiet")
     assert result.exit_code == Exit.BAD_INPUT
-    assert "absent.json: absent: not in" in result.stderr
+    assert f"{suite}: absent.json: absent: not in" in result.stderr
     assert "bad.json: line 1" in result.stderr
     assert "1 runs: 1 done now" in result.stderr
     optional = suite_file(tmp_path, text, files=files[:2], head="optional = true")
