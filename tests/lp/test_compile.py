@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from math import inf
 
@@ -166,3 +168,12 @@ def test_nothing_violates_nothing() -> None:
     assert model.num_rows == 0
     assert model.violation(np.zeros(1))[0] == 0.0
     assert model.violation(np.full(1, 3.0)) == (2.0, "column x[None]")
+
+
+def test_pyomo_comes_without_what_it_takes_of_scipy_and_who_asks_later_gets_it() -> None:
+    code = (
+        "import sys; from milp_plan.lp.loading import SPARED, load_pyomo; load_pyomo(); "
+        "assert 'pyomo.environ' in sys.modules and not set(SPARED) & set(sys.modules); "
+        "import scipy.integrate, scipy.spatial; scipy.integrate.quad, scipy.spatial.KDTree"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
