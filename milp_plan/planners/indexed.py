@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from milp_plan.core import CommunicationModel, Operator, Option, Placement, Plan, PlanningProblem
+from milp_plan.core import (
+    CommunicationModel,
+    Operator,
+    Option,
+    Placement,
+    Plan,
+    PlanningProblem,
+    ceil_div,
+)
 from milp_plan.core.schedule import transfer_resources
 from milp_plan.core.view import view
 from milp_plan.cost import route_between
@@ -105,10 +113,17 @@ class Indexed:
 
     Operators, values and devices are numbered in file order. Sites are numbered with the single
     devices first, so that a device and the site that consists of it share a number.
+
+    Parameters
+    ----------
+    problem
+        Any.
+    tick
+        Ticks that durations are counted in, rounded up.
     """
 
-    def __init__(self, problem: PlanningProblem) -> None:
-        self.problem = problem
+    def __init__(self, problem: PlanningProblem, tick: int = 1) -> None:
+        self.problem, self.tick = problem, tick
         graph, cluster = problem.graph, problem.cluster
         self.names = [operator.name for operator in graph.operators]
         self.index = {name: number for number, name in enumerate(self.names)}
@@ -203,7 +218,7 @@ class Indexed:
             ticks: dict[frozenset[str], int] = {}
             for placement, site, classes in self._places(option):
                 if classes not in ticks:
-                    ticks[classes] = max(by_class[name] for name in classes)
+                    ticks[classes] = ceil_div(max(by_class[name] for name in classes), self.tick)
                 found.append(Spot((number, len(found)), placement, site, ticks[classes], tables))
         return found
 
@@ -373,7 +388,7 @@ class Indexed:
                     target_site=self.site_index[route.target],
                     layout=route.layout,
                     bytes=self.values[value].bytes[route.layout],
-                    duration=route.duration_ns,
+                    duration=ceil_div(route.duration_ns, self.tick),
                     resources=held,
                 )
             )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Plan
+from milp_plan.planners import indexed
 
 from .jobs import Job
 from .model import Model
@@ -58,16 +59,18 @@ class Reading:
 
     def found(self) -> Found:
         """Plan and claim."""
-        n = len(self.spots)
+        n, view, clock = len(self.spots), self.model.view, self.model.clock
         kept = {
-            journey.key: journey
-            for task, journey in enumerate(self.tape.journeys, n)
-            if self.scope.state[task] == KEPT
+            journey.key: self.tape.exact(number)
+            for number, journey in enumerate(self.tape.journeys)
+            if self.scope.state[n + number] == KEPT
         }
         after = [*self._chains(), *self._positions(), *self._pairs()]
-        plan = timed(self.model.view, self.spots, kept, after, self._hints())
-        clock = self.model.clock
-        return Found(plan, self.numbers[self.model.makespan] * clock.unit + clock.origin)
+        exact = indexed(view.problem)
+        spots = [exact.spot(number, spot.placement) for number, spot in enumerate(self.spots)]
+        plan = timed(exact, spots, kept, after, self._hints())
+        claimed = self.numbers[self.model.makespan] * clock.unit + clock.origin
+        return Found(plan, claimed * view.tick)
 
     def _kept(self, task: int) -> int | Key:
         """Name of a kept task."""

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from milp_plan.backends import Limits, Stop
 from milp_plan.backends.highs import Session
-from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core import Plan, PlanningProblem, ceil_div
 from milp_plan.core.amounts import time_text
 from milp_plan.core.budget import Budget, now
-from milp_plan.planners import dispatch_order, indexed
+from milp_plan.planners import Indexed, dispatch_order, indexed
 
 from ..beside import Beside
 from ..ledger import Ledger
@@ -66,6 +66,9 @@ SEARCH: dict[str, bool | int | float | str] = {
 
 GAP = 1e-4
 
+LARGEST_SUM = 2**50
+"""What all operators and transfers of a plan may last together, in units of its arrays."""
+
 BY = "window search"
 """Who made the plans."""
 
@@ -109,7 +112,7 @@ class Search:
         most_in_vain: int | None = None,
     ) -> None:
         self.ledger, self.budget, self.most_in_vain = ledger, budget, most_in_vain
-        self.view = indexed(ledger.problem)
+        self.view = self._view()
         self.arms = Arms(CHOOSERS)
         self.lock = RLock()
         self.stopped = False
@@ -121,6 +124,15 @@ class Search:
         known = ledger.details.get("polish")  # of an earlier search in this run
         self.before = known or {"rounds": 0, "improvements": {}, "models": {}}
         self.told = ledger.details["polish"] = {**self.before}
+
+    def _view(self) -> Indexed:
+        """The problem in units of time of which sums fit into arrays."""
+        problem, plan = self.ledger.problem, self.ledger.plan
+        assert plan is not None
+        view = indexed(problem)
+        most = sum(max(spot.duration for spot in spots) for spots in view.spots)
+        most += sum((t.stop_ns or 0) - (t.start_ns or 0) for t in plan.transfers)
+        return view if most <= LARGEST_SUM else Indexed(problem, ceil_div(most, LARGEST_SUM))
 
     def run(self, threads: int) -> None:
         """Search in this thread and in others beside it."""
@@ -262,7 +274,7 @@ class Worker:
         plan, ledger = found.plan, self.ledger
         if plan is None:
             return False
-        if plan.stop_ns > found.claimed + 1 + 1e-5 * model.scope.horizon:
+        if plan.stop_ns > found.claimed + 1 + 1e-5 * model.scope.horizon * model.view.tick:
             text = partial(time_text, ledger.problem.units)
             taken, claimed = text(plan.stop_ns), text(round(found.claimed))
             ledger.dispute(f"{BY}: a plan of {taken} was said to take {claimed}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from milp_plan.core import OperatorRun, Plan, Transfer
+from milp_plan.core import OperatorRun, Plan, Transfer, ceil_div
 from milp_plan.core.schedule import transfer_resources
 from milp_plan.planners import Indexed
 from milp_plan.planners.indexed import Spot
@@ -23,7 +23,7 @@ Key = tuple[int, tuple[int, ...], str]
 class Journey(NamedTuple):
     """A transfer of a plan.
 
-    ``duration`` in ticks; ``resources`` are numbers of channels or ports.
+    ``duration`` in units of the view; ``resources`` are numbers of channels or ports.
     """
 
     key: Key
@@ -47,7 +47,7 @@ class Tape:
     spots, journeys
         Placement of each operator, and what each transfer does.
     start, length : shape (tasks,), int64
-        Ticks.
+        In units of the view, starts rounded down and lengths rounded up.
     order, place
         Tasks in the order of the plan, and the position of each there.
     held
@@ -69,12 +69,14 @@ class Tape:
         runs = [(r.start_ns or 0, r.stop_ns or 0) for r in self._by_number()]
         runs += [(t.start_ns or 0, t.stop_ns or 0) for t in plan.transfers]
         self.num_tasks = len(runs)
-        times = np.array(runs, dtype=np.int64).reshape(-1, 2)
-        self.start, self.length = times[:, 0].copy(), times[:, 1] - times[:, 0]
+        self.start: Integers = np.array([a // view.tick for a, _ in runs], dtype=np.int64)
+        lengths = [ceil_div(b - a, view.tick) for a, b in runs]
+        self.length: Integers = np.array(lengths, dtype=np.int64)
         n = view.num_operators
         late = [2 * view.position[view.producer[j.key[0]]] + 1 for j in self.journeys]
-        rank = np.array([*(2 * place for place in view.position), *late], dtype=np.int64)
-        self.order: Integers = np.lexsort((rank, times[:, 1], times[:, 0])).astype(np.int64)
+        rank = [*(2 * place for place in view.position), *late]
+        ordered = sorted(range(self.num_tasks), key=lambda task: (*runs[task], rank[task]))
+        self.order: Integers = np.array(ordered, dtype=np.int64)
         self.place = np.empty(self.num_tasks, np.int64)
         self.place[self.order] = np.arange(self.num_tasks)
         self.touching: list[list[int]] = [[] for _ in view.values]
@@ -99,9 +101,15 @@ class Tape:
         target = tuple(view.device_index[name] for name in transfer.target)
         names = transfer_resources(view.problem.cluster, transfer.source, transfer.target)
         held = tuple(view.resource_index[f"transfer {name}"] for name in names)
-        ticks = (transfer.stop_ns or 0) - (transfer.start_ns or 0)
+        length = ceil_div((transfer.stop_ns or 0) - (transfer.start_ns or 0), view.tick)
         key = (view.value_index[transfer.value], target, transfer.layout)
-        return Journey(key, source, ticks, held)
+        return Journey(key, source, length, held)
+
+    def exact(self, number: int) -> Journey:
+        """Return a transfer with its length in ticks."""
+        transfer = self.plan.transfers[number]
+        ticks = (transfer.stop_ns or 0) - (transfer.start_ns or 0)
+        return self.journeys[number]._replace(duration=ticks)
 
     def _arcs(self) -> tuple[Integers, Integers, Integers]:
         view, n = self.view, self.view.num_operators
@@ -136,7 +144,7 @@ class Tape:
 
     @property
     def makespan(self) -> int:
-        """Ticks that the plan lasts, every task as early as its order allows."""
+        """How long the plan lasts, every task as early as its order allows."""
         n = self.view.num_operators
         return int((self.head[:n] + self.length[:n]).max(initial=0))
 
@@ -148,7 +156,7 @@ class Tape:
 
     @property
     def slack(self) -> Integers:
-        """Ticks that each task can be late, in the plan's order, without any harm."""
+        """How late each task can be, in the plan's order, without any harm."""
         return self.makespan - self.head - self.length - self.tail
 
 

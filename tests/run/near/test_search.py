@@ -12,7 +12,7 @@ from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.planners import indexed
+from milp_plan.planners import Indexed, indexed
 from milp_plan.run import Settings
 from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
@@ -21,7 +21,7 @@ from milp_plan.run.near import search_near
 from milp_plan.run.near.arms import FIRST, LARGEST, SMALLEST, Arms
 from milp_plan.run.near.choosers import CHOOSERS
 from milp_plan.run.near.tape import Tape, timed
-from tests.check.cases import op, plan, problem, run
+from tests.check.cases import cluster, op, plan, problem, run, value
 from tests.run.cases import trap
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
@@ -190,6 +190,35 @@ def test_sizes_stay_within_limits_and_credit_goes_to_what_helps():
     rng = Random(1)
     chosen = [arms.choose(rng) for _ in range(300)]
     assert chosen.count(b) > 1.5 * chosen.count(a) > 0
+
+
+def test_times_beyond_arrays_are_searched_in_units():
+    ticks = 10**25 + 7
+    names = "abcdef"
+    operators = [op(name, ticks) for name in names]
+    values = [value("v", "a", "f", 10**9)]
+    where = cluster()
+    slow = [replace(channel, bandwidth_bytes_per_s=1) for channel in where.channels]
+    a_problem = problem(operators, values, replace(where, channels=tuple(slow)))
+    stops = [n * ticks for n in range(len(names) + 1)]
+    runs = [run(name, "d0", *stops[n : n + 2]) for n, name in enumerate(names)]
+    books = searched(a_problem, plan(*runs))
+    assert books.value == 3 * ticks
+    assert verify(books.problem, books.plan).ok
+    assert not books.defects
+
+
+def test_units_of_time_keep_order_and_sums():
+    for seed in range(20):
+        a_problem, a_plan = drawn(seed)
+        exact = Tape(indexed(a_problem), a_plan)
+        for tick in (1, 3, 1000):
+            tape = Tape(Indexed(a_problem, tick), a_plan)
+            assert tape.order.tolist() == exact.order.tolist()
+            assert exact.makespan <= tape.makespan * tick
+            assert tape.makespan * tick <= exact.makespan + tick * tape.num_tasks
+            sent = [tape.exact(number) for number in range(len(tape.journeys))]
+            assert sent == exact.journeys
 
 
 @pytest.mark.parametrize("name", CHOOSERS)
