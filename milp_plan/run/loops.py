@@ -288,12 +288,17 @@ def _schedules() -> None:
     from milp_plan.models.planted import planted_with_plan
     from milp_plan.planners import Crew
     from milp_plan.planners.enumeration import Enumeration
+    from milp_plan.planners.search import Sequences
 
     problem, plan = planted_with_plan(0)
     crew = Crew(problem)
     crew.construct(Budget(SEARCH_S))
     crew.add(plan)
     crew.run(Budget(60.0), 100)
+    roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
+    orders = Sequences(problem.variant(cluster=roomy))
+    assert orders.begin(plan)
+    orders.load()
     tuple(Enumeration(problem).plans(Budget()))
 
 

@@ -2,6 +2,7 @@
 
 from .annealing import Annealing
 from .crew import Crew
+from .sequences import Sequences, Timed
 from .states import State
 
-__all__ = ["Annealing", "Crew", "State"]
+__all__ = ["Annealing", "Crew", "Sequences", "State", "Timed"]

@@ -12,13 +12,16 @@ from threading import Event, Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
 
 from ..constructions import MOST_SCHEDULES, Start, best_starts, placed
 from ..decoder import NEVER, Decoder
 from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
+from .sequences import COLDEST as ORDER_COLDEST
+from .sequences import HOTTEST as ORDER_HOTTEST
+from .sequences import Sequences, Timed
 from .states import State
 
 LAST_HEATS = (0.5, 0.25)
@@ -47,6 +50,9 @@ QUIET = 10
 BETWEEN = 1024
 """Distance of ranks, so that many fit between two of them."""
 
+Found = State | Timed
+"""What a search tells of."""
+
 
 class Crew:
     """Searches on one problem.
@@ -62,14 +68,15 @@ class Crew:
     """
 
     def __init__(self, problem: PlanningProblem, seed: int = 0, threads: int = 1) -> None:
-        self.problem = problem
+        self.problem, self.seed = problem, seed
         self.decoder = Decoder(problem)
         self.searches = [
             Annealing(problem, seed * 1009 + n, holding=n % 2 == 0) for n in range(threads)
         ]
+        self.sequences: Sequences | None = None
         self.starts: list[State] = []
         self._stop = Event()
-        self._heard: State | None = None
+        self._heard: Found | None = None
         self._quiet_until = 0.0
 
     # -- where to begin ----------------------------------------------------------------------------
@@ -153,16 +160,60 @@ class Crew:
             clock = _Clock(budget, (number, count), moves, self._stop)
             left = count - 1 - number
             heat = LAST_HEATS[-1 - left] if left < len(LAST_HEATS) else 1.0
-            self._round(begins, clock, (heat * hottest, number % 2 == 1), on_better)
+            how = heat * hottest, number % 2 == 1
+            self._round(begins, clock, how, on_better, self._orders(number, count))
             if self._stop.is_set():
                 return
-            best = min((search.best for search in self.searches), key=lambda s: s.value)
+            best = self._best_state
             if best.value == NEVER:
                 continue
             begins = [
                 own if (own := search.best).value <= best.value * (1 + FAR) else best
                 for search in self.searches
             ]
+
+    def _orders(self, number: int, count: int) -> Sequences | None:
+        """The search over sequences, at the best plan; ``None`` in rounds that go without.
+
+        It has the later rounds of one search, or every other of these where there is one thread.
+        Not where memory decides which orders are allowed.
+        """
+        if self.problem.objective is not Objective.MAKESPAN or number < count // 2:
+            return None
+        if len(self.searches) == 1 and (count - number) % 2 == 0:
+            return None
+        if self.sequences is None:
+            self.sequences = Sequences(self.problem, self.seed)
+        plan = self._best_plan
+        if plan is None or not self.sequences.begin(plan):
+            return None
+        self.sequences.load()
+        return self.sequences
+
+    @property
+    def _best_plan(self) -> Plan | None:
+        """The best plan that any search found."""
+        best = self._best_found
+        if isinstance(best, Timed):
+            return best.plan(self.decoder, "annealing")
+        return None if best.value == NEVER else plan_of(self.decoder, best, "annealing")
+
+    @property
+    def _best_found(self) -> Found:
+        """The best state that any search found."""
+        found: list[Found] = [search.best for search in self.searches]
+        if self.sequences is not None:
+            found.append(self.sequences.best)
+        return min(found, key=lambda state: state.value)
+
+    @property
+    def _best_state(self) -> State:
+        """The same for list schedules: what starts first is the most urgent."""
+        best = self._best_found
+        if isinstance(best, State):
+            return best
+        starts = best.start[: self.decoder.size].astype(np.float64)
+        return State(best.site, best.option, _spread(starts), best.value)
 
     def _coolings(self, budget: Budget, moves: int | None) -> float:
         """How many coolings there is time for: many short ones rather than a few long ones."""
@@ -176,12 +227,16 @@ class Crew:
         clock: _Clock,
         how: tuple[float, bool],
         on_better: Callable[[Plan], object],
+        orders: Sequences | None,
     ) -> None:
-        found: SimpleQueue[State | BaseException] = SimpleQueue()
+        found: SimpleQueue[Found | BaseException] = SimpleQueue()
         threads = [
             Thread(target=_work, args=(search, begin, clock, how, found), daemon=True)
             for search, begin in zip(self.searches, begins, strict=True)
         ]
+        if orders is not None:
+            args = orders, clock, how[0], found
+            threads[-1] = Thread(target=_order, args=args, daemon=True)
         for thread in threads:
             thread.start()
         try:
@@ -200,7 +255,7 @@ class Crew:
 
     def _hear(
         self,
-        state: State | None,
+        state: Found | None,
         on_better: Callable[[Plan], object],
         *,
         last: bool = False,
@@ -213,15 +268,19 @@ class Crew:
             self._tell(best, on_better)
             self._quiet_until = now() + QUIET * (now() - began)
 
-    def _tell(self, state: State, on_better: Callable[[Plan], object]) -> None:
-        plan = plan_of(self.decoder, state, "annealing")
+    def _tell(self, state: Found, on_better: Callable[[Plan], object]) -> None:
+        if isinstance(state, State):
+            plan = plan_of(self.decoder, state, "annealing")
+        else:
+            plan = state.plan(self.decoder, "annealing")
         if plan is not None:
             on_better(plan)
 
     @property
     def tried(self) -> int:
         """Schedules in all."""
-        return sum(search.tried for search in self.searches)
+        orders = 0 if self.sequences is None else self.sequences.tried
+        return orders + sum(search.tried for search in self.searches)
 
 
 class _Clock:
@@ -247,7 +306,7 @@ class _Clock:
         if moves is not None:
             self.most = moves * (number + 1) // count - moves * number // count
 
-    def of(self, search: Annealing) -> Callable[[], float]:
+    def of(self, search: Annealing | Sequences) -> Callable[[], float]:
         """The clock of one search."""
         first = search.tried
 
@@ -267,7 +326,7 @@ def _work(
     begin: State,
     clock: _Clock,
     how: tuple[float, bool],
-    found: SimpleQueue[State | BaseException],
+    found: SimpleQueue[Found | BaseException],
 ) -> None:
     """A round of one search, in its thread."""
     try:
@@ -278,9 +337,19 @@ def _work(
         found.put(error)
 
 
-def _best_of(found: SimpleQueue[State | BaseException]) -> State | None:
+def _order(
+    search: Sequences, clock: _Clock, heat: float, found: SimpleQueue[Found | BaseException]
+) -> None:
+    """A round of the search over sequences, in its thread."""
+    try:
+        search.run(clock.of(search), ORDER_HOTTEST * heat, ORDER_COLDEST, found.put, clock.most)
+    except BaseException as error:  # handed to the thread that waits
+        found.put(error)
+
+
+def _best_of(found: SimpleQueue[Found | BaseException]) -> Found | None:
     """Return the best state in a queue; raise an error that is in it."""
-    best: State | None = None
+    best: Found | None = None
     while True:
         try:
             entry = found.get_nowait()
