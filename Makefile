@@ -6,6 +6,7 @@ INSTANCE ?= instances/transformer-4xA100.json.gz
 TIME_LIMIT ?= 60
 TIMELINE ?= results/timeline.png
 TORCH ?= 2.13.0
+DEVICE ?= cuda
 BOKEH ?= 3.9.2
 PLAYWRIGHT ?= 1.65.0
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser)
@@ -26,7 +27,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --no-input --python $(BIN)/p
 # Modules are compiled when they are first imported, and kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install plan test coverage test-torch test-report docs lint format bench clean
+.PHONY: help install plan test coverage test-torch torch-gpu test-report docs lint format bench clean
 
 help: ## List what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +49,9 @@ coverage: $(READY) ## Run the tests that are traced with branch coverage of at l
 
 test-torch: $(TORCH_READY) ## Install torch (CPU, 1 GB) into .venv-torch and run what needs it
 	$(TORCH_VENV)/bin/python -m pytest tests/examples tests/torch
+
+torch-gpu: $(TORCH_READY) ## Time kernels, steps and peaks of PyTorch on an accelerator, write results/torch-gpu.md
+	$(TORCH_VENV)/bin/python benchmarks/torch_device.py --device $(DEVICE)
 
 # Loops are compiled before, else notebooks spend their time limits on it.
 docs: $(DOCS_READY) $(COMPILED) ## Build the documentation site into build/docs; warnings are errors

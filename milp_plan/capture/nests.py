@@ -21,9 +21,11 @@ from milp_plan.cost.mesh import Dim, Layout, Loop, Mapping, MeshOperator, reshap
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Kernel, Tensor, View
 
+from .attention_nests import ATTENTION_RULES
 from .expert_nests import EXPERT_RULES
 from .image_nests import IMAGE_RULES
 from .loops import WHOLE, Nest, Rule, each
+from .operators import ELEMENTWISE
 from .record import ELEMENT_BYTES, tensors_of
 
 GETITEM = "getitem"
@@ -365,16 +367,6 @@ def _cut(lead: str, tensor: Tensor | None) -> str | None:
     return lead + WHOLE * (len(tensor.shape) - len(lead))
 
 
-def _attention(call: Kernel | View) -> Nest:
-    """Samples and heads are free, the two leading dimensions of everything."""
-
-    def letters(tensor: Tensor) -> str:
-        return ("bh" + WHOLE * len(tensor.shape))[: len(tensor.shape)]
-
-    made = tuple(None if one is None else letters(one) for one in call.results)
-    return Nest(tuple(letters(tensor) for tensor in tensors_of(call)), made)
-
-
 def _embedded(call: Kernel | View) -> Nest:
     """Rows of a table: cut along these, each process knows some, and the result is a sum."""
     _, places = tensors_of(call)
@@ -448,12 +440,12 @@ RULES: dict[str, Rule] = {
     "aten.native_layer_norm": _normalised,
     "aten._fused_rms_norm": _normalised,
     "aten.native_layer_norm_backward": _normalised_backward,
-    "aten._scaled_dot_product_flash_attention_for_cpu": _attention,
-    "aten._scaled_dot_product_flash_attention_for_cpu_backward": _attention,
     "aten.embedding": _embedded,
     "aten.embedding_dense_backward": _embedded_backward,
     "aten.nll_loss_forward": _picked_loss,
     "aten.nll_loss_backward": _picked_loss_backward,
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **ATTENTION_RULES,
     **EXPERT_RULES,
     **IMAGE_RULES,
 }

@@ -22,6 +22,7 @@ from milp_plan.io.capture_wire import (
     View,
 )
 
+from .operators import ELEMENTWISE
 from .record import LOSS_GRADIENT
 
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._functional_assert", "aten._linalg_check")
@@ -187,10 +188,14 @@ class Recorder:
                 name: self._argument(node, argument) for name, argument in node.kwargs.items()
             },
             results=results,
-            pointwise=self._torch.Tag.pointwise in getattr(node.target, "tags", ()),
+            pointwise=self._pointwise(node, operator),
             flops=self._given(node, operator),
         )
         self._kernels += _split_convolution(kernel)
+
+    def _pointwise(self, node: Any, operator: str) -> bool:
+        short = ".".join(operator.split(".")[:2])
+        return short in ELEMENTWISE or self._torch.Tag.pointwise in getattr(node.target, "tags", ())
 
     def _given(self, node: Any, operator: str) -> int | None:
         """Operations by the formula of the user's file."""

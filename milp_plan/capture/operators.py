@@ -89,12 +89,21 @@ OTHERS = (
     _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward upsample_bicubic2d
     upsample_bicubic2d_backward _upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward
     upsample_trilinear3d upsample_trilinear3d_backward grid_sampler_2d grid_sampler_2d_backward
-    isin kthvalue mode median nanmedian trace diagonal_backward
+    glu glu_backward isin kthvalue mode median nanmedian trace diagonal_backward
     """
     )
     | onnx.OTHERS
 )
 """Pools, scatters and sorts: they move bytes in no simple order."""
+
+ELEMENTWISE = _aten(
+    """
+    hardswish hardswish_backward hardsigmoid_backward hardtanh_backward hardshrink_backward
+    softshrink_backward elu_backward leaky_relu_backward mish_backward softplus_backward
+    log_sigmoid_forward log_sigmoid_backward _prelu_kernel _prelu_kernel_backward
+    """
+)
+"""They work element by element, though PyTorch's tag does not say so."""
 
 RANDOM = _aten(
     """
@@ -104,7 +113,7 @@ RANDOM = _aten(
 )
 """They draw random numbers."""
 
-LISTED = COPIES | FILLS | REDUCTIONS | GATHERS | OTHERS
+LISTED = COPIES | FILLS | REDUCTIONS | GATHERS | OTHERS | ELEMENTWISE
 """Operators that pay for the bytes they move, and for nothing else."""
 
 STREAMS = COPIES | FILLS | REDUCTIONS

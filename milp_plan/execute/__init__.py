@@ -4,7 +4,7 @@ from .compare import Comparison, compare
 from .pipelines import PipelineComparison, compare_pipeline
 from .processes import ShardedStep, run_placements
 from .sharded import ShardedComparison, compare_sharded
-from .step import Step, run_step
+from .step import Step, run_step, step_seconds
 
 __all__ = [
     "Comparison",
@@ -17,4 +17,5 @@ __all__ = [
     "compare_sharded",
     "run_placements",
     "run_step",
+    "step_seconds",
 ]

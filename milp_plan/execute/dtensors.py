@@ -8,7 +8,6 @@ communicates; it may still cut or mask what every process has whole, which costs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from milp_plan.capture.inputs import path_of
@@ -49,7 +48,6 @@ class Distributed:
         self._aliases = aliases
         self._copies: dict[tuple[str, str], Any] = {}
         self._names: dict[str, str] = {}
-        register_attention()
 
     def step(self, graph: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
         """Run a joint graph; return its results as it lists them, and the collectives that ran.
@@ -166,7 +164,7 @@ class Distributed:
             args = (_of_one_rank(args[0]), *args[1:])
         try:
             if runs_here(node):
-                return run_shares(node, args, self._mesh)
+                return run_shares(node, args, kwargs, self._mesh)
             if _replicated((args, kwargs)):
                 return self._alone(node, args, kwargs)
             value = node.target(*args, **kwargs)
@@ -281,31 +279,6 @@ def input_name(node: Any) -> str:
     if type(said).__name__ == "TangentAOTInput":
         return LOSS_GRADIENT
     return path_of(said.target) if hasattr(said, "target") else str(said.expr())
-
-
-@cache
-def register_attention() -> None:
-    """Tell PyTorch how attention of the CPU may be cut, for which it has no rule: batch, heads."""
-    import torch
-    from torch.distributed.tensor import Replicate, Shard
-    from torch.distributed.tensor.experimental import register_sharding
-
-    aten = torch.ops.aten
-
-    def rule(results: int, tensors: int) -> Any:
-        def shardings(*args: Any, **_kwargs: Any) -> list[tuple[list[Any], list[Any]]]:
-            rest = [None] * (len(args) - tensors)
-            return [
-                ([placement] * results, [*([placement] * tensors), *rest])
-                for placement in (Replicate(), Shard(0), Shard(1))
-            ]
-
-        return shardings
-
-    forward = aten._scaled_dot_product_flash_attention_for_cpu.default
-    register_sharding(forward)(rule(2, 3))
-    backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-    register_sharding(backward)(rule(3, 6))
 
 
 def _unknown(name: str) -> Finding:

@@ -1,9 +1,9 @@
-"""Convolutions, batch and group normalisations, pools and experts on each process's parts.
+"""Attention, convolutions, normalisations, pools and experts on the parts of each process.
 
 PyTorch's distributed tensors have no rules for most of them, and of convolutions wrong ones. Their
-nests (``milp_plan.capture.image_nests``, ``.expert_nests``) say how they may be cut: from where the
-tensors lie that one reads follows which loop each axis of the mesh cuts, and from that where its
-results lie.
+nests (``milp_plan.capture.image_nests``, ``.expert_nests``, ``.attention_nests``) say how they may
+be cut: from where the tensors lie that one reads follows which loop each axis of the mesh cuts, and
+from that where its results lie.
 """
 
 from __future__ import annotations
@@ -13,28 +13,32 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from milp_plan.capture.attention_nests import ATTENTION_RULES
 from milp_plan.capture.expert_nests import EXPERT_RULES
 from milp_plan.capture.image_nests import IMAGE_RULES, SAMPLES
 from milp_plan.capture.nests import Nested, nested
+from milp_plan.capture.operators import ELEMENTWISE
 from milp_plan.cost.mesh import Layout
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Argument, Kernel, Tensor
 
+KNOWN = {*ATTENTION_RULES, *ELEMENTWISE, *EXPERT_RULES, *IMAGE_RULES}
+"""Operators that run on parts here."""
+
 
 def runs_here(node: Any) -> bool:
     """Whether a node is one of these operators."""
-    known = _name(node) in IMAGE_RULES or _name(node) in EXPERT_RULES
-    return node.op == "call_function" and known and not node.kwargs
+    return node.op == "call_function" and _name(node) in KNOWN
 
 
-def run_shares(node: Any, args: Sequence[Any], mesh: Any) -> Any:
+def run_shares(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> Any:
     """Run a node on the parts of distributed tensors; return distributed results.
 
     Parameters
     ----------
     node
         Of a captured graph.
-    args
+    args, kwargs
         Its arguments, distributed tensors among them.
     mesh
         PyTorch's mesh of processes.
@@ -48,7 +52,8 @@ def run_shares(node: Any, args: Sequence[Any], mesh: Any) -> Any:
 
     call = _call(node)
     nest = nested(call)
-    read = [item for item in torch.utils._pytree.tree_leaves(tuple(args)) if _lies(item)]
+    given = (tuple(args), dict(kwargs))
+    read = [item for item in torch.utils._pytree.tree_leaves(given) if _lies(item)]
     loops = [
         _loop(nest, [tensor.placements[axis] for tensor in read], mesh.size(axis))
         for axis in range(mesh.ndim)
@@ -62,8 +67,8 @@ def run_shares(node: Any, args: Sequence[Any], mesh: Any) -> Any:
     def part(item: Any) -> Any:
         return item.redistribute(mesh, next(wanted)).to_local() if _lies(item) else item
 
-    here = torch.utils._pytree.tree_map(part, tuple(args))
-    share = Share(node.target, here, loops, mesh)
+    here, named = torch.utils._pytree.tree_map(part, given)
+    share = Share(node.target, here, named, loops, mesh)
     made = OPERATORS.get(_name(node), Share.run)(share)
     several = isinstance(node.meta["val"], list | tuple)
     layouts = _layouts(call, nest, cuts)
@@ -87,7 +92,7 @@ class Share:
     ----------
     target
         PyTorch's operator.
-    args
+    args, kwargs
         Its arguments, the process's parts of tensors among them.
     loops
         What each axis of the mesh cuts; nothing where all along it do the same.
@@ -97,13 +102,15 @@ class Share:
 
     target: Any
     args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
     loops: Sequence[str]
     mesh: Any
 
     def run(self, changed: Mapping[int, Any] | None = None) -> Any:
         """Run the operator, with other arguments at some places."""
         changed = changed or {}
-        return self.target(*(changed.get(place, arg) for place, arg in enumerate(self.args)))
+        args = (changed.get(place, arg) for place, arg in enumerate(self.args))
+        return self.target(*args, **self.kwargs)
 
     def parts(self, loop: str) -> int:
         """Parts that the mesh cuts a loop into."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from statistics import median
 from typing import Any
 
 from milp_plan.capture import Builder
@@ -42,6 +44,7 @@ def run_step(
     *,
     dtype: str | None = None,
     random: bool = True,
+    device: str = "cpu",
 ) -> Step:
     """Build the model with weights and run one step of it, eagerly.
 
@@ -56,6 +59,8 @@ def run_step(
     random
         Whether blocks draw random numbers (dropout), so that each keeps the state of the
         generator, 5 KB.
+    device
+        Where it runs.
 
     Raises
     ------
@@ -63,17 +68,95 @@ def run_step(
         A block that the model does not have, or a model that PyTorch does not run; names module,
         operator and line.
     """
-    module, args = built_with_seed(builder, dtype)
-    places, kwargs = arguments(args)
-    for block, policy in (policies or {}).items():
-        _checkpoint(module, block, policy, random)
+    module, inputs = _prepared(builder, policies or {}, dtype, random, device)
     losses: list[Any] = []
 
     def step() -> None:
-        losses.append(_passes(builder, dtype, module, (places, kwargs)))
+        losses.append(_passes(builder, dtype, module, inputs))
 
-    peak = allocated_peak(step)
+    peak = allocated_peak(step) if device == "cpu" else _accelerator_peak(step, device)
     return Step(float(losses[0]), gradients_of(module), peak)
+
+
+def step_seconds(
+    builder: Builder,
+    choices: Sequence[Mapping[str, str]],
+    *,
+    rounds: int,
+    random: bool = True,
+    device: str = "cpu",
+) -> list[float]:
+    """Median seconds of a step under each choice of policies, in turns, after one to warm up.
+
+    Parameters
+    ----------
+    builder, random, device
+        As for :func:`run_step`.
+    choices
+        Block -> policy, for each of them.
+    rounds
+        Steps of each.
+
+    Raises
+    ------
+    InputError
+        As :func:`run_step`.
+    """
+    models = [_prepared(builder, choice, None, random, device) for choice in choices]
+    taken: list[list[float]] = [[] for _ in choices]
+    for turn in range(rounds + 1):
+        for (module, inputs), known in zip(models, taken, strict=True):
+            module.zero_grad(set_to_none=True)
+            _await(device)
+            began = time.perf_counter_ns()
+            _passes(builder, None, module, inputs)
+            _await(device)
+            if turn:
+                known.append((time.perf_counter_ns() - began) / 1e9)
+    return [median(known) for known in taken]
+
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+"""By place and by name."""
+
+
+def _prepared(
+    builder: Builder, policies: Mapping[str, str], dtype: str | None, random: bool, device: str
+) -> tuple[Any, Inputs]:
+    """A model with weights whose blocks follow policies, and its inputs, on a device."""
+    import torch
+
+    module, args = built_with_seed(builder, dtype)
+    module = module.to(device)
+    for block, policy in policies.items():
+        _checkpoint(module, block, policy, random)
+    there = torch.utils._pytree.tree_map(
+        lambda item: item.to(device) if isinstance(item, torch.Tensor) else item, args
+    )
+    return module, arguments(there)
+
+
+def _await(device: str) -> None:
+    """Wait for what runs on an accelerator."""
+    import torch
+
+    if device != "cpu":
+        torch.accelerator.synchronize()
+
+
+def _accelerator_peak(step: Callable[[], None], device: str) -> int:
+    """Run something; most bytes of an accelerator that were allocated more than before."""
+    import torch
+
+    gc.collect()
+    allocator = getattr(torch, torch.device(device).type)
+    allocator.synchronize()
+    before = allocator.memory_allocated()
+    allocator.reset_peak_memory_stats()
+    step()
+    allocator.synchronize()
+    peak: int = allocator.max_memory_allocated() - before
+    return peak
 
 
 def run_micro_batches(builder: Builder, count: int, *, dtype: str | None = None) -> Step:
@@ -100,7 +183,7 @@ def _passes(
     builder: Builder,
     dtype: str | None,
     module: Any,
-    inputs: tuple[tuple[Any, ...], dict[str, Any]],
+    inputs: Inputs,
     count: int = 1,
 ) -> Any:
     """Run both passes of one of several micro-batches; return its part of the loss."""

@@ -249,3 +249,29 @@ def test_plans_of_other_problems_have_no_placements():
     problem = replace(problem_of("gpt2-tiny"), provenance={})
     with pytest.raises(InputError, match="--sharding 2"):
         chosen_placements(problem, ShardingPlan("m", (0,) * len(problem.operators)))
+
+
+@pytest.mark.parametrize(
+    ("mask", "cut"),
+    [((4, 8, 6, 6), {"b", "h"}), ((4, 1, 6, 6), {"b"}), ((1, 8, 6, 6), {"h"}), ((6, 6), set())],
+)
+def test_samples_and_heads_of_attention_are_cut_whatever_its_mask_has(mask, cut):
+    read = tuple(Tensor(0, (4, 8, 6, 5), "float32") for _ in range(3))
+    made = (Tensor(0, (4, 8, 6, 5), "float32"), Tensor(0, (4, 8, 6), "float32"))
+    call = Kernel(
+        *("k", "aten._scaled_dot_product_flash_attention_for_cpu.default", "forward", ""),
+        (*read, 0.0, False),
+        {"attn_mask": Tensor(0, mask, "float32")},
+        made,
+    )
+    nest = nested(call)
+    assert nest.operator.inputs[3].loops == cut
+    for mapping in mappings(nest.operator, GRID):
+        loops = {loop for _, loop in mapping}
+        layout, sums = nest.written(mapping)
+        assert {place for place, axes in enumerate(layout.dims) if axes} == {
+            "bh".index(loop) for loop in loops
+        }
+        assert sums.dims == layout.dims[:3]
+        assert not layout.partial
+    assert len(list(mappings(nest.operator, GRID))) == 3

@@ -5,6 +5,7 @@ from math import prod
 import pytest
 
 from milp_plan.capture import coverage, require_known, with_formulas
+from milp_plan.capture.nests import nested
 from milp_plan.capture.work import bytes_read, flops_of
 from milp_plan.core import InputError
 from milp_plan.io.capture_wire import Tensor
@@ -159,3 +160,13 @@ def test_an_unknown_operator_is_an_error_until_its_work_is_given():
     assert flops_of(known.kernels[0]) == 3 * elements
     with pytest.raises(InputError, match="an operator of the model"):
         with_formulas(capture, {"mylib.other": 3})
+
+
+@pytest.mark.parametrize("name", ["hardswish_backward", "hardsigmoid_backward", "mish_backward"])
+def test_operators_that_are_elementwise_without_saying_so_pay_for_bytes_and_are_cut(name):
+    """Of MobileNetV3, whose activations PyTorch does not tag as pointwise."""
+    call = kernel(f"aten.{name}.default", (4, 6), (4, 6), result=(4, 6))
+    assert flops_of(call) == 0
+    nest = nested(call).operator
+    assert {loop.name for loop in nest.loops} == {"a", "b"}
+    assert all(tensor.loops == {"a", "b"} for tensor in (*nest.inputs, nest.output))

@@ -69,6 +69,15 @@ def cases(torch):
     )
     yield "pool of one image", aten.max_pool2d_with_indices.default, (t(8, 6, 6), [2, 2])
     yield from experts(torch)
+    yield from attentions(torch)
+    yield "hard swish", aten.hardswish.default, (images,)
+    yield (
+        "its backward pass, of each element",
+        aten.hardswish_backward.default,
+        (images * 2, images),
+    )
+    yield "hard sigmoid, backward", aten.hardsigmoid_backward.default, (images * 2, images)
+    yield "leaky, backward", aten.leaky_relu_backward.default, (images * 2, images, 0.1, False)
     yield "mean pool", aten.avg_pool2d.default, (images, [2, 2], [2, 2])
     yield "pool to a size", aten._adaptive_avg_pool2d.default, (images, [3, 3])
     yield (
@@ -102,6 +111,22 @@ def normalisations(torch, values):
         yield f"backward norm of {of}, {training}", backward, (*rest, [True, True, True])
     rest = (gradient, values, weight, mean, spread, center, scale, True, 1e-5)
     yield f"backward norm of {of}, parameters", backward, (*rest, [False, True, True])
+
+
+def attentions(torch):
+    """Without a mask, and with masks of all samples and heads, of some, and of none."""
+    aten = torch.ops.aten
+    forward = aten._scaled_dot_product_flash_attention_for_cpu.default
+    backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    read = [tensor(torch, 4, 8, 6, 5) + place for place in range(3)]
+    shapes = {"none": None, "of all": (4, 8, 6, 6), "of samples": (4, 1, 6, 6)}
+    shapes |= {"of heads": (1, 8, 6, 6), "one": (1, 1, 6, 6), "of pairs": (6, 6)}
+    for name, shape in shapes.items():
+        more = {"scale": 0.5} | ({} if shape is None else {"attn_mask": tensor(torch, *shape)})
+        yield f"attention, mask {name}", forward, (*read, 0.0, shape is None), more
+        made, sums = forward(*read, 0.0, shape is None, **more)
+        rest = (made * 2, *read, made, sums, 0.0, shape is None)
+        yield f"its backward pass, mask {name}", backward, rest, more
 
 
 def experts(torch):
@@ -145,18 +170,21 @@ def register_experts(torch):
         make(text, function, mutates_args=(), schema=f"({tensors}) -> {made}")
 
 
-def node_of(torch, target, args):
+def node_of(torch, target, args, kwargs):
     """A node of a graph whose inputs are the tensors among the arguments."""
     graph = torch.fx.Graph()
-    found = []
-    for place, item in enumerate(args):
-        if isinstance(item, torch.Tensor):
-            found.append(graph.placeholder(f"x{place}"))
-            found[-1].meta["val"] = item
-        else:
-            found.append(item)
-    node = graph.call_function(target, tuple(found))
-    node.meta["val"] = target(*args)
+
+    def given(place, item):
+        if not isinstance(item, torch.Tensor):
+            return item
+        found = graph.placeholder(f"x{place}")
+        found.meta["val"] = item
+        return found
+
+    places = tuple(given(place, item) for place, item in enumerate(args))
+    names = {name: given(name, item) for name, item in kwargs.items()}
+    node = graph.call_function(target, places, names)
+    node.meta["val"] = target(*args, **kwargs)
     return node
 
 
@@ -170,14 +198,15 @@ def distributed(value, dims, cuts, grid):
     return distribute_tensor(value, grid, _placements(layout, 2), src_data_rank=None)
 
 
-def tried(torch, target, args, grid):
+def tried(torch, grid, target, args, kwargs=None):
     """Try every strategy of an operator; how many there are."""
     from torch.distributed.tensor._utils import ExplicitRedistributionContext
     from torch.distributed.tensor.debug import CommDebugMode
 
     from milp_plan.execute.shares import _call, _layouts, _placements, run_shares
 
-    node = node_of(torch, target, args)
+    kwargs = kwargs or {}
+    node = node_of(torch, target, args, kwargs)
     call = _call(node)
     nest = nested(call)
     whole = listed(torch, node.meta["val"])
@@ -185,14 +214,15 @@ def tried(torch, target, args, grid):
     for mapping in every:
         cuts = tuple((str("xy".index(axis)), loop) for axis, loop in mapping)
         read = iter(nest.operator.inputs)
-        parts = [
-            distributed(item, next(read).dims, cuts, grid)
-            if isinstance(item, torch.Tensor)
-            else item
-            for item in args
-        ]
+
+        def part(item, cuts=cuts, read=read):
+            tensors = isinstance(item, torch.Tensor)
+            return distributed(item, next(read).dims, cuts, grid) if tensors else item
+
+        parts = [part(item) for item in args]
+        named = {name: part(item) for name, item in kwargs.items()}
         with CommDebugMode() as counter, ExplicitRedistributionContext():
-            made = listed(torch, run_shares(node, parts, grid))
+            made = listed(torch, run_shares(node, parts, named, grid))
         said = f"{target} {mapping}"
         assert counter.get_total_counts() == len(nest.inside(mapping)), said
         for one, want, layout in zip(made, whole, _layouts(call, nest, cuts), strict=True):
@@ -216,7 +246,7 @@ def check(folder: Path, place: int) -> None:
     meeting = f"file://{folder / 'meeting'}"
     dist.init_process_group("gloo", init_method=meeting, rank=place, world_size=PROCESSES)
     grid = dist.init_device_mesh("cpu", (2, 2))
-    counts = {name: tried(torch, target, args, grid) for name, target, args in cases(torch)}
+    counts = {name: tried(torch, grid, *call) for name, *call in cases(torch)}
     if place == 0:
         (folder / "tried").write_text(json.dumps(counts))
     dist.destroy_process_group()

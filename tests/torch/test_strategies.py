@@ -75,7 +75,7 @@ def tried(node, choice, grid):
     try:
         with torch.no_grad(), counter, ExplicitRedistributionContext():
             here = runs_here(node)
-            made = run_shares(node, args, grid) if here else node.target(*args, **kwargs)
+            made = run_shares(node, args, kwargs, grid) if here else node.target(*args, **kwargs)
     except (RuntimeError, NotImplementedError, ValueError, AssertionError, IndexError) as error:
         return str(error).strip().splitlines()[0][:200]
     if counter.get_total_counts() != len(choice.inside):
@@ -111,9 +111,6 @@ def shapes(node):
 def test_pytorch_takes_every_strategy_as_it_is(model, shape):
     import torch
 
-    from milp_plan.execute.dtensors import register_attention
-
-    register_attention()
     builder = load_builder(str(MODELS / model))
     built = build(builder, "float64", lambda _text: None)
     with trace(builder.text, built, "training", lambda _text: None) as joint:
