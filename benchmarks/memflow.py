@@ -3,7 +3,8 @@
 For a training step whose layers may run in any way on a mesh of four devices: a chain that is blind
 to memory says how fast it can be and what that holds (the *blind peak*). Then, under parts of the
 blind peak, chains that know memory, without and with recomputation, from three starts each: the
-expert's (the best list schedule), data parallelism, and ways drawn at random.
+blind one's plan (itself from the expert's, the best list schedule), data parallelism, and ways
+drawn at random.
 
 The study is ``results/paper/memflow/study.toml``: ``milp-plan table results/paper/memflow``.
 """
@@ -84,8 +85,7 @@ def measure(case: Mapping[str, Any]) -> Row:
         problem = problem_of(case, int(part * peak))
         line: Row = {"part": part}
         for name, recompute in (("kept", False), ("again", True)):
-            start = blind.plan if part >= 1 else expert
-            found = searched(problem, start, case, recompute=recompute)
+            found = searched(problem, blind.plan, case, recompute=recompute)
             line |= told(name, problem, found)
         row["limits"].append(line)
     return row
@@ -125,14 +125,20 @@ def present(rows: list[Row]) -> Row:
         for row in rows
     ]
     for row in models:
+        row["model"] = _name(row)
         row["blind_gb"], row["samples_gb"] = row["blind_peak"] / 1e9, row["samples_peak"] / 1e9
     return {"models": models, "limits": list(_limits(rows))}
+
+
+def _name(row: Row) -> str:
+    """The model and, where it is another one, how fine its operators are."""
+    return "-".join(part for part in (row["model"], row.get("cut")) if part)
 
 
 def _limits(rows: list[Row]) -> Iterator[Row]:
     for row in rows:
         for line in row["limits"]:
-            shown: Row = {"model": row["model"], "part": line["part"]}
+            shown: Row = {"model": _name(row), "part": line["part"]}
             for name in ("kept", "again"):
                 ticks, peak = line[f"{name}_ticks"], line[f"{name}_peak"]
                 shown[f"{name}_ms"] = None if ticks is None else ticks / 1e6
@@ -147,7 +153,7 @@ def complaints(rows: list[Row]) -> list[str]:
     found = []
     for row in rows:
         for line in row["limits"]:
-            where, again = f"{row['model']} at {line['part']:g}", line["again_ticks"]
+            where, again = f"{_name(row)} at {line['part']:g}", line["again_ticks"]
             if not (line["kept_ok"] and line["again_ok"]):
                 found.append(f"{where}: the checker disagrees with the simulator")
             if line["part"] in SURELY and again is None:
@@ -181,7 +187,7 @@ def figures(rows: list[Row]) -> dict[str, Any]:
             axes.axhline(blind, color="grey", linewidth=0.8, label="blind to memory")
             axes.set_xlabel("memory per device, % of the blind peak")
             axes.set_ylabel("training step, ms")
-            axes.set_title(row["model"])
+            axes.set_title(_name(row))
             axes.legend()
-        found[f"{row['model']}.png"] = figure
+        found[f"{_name(row)}.png"] = figure
     return found

@@ -15,6 +15,9 @@ from .simulator import Step
 GROW = 0.5
 """Chance that twice as many units change together."""
 
+WHOLE = 0.25
+"""Chance that all that are alike change together."""
+
 Way = tuple[Spot, ...]
 """One spot per operator of a unit, all on one site."""
 
@@ -162,6 +165,8 @@ def _some(families: Sequence[Sequence[int]], rng: Random) -> Sequence[int]:
         if number < len(family):
             break
         number -= len(family)
+    if rng.random() < WHOLE:
+        return family
     count = 1
     while count < len(family) and rng.random() < GROW:
         count *= 2

@@ -155,6 +155,15 @@ def test_the_exact_model_is_never_above_the_chain_which_comes_near(layers):
     assert found >= 1
 
 
+def test_layers_that_are_alike_often_change_together():
+    """One by one, or by twos and fours, 24 equal layers are all dropped once in 64 proposals."""
+    problem = passes(24, 99, 1, 1)
+    start, _ = best_plan(problem)
+    chain, rng = Chain(problem, start), Random(0)
+    drawn = [chain.states.neighbour(chain.start, rng) for _ in range(300)]
+    assert sum(len(state.again) == 24 for state in drawn) >= 20
+
+
 def test_chains_repeat_themselves():
     problem = training()
     start, _ = best_plan(problem)
