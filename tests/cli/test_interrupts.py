@@ -16,9 +16,9 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read
 from milp_plan.planners import PLANNERS, portfolio
 from milp_plan.run.ways import schedule
+from tests.support.processes import finish, start
 
 from .cases import INSTANCES, call
-from .test_processes import finish, start
 
 
 @pytest.mark.untraced
@@ -31,7 +31,7 @@ def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Pat
     instance = INSTANCES / "unet-inference-2xH100.json"
     plan = tmp_path / "plan.json"
     process = start(
-        *(tmp_path, "solve", instance, "--time-limit", "600", "--json"),
+        *(tmp_path, "milp_plan", "solve", instance, "--time-limit", "600", "--json"),
         *("--plan-output", plan),
     )
     assert process.stderr is not None

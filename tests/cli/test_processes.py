@@ -5,47 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from milp_plan.cli.exits import Exit
+from tests.support.processes import finish, start
 
-from .cases import INSTANCES, REPOSITORY, call, instance_file
-
-COMMAND = [sys.executable, "-m", "milp_plan"]
-PATIENCE_S = 120
-"""Only against a test that hangs."""
-
-
-def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
-    """Start the command in a folder."""
-    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [*COMMAND, *(str(argument) for argument in arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Wait for the end; return exit code and both outputs."""
-    try:
-        out, err = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-    return process.returncode, out, err
+from .cases import INSTANCES, call, instance_file
 
 
 @pytest.mark.untraced
 def test_plan_of_a_tiny_instance_is_proved_and_passes_the_check(tmp_path: Path) -> None:
     instance = INSTANCES / "gang-beats-single.json"
-    code, out, err = finish(start(tmp_path, "solve", instance, "--json", "--time-limit", "100"))
+    code, out, err = finish(
+        start(tmp_path, "milp_plan", "solve", instance, "--json", "--time-limit", "100")
+    )
     assert code == Exit.DONE, err
     told = json.loads(out)
     assert told["value"] == told["bound"] == 110
@@ -61,7 +36,15 @@ def test_a_bad_file_among_good_ones(tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
     code, out, err = finish(
-        start(tmp_path, "solve", bad, INSTANCES / "gang-beats-single.json", "--time-limit", "100")
+        start(
+            tmp_path,
+            "milp_plan",
+            "solve",
+            bad,
+            INSTANCES / "gang-beats-single.json",
+            "--time-limit",
+            "100",
+        )
     )
     assert code == Exit.BAD_INPUT
     assert "gang-beats-single: makespan 110 ns, proved optimal" in out
@@ -71,7 +54,9 @@ def test_a_bad_file_among_good_ones(tmp_path: Path) -> None:
 @pytest.mark.untraced
 def test_proved_infeasible(tmp_path: Path) -> None:
     instance = instance_file(tmp_path)
-    code, out, _ = finish(start(tmp_path, "solve", instance, "--memory-scale", "1/4", "--quiet"))
+    code, out, _ = finish(
+        start(tmp_path, "milp_plan", "solve", instance, "--memory-scale", "1/4", "--quiet")
+    )
     assert code == Exit.INFEASIBLE
     assert out.startswith("two-devices: no plan exists: ")
 
@@ -81,7 +66,9 @@ def test_proved_infeasible(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
     instance = INSTANCES / "unet-inference-2xH100.json"
     other = INSTANCES / "gang-beats-single.json"
-    process = start(tmp_path, "solve", instance, other, "--time-limit", "600", "--json")
+    process = start(
+        tmp_path, "milp_plan", "solve", instance, other, "--time-limit", "600", "--json"
+    )
     assert process.stderr is not None
     heard = []
     for line in process.stderr:
@@ -100,7 +87,7 @@ def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
 
 @pytest.mark.untraced
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
-    process = start(tmp_path, "list", "--json")
+    process = start(tmp_path, "milp_plan", "list", "--json")
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None

@@ -18,6 +18,8 @@ from milp_plan.planners import Crew
 
 from .cases import weaken
 
+DRIVER = "tests.run.driver"
+
 
 def press(*_: object) -> None:
     """Press Ctrl-C."""

@@ -6,9 +6,10 @@ import pytest
 
 from milp_plan.io import plan_to_json
 from milp_plan.run import Settings, solve
+from tests.support.processes import finish, start
 
 from .cases import INSTANCES, instance, weaken
-from .processes import finish, start
+from .driver import DRIVER
 
 COARSE, EXACT = "unet-inference-2xH100", "gpt-tiny-training-2xA100"
 """Planned through heuristic coarsening and with annealing; and by a model that meets its limit."""
@@ -56,7 +57,7 @@ def test_the_order_of_sets_does_not_leak_into_models_and_plans(tmp_path, heurist
         folder = tmp_path / hash_seed
         folder.mkdir()
         process = start(
-            *(folder, "none" if heuristics == "one" else "strong"),
+            *(folder, DRIVER, "none" if heuristics == "one" else "strong"),
             *("solve", *files, *limits, "--json", "--quiet"),
             PYTHONHASHSEED=hash_seed,
         )

@@ -18,9 +18,10 @@ from milp_plan.io import read_plan
 from milp_plan.run import Settings, solve, solving
 from milp_plan.run.ways import schedule
 from tests.cli.cases import call
+from tests.support.processes import PATIENCE_S, finish, start
 
 from .cases import INSTANCES, instance, trap, weaken
-from .processes import PATIENCE_S, finish, start
+from .driver import DRIVER
 
 SLOW = "unet-inference-2xH100"
 """Its model takes many times longer than it takes to kill it."""
@@ -141,7 +142,7 @@ def kill_the_busy_worker(process: subprocess.Popen[str]) -> None:
 def test_kill_of_the_solver_of_a_command(tmp_path):
     path = INSTANCES / f"{HARD}.json"
     limits = ["--time-limit", "600", "--target", "25", "--node-limit", "100000", "--rounds", "0"]
-    process = start(tmp_path, "none", "solve", path, *limits, "--json")
+    process = start(tmp_path, DRIVER, "none", "solve", path, *limits, "--json")
     kill_the_busy_worker(process)
     code, out, err = finish(process)
     assert code == 0, err
@@ -158,7 +159,7 @@ def test_kill_of_the_solver_of_a_command(tmp_path):
 def test_ctrl_c_keeps_the_best_plan_and_writes_the_record(tmp_path, phase):
     path = INSTANCES / f"{SLOW}.json"
     limits = ["--time-limit", "600", "--target", "12", "--node-limit", "50"]
-    code, out, err = finish(start(tmp_path, phase, "solve", path, *limits, "--json"))
+    code, out, err = finish(start(tmp_path, DRIVER, phase, "solve", path, *limits, "--json"))
     assert code == 130, err
     told = json.loads(out)
     assert told["stop"] == "interrupted"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,6 +12,7 @@ from typing import Any
 from milp_plan.io.suite_file import read_suite
 from milp_plan.study.job import do, job_of
 from milp_plan.study.tasks import Expansion, Task, expand
+from tests.support.processes import PATIENCE_S, start
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSTANCES = REPOSITORY / "instances"
@@ -22,9 +21,6 @@ REUSED = (
     'FORMULATION = get("operator_schedule").formulation\n'
 )
 """A formulation file of one's own that does what the shipped one does."""
-
-PATIENCE_S = 120
-"""Only against a test that hangs."""
 
 TINY = ("gang-beats-single.json", "two-sends-one-port.json", "memory-forces-delay.json")
 QUICK = """
@@ -76,30 +72,7 @@ def formulation(folder: Path, code: str) -> dict[str, Any]:
 
 def bench(folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
     """Start ``milp-plan bench`` as a process."""
-    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "milp_plan",
-            "bench",
-            *(str(argument) for argument in arguments),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Wait for the end; return exit code and both outputs."""
-    try:
-        out, err = process.communicate(timeout=PATIENCE_S)
-    finally:
-        process.kill()
-    return process.returncode, out, err
+    return start(folder, "milp_plan", "bench", *arguments)
 
 
 def until(true: Callable[[], bool]) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .cases import INSTANCES, TINY, bench, ended, finish, records, suite_file, until
+from tests.support.processes import finish
+
+from .cases import INSTANCES, TINY, bench, ended, records, suite_file, until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
 

@@ -1,4 +1,4 @@
-"""The driver as a process of its own."""
+"""Modules as processes of their own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .cases import REPOSITORY
-
+REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120
 """Only against a test that hangs."""
 
 
-def start(folder: Path, phase: str, *arguments: str | Path, **more: str) -> subprocess.Popen[str]:
-    """Start the driver in a folder, with more environment."""
+def start(folder: Path, module: str, *arguments: object, **more: str) -> subprocess.Popen[str]:
+    """Start a module in a folder, with more environment."""
     path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "tests.run.driver", phase]
     return subprocess.Popen(
-        [*command, *(str(argument) for argument in arguments)],
+        [sys.executable, "-m", module, *(str(argument) for argument in arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
