@@ -271,7 +271,9 @@ def test_a_round_on_a_worker_betters_its_start():
 @pytest.mark.slow
 def test_one_of_two_workers_is_killed_at_half_time():
     distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
-    _, problem = run.read("instances/clip-vit-b32-training-8xH100.json.gz")
+    # Nearly every search finds the same best plan of it, and no proof: values depend less on the
+    # clock than those of larger graphs, which differ by 1 % and more on a busy machine.
+    _, problem = run.read("instances/unet-training-4xA100.json")
     limit_s, values = 60.0, []
     for workers in (1, 2):
         with distributed.LocalCluster(
@@ -288,4 +290,4 @@ def test_one_of_two_workers_is_killed_at_half_time():
         assert outcome.stop is Stop.TIME_LIMIT
         values.append(outcome.value)
     assert outcome.record["cluster"]["rounds"]["lost"] >= 1
-    assert values[1] <= values[0] * 1.01  # rounds depend on the clock
+    assert values[1] <= values[0] * 1.005  # rounds depend on the clock
