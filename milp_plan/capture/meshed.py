@@ -241,14 +241,26 @@ class _Draft:
             rests = any(row.writes(0) == wanted for row in node.rows)
             return (source, wanted) if rests else None
         if node.name not in self.views:
+            self._require_rank(source, wanted)
             return source, wanted
+        if len(node.sources) != 1:
+            return None
         for row in node.rows:
             if row.ticks == 0 and row.writes(result) == wanted:
-                (before,), (read,) = node.sources, row.reads
-                found = self._origin(place, before, read)
+                found = self._origin(place, node.sources[0], row.reads[0])
                 if found is not None:
                     return found
         return None
+
+    def _require_rank(self, source: Source, wanted: Layout) -> None:
+        """See that a reader takes as many dimensions as there are."""
+        have = self.storage_of.get(source)
+        if have is None or len(have.shape) != len(wanted.dims):
+            name = self.nodes[source[0]].name
+            found = f"read with {len(wanted.dims)} dimensions"
+            expected = "a result" if have is None else f"the {len(have.shape)} that it has"
+            remedy = "capture the model again"
+            raise InputError([Finding(f"result of node {name!r}", found, expected, remedy)])
 
     def _operator(self, entry: _Entry) -> Operator:
         options = tuple(
@@ -302,7 +314,7 @@ class _Draft:
             if entry.kind == UPDATE_KIND:
                 gradient, parameter = self.nodes[number].sources
                 while self.nodes[gradient[0]].name in self.views:
-                    (gradient,) = self.nodes[gradient[0]].sources
+                    gradient = self.nodes[gradient[0]].sources[0]
                 found[number] = gradient, parameter
         return found
 

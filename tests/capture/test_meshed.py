@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -9,7 +10,13 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from milp_plan.capture import instance, meshed, sharding
+from milp_plan.capture import (
+    capture_from_json,
+    capture_to_json,
+    instance,
+    meshed,
+    sharding,
+)
 from milp_plan.check import verify
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.cli.exits import Exit
@@ -18,6 +25,7 @@ from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost import cluster
 from milp_plan.cost.first import strategies_first, with_options
+from milp_plan.io.capture_wire import Tensor
 from milp_plan.planners import PLANNERS
 from milp_plan.planners.sharding.elimination import eliminate
 from milp_plan.run import Settings, solve
@@ -159,3 +167,39 @@ def test_the_command_makes_the_problem_and_refuses_what_does_not_go_with_it(tmp_
         assert "--mesh does not go with" in refused.output
     refused = call("capture", graph, "4xA100", "--sharding", "4", "--mesh", "2", "-o", out)
     assert "--sharding does not go with --mesh" in refused.output
+
+
+def test_damaged_views_and_kernels_are_refused_or_planned():
+    whole, refused, planned = shipped("gpt2-tiny"), [], 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        table = rng.choice(["views", "kernels"])
+        calls = list(getattr(whole, table))
+        place = rng.randrange(len(calls))
+        tensors = [one for one in calls[place].arguments if isinstance(one, Tensor)]
+        if not tensors:
+            continue
+        old = rng.choice(tensors)
+        new = rng.choice(
+            [
+                msgspec.structs.replace(old, shape=old.shape[1:]),
+                msgspec.structs.replace(old, shape=(*old.shape, 3)),
+                msgspec.structs.replace(old, shape=tuple(size * 2 for size in old.shape)),
+                msgspec.structs.replace(old, storage=rng.randrange(len(whole.storages)), view=None),
+                msgspec.structs.replace(old, view=rng.randrange(len(whole.views))),
+            ]
+        )
+        arguments = tuple(new if one is old else one for one in calls[place].arguments)
+        calls[place] = msgspec.structs.replace(calls[place], arguments=arguments)
+        damaged = msgspec.structs.replace(whole, **{table: tuple(calls)})
+        try:
+            read = capture_from_json(capture_to_json(damaged))
+            problem = meshed(read, cluster("2xA100"), ["2"])
+        except InputError as error:
+            refused.append(str(error))
+            continue
+        planned += 1
+        plan = PLANNERS["single_device"](problem)
+        assert plan is None or verify(problem, plan).ok
+    assert len(refused) > 10
+    assert planned > 3

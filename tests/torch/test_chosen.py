@@ -31,7 +31,7 @@ def test_a_plan_of_the_solver_runs_with_its_collectives(name, tmp_path):
     asked = ("--sharding", shape, "--dtype", "float64", "--memory-scale", scale)
     made = call("capture", model, cluster, *asked, "-o", instance)
     assert made.exit_code == Exit.DONE, made.output
-    found = call("solve", instance, "--time-limit", "60", "--plan-output", plan)
+    found = call("solve", instance, "--time-limit", "60", "--gap", "0.01", "--plan-output", plan)
     assert found.exit_code == Exit.DONE, found.output
     written = call("export", instance, "--plan", plan, "--format", "torch-placements", "-o", file)
     assert written.exit_code == Exit.DONE, written.output
