@@ -177,7 +177,7 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
         if point.phase == "bounds":
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(schedule, "FIRST", ())
+    monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     outcome = solve(instance(SLOW), Settings(time_limit_s=600), press)
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.plan is None

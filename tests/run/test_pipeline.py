@@ -318,7 +318,7 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
 @pytest.mark.parametrize("plan", [None, Plan("two-tower-tiny-inference-2xH100", ())])
 def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
     """Heuristics that find nothing, or something that breaks a law."""
-    monkeypatch.setattr(schedule, "FIRST", ())
+    monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     monkeypatch.setattr(schedule, "best_plan", lambda *_, **__: (None, {}))
     monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "searched", False)
