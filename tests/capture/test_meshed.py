@@ -135,7 +135,7 @@ def test_planned_together_is_never_worse_than_sharding_first(model, machines, sh
     first = PLANNERS["sharding_first"](problem)
     before = verify(problem, first)
     assert before.ok
-    outcome = solve(problem, Settings(time_limit_s=6, threads=1))
+    outcome = solve(problem, Settings(time_limit_s=120, threads=1, gap=0.99))
     after = verify(problem, outcome.plan)
     assert after.ok
     assert after.value <= before.value

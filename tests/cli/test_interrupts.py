@@ -57,6 +57,7 @@ def test_a_plan_of_the_baselines_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
     planners = {"one": PLANNERS["single_device"], "pressed": pressed}
     monkeypatch.setattr(portfolio, "PLANNERS", planners)
     monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter(()))  # nothing is proved

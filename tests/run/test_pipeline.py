@@ -319,6 +319,7 @@ def test_the_bound_of_a_restriction_is_not_used(weak, tmp_path):
 def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, plan):
     """Heuristics that find nothing, or something that breaks a law."""
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
+    monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
     monkeypatch.setattr(schedule, "best_plan", lambda *_, **__: (None, {}))
     monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "searched", False)

@@ -79,7 +79,7 @@ FIRST = ("single_device", "round_robin_blocks", "list_topological")
 """Baselines that are asked for a plan before anything else, until one has one."""
 
 STRATEGIES = "sharding_first"
-"""The one that is asked behind them: what plans strategies, places and times together is then never
+"""The one that is asked before them: what plans strategies, places and times together is then never
 worse than what plans strategies first."""
 
 OWN = "operator_schedule"
@@ -129,6 +129,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         alone = self.settings.dask is None
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
+            Step("strategies first", self.choose_strategies, lambda: self.meshed),
             Step("first constructions", self.construct_some, lambda: alone and self.at_hand),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
@@ -200,6 +201,16 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Any plan, by what has no loop to compile: a machine's first run may compile for long."""
         with self.budget.phase("first plan"):
             next(filter(self.offer_baseline, FIRST), None)
+
+    @property
+    def meshed(self) -> bool:
+        """Whether an operator may run on several devices at once."""
+        options = (one for entry in self.problem.graph.operators for one in entry.options)
+        return any(one.gang > 1 for one in options)
+
+    def choose_strategies(self) -> None:
+        """Cheapest strategies of meshes, and a schedule of them."""
+        with self.budget.phase("first plan"):
             self.offer_baseline(STRATEGIES)
 
     def offer_baseline(self, name: str) -> bool:
