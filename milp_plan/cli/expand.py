@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .inputs import PATH
+from .limits import SETTING
 from .output import note, say
 from .outputs import Content, Output, refuse
 
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds for each model on each number of devices.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of searches."
-)
+@click.option("--seed", type=SETTING, default=0, show_default=True, help="Of searches.")
 def expand(file: Path, output: Path, time_limit: float, seed: int) -> None:
     """Plan the models that jobs of IN name, and write OUT with the options they have.
 

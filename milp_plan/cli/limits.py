@@ -7,6 +7,11 @@ from typing import Any
 
 import click
 
+from milp_plan.core.budget import LARGEST_SETTING
+
+SETTING = click.IntRange(min=0, max=LARGEST_SETTING)
+POSITIVE_SETTING = click.IntRange(min=1, max=LARGEST_SETTING)
+
 
 def _threads() -> str:
     """Threads of a run that nobody says a number for, by kind of problem."""
@@ -20,12 +25,12 @@ def limits(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option(
             "--threads",
-            type=click.IntRange(min=1),
+            type=POSITIVE_SETTING,
             help=f"Of solvers and searches.  [default: {_threads()}; with --node-limit 1]",
         ),
         click.option(
             "--seed",
-            type=click.IntRange(min=0),
+            type=SETTING,
             default=0,
             show_default=True,
             help="Of solvers and searches.",
@@ -40,13 +45,13 @@ def limits(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--rounds",
-            type=click.IntRange(min=0),
+            type=SETTING,
             help="Rounds of neighbourhood search.  [default: until the time limit; with "
             "--node-limit 40 near a schedule, else 8]",
         ),
         click.option(
             "--node-limit",
-            type=click.IntRange(min=1),
+            type=POSITIVE_SETTING,
             help="Branch-and-bound nodes per model; makes runs repeatable.",
         ),
         click.option(

@@ -18,6 +18,7 @@ from . import interrupts
 from .answers import answer_each, head, units_of
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, varied
+from .limits import POSITIVE_SETTING, SETTING
 from .output import note, say, say_table
 from .outputs import Content, Output, Writing, refuse
 from .progress import display
@@ -38,11 +39,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds for all memories together, from the start of the process.",
 )
+@click.option("--seed", type=SETTING, default=0, show_default=True, help="Of searches.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of searches."
-)
-@click.option(
-    "--node-limit", type=click.IntRange(min=1), help="Nodes per memory; makes runs repeatable."
+    "--node-limit", type=POSITIVE_SETTING, help="Nodes per memory; makes runs repeatable."
 )
 @click.option(
     "--alignment",

@@ -18,7 +18,7 @@ from .explain import REASONS_S, infeasibility, infeasibility_wire, say_infeasibi
 from .formulations import chosen_switches
 from .inputs import PATH, Item, items, varied
 from .interrupts import Deferred
-from .limits import limits
+from .limits import POSITIVE_SETTING, limits
 from .output import complain, note
 from .outputs import Content, Output, refuse, write_run
 from .progress import display
@@ -53,7 +53,7 @@ class Request:
 @varied
 @click.option(
     "--target",
-    type=click.IntRange(min=1),
+    type=POSITIVE_SETTING,
     help="Operators that stage one aims at (25); a large problem that names none has no coarse "
     "model, but a longer search.",
 )

@@ -18,6 +18,8 @@ now = time.monotonic
 _START_TICKS = 19
 """Field of ``/proc/self/stat`` behind the name of the program; see proc(5), ``starttime``."""
 
+LARGEST_SETTING = 2**31 - 1
+"""Of seeds, threads, rounds and nodes: solvers take them in 32 bits."""
 
 AGAIN_S = 0.25
 """Seconds until an alarm rings again: what is raised in a destructor is lost."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from .budget import LARGEST_SETTING
 from .errors import Finding
 from .graph import FULL
 
@@ -81,8 +82,9 @@ def serial_findings(law: SerialLaw, graph: ComputationGraph, cluster: Cluster) -
         if name not in classes:
             found, known = f"unknown device class {name!r}", f"some of {sorted(classes)}"
             yield Finding("serial.payers", found, known, "correct the name")
-    if law.calls is not None and law.calls < 1:
-        yield Finding("serial.calls", str(law.calls), "at least 1", "correct it, or leave it out")
+    if law.calls is not None and not 1 <= law.calls <= LARGEST_SETTING:
+        expected = f"from 1 to {LARGEST_SETTING}"
+        yield Finding("serial.calls", str(law.calls), expected, "correct it, or leave it out")
     if len({(c.latency_ns, c.bandwidth_bytes_per_s) for c in cluster.channels}) > 1:
         found = "channels of several speeds"
         expected = "one latency and bandwidth for all: a value is charged once for all readers"

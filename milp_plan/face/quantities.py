@@ -147,17 +147,18 @@ def amount(given: Any, where: str, *, least: int = 0, per_second: bool = False) 
     return int(exact)
 
 
-def count(given: Any, where: str, least: int = 1) -> int:
+def count(given: Any, where: str, least: int = 1, most: int | None = None) -> int:
     """Return how many: a whole number.
 
     Raises
     ------
     InputError
-        It is none, or below the least.
+        It is none, below the least or above the most.
     """
-    expected = f"a whole number of at least {least}"
+    beyond = "" if most is None else f" and at most {most}"
+    expected = f"a whole number of at least {least}{beyond}"
     exact = number(given, where, expected)
-    if exact.denominator != 1 or exact < least:
+    if exact.denominator != 1 or exact < least or (most is not None and exact > most):
         refuse(where, told(given), expected)
     return int(exact)
 

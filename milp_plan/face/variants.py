@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from milp_plan.core import Finding, InputError
+from milp_plan.core.budget import LARGEST_SETTING
 from milp_plan.core.shown import problem_of, remember
 from milp_plan.run import Outcome, Settings, kind_of
 from milp_plan.run.change import steps
@@ -136,8 +137,8 @@ def sweep(
     settings = Settings(
         time_limit_s=seconds(time_limit, "sweep, time_limit"),
         gap=float(number(gap, "sweep, gap", "a number of at least 0")),
-        seed=count(seed, "sweep, seed", 0),
-        threads=None if threads is None else count(threads, "sweep, threads"),
+        seed=count(seed, "sweep, seed", 0, LARGEST_SETTING),
+        threads=None if threads is None else count(threads, "sweep, threads", 1, LARGEST_SETTING),
     )
     axes = _axes(memory, devices, bandwidth)
     refuse_ignored(kind_of(problem), problem, settings)

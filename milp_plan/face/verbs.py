@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.bound import Bound
+from milp_plan.core.budget import LARGEST_SETTING
 from milp_plan.core.shown import ShownPlan, remember
 from milp_plan.io.defects import nearest
 from milp_plan.run import Outcome, Settings, find_bounds, kind_of
@@ -202,7 +203,7 @@ def solve(
         node_limit=_whole(node_limit, "node_limit"),
         rounds=_whole(rounds, "rounds", 0),
         gap=float(number(gap, "solve, gap", "a number of at least 0")),
-        seed=count(seed, "solve, seed", 0),
+        seed=count(seed, "solve, seed", 0, LARGEST_SETTING),
         threads=_whole(threads, "threads"),
         target=_whole(target, "target"),
         formulation=formulation,
@@ -355,7 +356,7 @@ def _change(change: Change, given: Any) -> Any:
 
 
 def _whole(given: Any, name: str, least: int = 1) -> int | None:
-    return None if given is None else count(given, f"solve, {name}", least)
+    return None if given is None else count(given, f"solve, {name}", least, LARGEST_SETTING)
 
 
 def _as_built_in(given: Any) -> Any:

@@ -22,7 +22,7 @@ from .defects import nearest
 from .files import read_document
 from .goal import Goal
 from .pipeline_file import decode_toml
-from .wire import Count, Positive, Strict
+from .wire import Positive, PositiveSetting, Setting, Strict
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 _LONGEST_NAME = 255
@@ -105,9 +105,9 @@ class SuitePlanner(Strict):
     planner: str | None = None
     formulation: str = "auto"
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
-    target: Positive | None = None
-    rounds: Count | None = None
-    node_limit: Positive | None = None
+    target: PositiveSetting | None = None
+    rounds: Setting | None = None
+    node_limit: PositiveSetting | None = None
     solver: str = "highs"
     only: bool = False
     time: Seconds | None = None
@@ -118,7 +118,7 @@ class SuiteLimits(Strict):
     """When a run ends: ``time`` seconds, and ``grace`` more before it is ended from outside."""
 
     time: Seconds = 60.0
-    threads: Positive = 1
+    threads: PositiveSetting = 1
     gap: Annotated[float, msgspec.Meta(ge=0)] = 1e-4
     grace: Seconds = 30.0
 
@@ -141,7 +141,7 @@ class SuiteFile(Strict):
     planners: Annotated[tuple[SuitePlanner, ...], msgspec.Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: (SuitePlanner("auto"),)
     )
-    seeds: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)] = (0,)
+    seeds: Annotated[tuple[Setting, ...], msgspec.Meta(min_length=1)] = (0,)
     limits: SuiteLimits = msgspec.field(default_factory=SuiteLimits)
     known: str | None = None
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from milp_plan.core import Finding, InputError
+from milp_plan.core.budget import LARGEST_SETTING
 
 from .defects import quoted, repeated_members, schema_findings, syntax_finding
 from .text import lay_out
@@ -18,6 +19,12 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 """A number that cannot be 0."""
+
+Setting = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SETTING)]
+"""A number that solvers are given."""
+
+PositiveSetting = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SETTING)]
+"""The same, where it cannot be 0."""
 
 _Wire = TypeVar("_Wire", bound=msgspec.Struct)
 

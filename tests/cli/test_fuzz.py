@@ -50,6 +50,8 @@ KNOWN = (
     ("schedule-plan", '"head"', '"x"', "export", Exit.BAD_INPUT, "operator"),
     ("sharding-record", '"formulation"', '"formulatiom"', "plot", Exit.DONE, ""),
     ("jobs", "devices = 2", "devices = 18446744073709551616", "sweep", Exit.BAD_INPUT, "devices"),
+    ("suite", "seeds = [0, 1]", f"seeds = [0, {NINES}]", "bench", Exit.BAD_INPUT, "seeds"),
+    ("suite", "threads = 2", f"threads = {NINES}", "bench", Exit.BAD_INPUT, "threads"),
     ("packing-plan", "b2", "b" * 50_000, "plot", Exit.DONE, "not valid"),
 )
 """What files of the slow test found: the damage, the verb, and what is said of it."""

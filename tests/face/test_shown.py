@@ -228,7 +228,13 @@ def test_figures_are_in_ticks_and_in_units() -> None:
 
 def test_arguments_are_refused_in_words() -> None:
     problem = PROBLEMS["schedule"]
-    for name, wrong in (("time_limit", "soon"), ("seed", -1), ("threads", 0), ("gap", "small")):
+    for name, wrong in (
+        ("time_limit", "soon"),
+        ("seed", -1),
+        ("seed", 2**31),
+        ("threads", 0),
+        ("gap", "small"),
+    ):
         with pytest.raises(milp_plan.InputError, match=f"solve, {name}: found"):
             mp.solve(problem, **{name: wrong})
     with pytest.raises(milp_plan.InputError, match=r"'micro_batch'.*did you mean 'micro_batches'"):
