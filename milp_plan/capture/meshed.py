@@ -22,8 +22,9 @@ eager PyTorch. Sums to come that nothing reads (the loss) stay so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from milp_plan.core import (
     FULL,
@@ -122,6 +123,10 @@ class Way:
         if not self.mesh.axes:
             return SINGLE
         return f"{self.mesh.text} {label_of_row(self.row, self.mesh)}"
+
+    def layout_read(self, source: Source) -> str:
+        """In which mesh and layout it reads a storage."""
+        return layout_name((self.mesh, self.reads[source]))
 
 
 @dataclass
@@ -297,11 +302,8 @@ class _Draft:
             groups.join(
                 self.entries[number].name, [*names, *(self.entries[one].name for one in maker)]
             )
-            self._agree(
-                f"layout of {self._title(parameter)}",
-                users,
-                lambda way, at=parameter: layout_name((way.mesh, way.reads[at])),
-            )
+            said = partial(Way.layout_read, source=parameter)
+            self._agree(f"layout of {self._title(parameter)}", users, said)
         for members in self._members(groups):
             title = f"mesh of {self.entries[members[-1]].name.removesuffix('.U')}"
             self._agree(title, members, lambda way: way.mesh.text)
@@ -327,9 +329,8 @@ class _Draft:
                 found.setdefault(operator.group, []).append(number)
         return [members for members in found.values() if len(members) > 1]
 
-    def _agree(self, title: str, numbers: Sequence[int], said: object) -> None:
+    def _agree(self, title: str, numbers: Sequence[int], said: Callable[[Way], str]) -> None:
         """Let the first of some operators say by a value without bytes how all of them choose."""
-        assert callable(said)
         first, *others = numbers
         if not others:
             return
