@@ -78,12 +78,16 @@ bench: $(READY) ## Solve every shipped instance again and write results/overview
 clean: ## Remove the environment and all caches
 	rm -rf $(VENV) $(TORCH_VENV) $(DOCS_VENV) $(REPORT_VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* htmlcov dist build
 
-# pip installs from outside (--python), so the machine needs neither ensurepip nor python3-venv.
+# pip installs from outside (--python), so the machine needs neither ensurepip nor python3-venv. It
+# uses one processor, most of the time to unpack; every package is pinned, so two of them take half each.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); milp_plan needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv --clear --without-pip $(VENV)
-	$(PIP) --requirement requirements.lock
+	awk 'NR % 2' requirements.lock > $(VENV)/odd.txt
+	awk 'NR % 2 == 0' requirements.lock > $(VENV)/even.txt
+	$(PIP) --requirement $(VENV)/odd.txt & odd=$$!; \
+	  $(PIP) --requirement $(VENV)/even.txt; even=$$?; wait $$odd && exit $$even
 	$(PIP) --no-build-isolation --editable .
 	@touch $@
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Generator
 from functools import cache
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+FROM_BEHIND = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
+"""The second process of tests goes through folders backwards.
+
+pytest rewrites and compiles each file of tests, most of the time of a first collection, and keeps
+it on disk. Two processes that go the same way both do so for every file; these meet in the middle.
+"""
+
+
 gc.disable()  # thousands of modules and tests come, and nothing goes, until all are collected
 
 
@@ -32,14 +43,33 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turn what folders hold around, in the process that goes backwards."""
+    report = yield
+    if _goes_backwards(collector.config) and isinstance(collector, pytest.Directory):
+        report.result.reverse()
+    return report
+
+
+def _goes_backwards(config: pytest.Config) -> bool:
+    """Several paths are gone through in the order in which they were asked for."""
+    return FROM_BEHIND and len(config.args) == 1
+
+
 @cache
 def _is_untraced(path: Path) -> bool:
     return path not in TRACED and any(path.is_relative_to(place) for place in UNTRACED)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark the tests of these folders before any are chosen by their marks."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of these folders before any are chosen by their marks; files in one order."""
+    if _goes_backwards(config):
+        files = [list(tests) for _, tests in groupby(items, attrgetter("path"))]
+        items[:] = chain.from_iterable(reversed(files))
     for item in items:
         if _is_untraced(item.path):
             item.add_marker(pytest.mark.untraced)
