@@ -13,11 +13,11 @@ and :meth:`FormulationContract.optimum` where an oracle knows the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from milp_plan.lp.from_pyomo import compile_pyomo
 from .planted import planted_with_plan
 from .protocol import Formulation, Guide, Neighbourhood, Scale
 from .registry import get, is_path, load
+
+Made = TypeVar("Made")
 
 TOLERANCE = 1e-6
 
@@ -76,8 +78,7 @@ class FormulationContract:
     reference: str
     seeds: range = range(8)
     least: int = 2
-    _best: ClassVar[dict[type, dict[str, tuple[Plan, int]]]] = {}
-    _models: ClassVar[dict[type, dict[str, tuple[Any, CompiledModel, Scale]]]] = {}
+    _kept: ClassVar[dict[tuple[type, str, str], Any]] = {}
 
     # -- what a subclass may replace ---------------------------------------------------------
 
@@ -214,10 +215,23 @@ class FormulationContract:
         """Return the model as built, as a matrix, and its scale; without a guide built once."""
         if guide is not None:
             return self._build(problem, guide, self.make_options())
-        known = self._models.setdefault(type(self), {})
-        if problem.fingerprint not in known:
-            known[problem.fingerprint] = self._build(problem, Guide(), self.make_options())
-        return known[problem.fingerprint]
+        options = self.make_options()
+        return self._once("model", problem, lambda: self._build(problem, Guide(), options))
+
+    def _once(self, what: str, problem: Any, make: Callable[[], Made]) -> Made:
+        """Make what several tests of a class ask about a problem, and keep it."""
+        key = (type(self), what, problem.fingerprint)
+        if key not in self._kept:
+            self._kept[key] = make()
+        made: Made = self._kept[key]
+        return made
+
+    def _answer(self, problem: Any) -> Solved:
+        """Solve the model of a problem as it is, to the end."""
+        return self._once("answer", problem, lambda: self.solve(self.compiled(problem)[1]))
+
+    def _known_optimum(self, problem: Any) -> int | None:
+        return self._once("optimum", problem, lambda: self.optimum(problem))
 
     def _build(
         self, problem: PlanningProblem, guide: Guide, options: Any
@@ -245,14 +259,11 @@ class FormulationContract:
         """Return the plan that the model's optimum stands for; checker and solver must agree."""
         if guide is not None:
             return self._solved(problem, guide)
-        known = self._best.setdefault(type(self), {})
-        if problem.fingerprint not in known:
-            known[problem.fingerprint] = self._solved(problem, None)
-        return known[problem.fingerprint]
+        return self._once("plan", problem, lambda: self._solved(problem, None))
 
     def _solved(self, problem: PlanningProblem, guide: Guide | None) -> tuple[Plan, int]:
         _, model, scale = self.compiled(problem, guide)
-        answer = self.solve(model)
+        answer = self._answer(problem) if guide is None else self.solve(model)
         assert answer.vector is not None, f"{problem.name}: no solution"
         assert answer.objective is not None
         plan, value = self.decoded(problem, model, answer.vector, guide)
@@ -331,7 +342,7 @@ class FormulationContract:
             assert low <= value + _room(scale, low), f"{problem.name}: relaxation above optimum"
             if exact:
                 assert value <= planted, f"{problem.name}: {value} is worse than planted {planted}"
-            known = self.optimum(problem)
+            known = self._known_optimum(problem)
             if known is not None:
                 assert value == known if exact else value >= known, f"{problem.name}: not {known}"
             vector = self.start(problem, source, model, plan)
@@ -350,14 +361,14 @@ class FormulationContract:
     def _admits(self, problem: Any, variants: list[Any], known: int | None) -> None:
         """No model of a problem excludes the best value that is known."""
         fits = [one for one in variants if self.formulation.unsupported(problem, one) is None]
-        least = self.optimum(problem) if fits else None
+        least = self._known_optimum(problem) if fits else None
         least = self.witness(problem) if fits and least is None else least
         values = [value for value in (least, known) if value is not None]
         for options in fits if values else ():
             usual = options == self.make_options()
             built = self.compiled(problem) if usual else self._build(problem, Guide(), options)
             _, compiled, scale = built
-            answer = self.solve(compiled)
+            answer = self._answer(problem) if usual else self.solve(compiled)
             where = f"{problem.name}, {options}: a plan of value {min(values)} exists"
             assert not answer.infeasible, f"{where}, the model has no solution"
             assert answer.objective is not None
@@ -386,8 +397,8 @@ class FormulationContract:
         """Two builds are equal in every number; two solves with a node limit give one plan."""
         for problem, _, _ in self.instances():
             plans, hashes = [], []
-            for _ in range(2):
-                _, model, _ = self._build(problem, Guide(), self.make_options())
+            again = self._build(problem, Guide(), self.make_options())
+            for _, model, _ in (self.compiled(problem), again):
                 hashes.append(model.content_hash)
                 vector = self.solve(model, node_limit=20).vector
                 plans.append(None if vector is None else self.decoded(problem, model, vector))
