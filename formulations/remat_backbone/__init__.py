@@ -109,11 +109,8 @@ class RematBackbone(StagedFormulation):
         staged = Staged.read(problem, plan)
         again = {run for run in staged.runs if run[0] > run[1]} - staged.reloads
         written = {i for _, i in staged.reloads}
-        chosen: dict[str, set[Any]] = {"R": again, "O": set(staged.reloads), "P": written}
-        values: Values = {}
-        for family, index in model.columns:
-            values.setdefault(family, {})[index] = float(index in chosen.get(family, ()))
-        if any(found - values.get(family, {}).keys() for family, found in chosen.items()):
+        values = self.start(model, {"R": again, "O": set(staged.reloads), "P": written})
+        if values is None:
             return None
         for i, t in values.get("K", {}):
             values["K"][i, t] = float((t, i) not in again | staged.reloads)

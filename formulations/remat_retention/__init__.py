@@ -102,11 +102,8 @@ class RematRetention(StagedFormulation):
             for stage in range(max(copy.stage, reader), copy.last[0] + 1)
             if (stage, reader) <= copy.last
         }
-        values: Values = {}
-        chosen: dict[str, set[Any]] = {"R": runs, "S": kept, "E": ends}
-        for family, index in model.columns:
-            values.setdefault(family, {})[index] = float(index in chosen[family])
-        if any(found - values.get(family, {}).keys() for family, found in chosen.items()):
+        values = self.start(model, {"R": runs, "S": kept, "E": ends})
+        if values is None:
             return None
         return values if model.violation(model.vector(values))[0] <= 1e-6 else None
 

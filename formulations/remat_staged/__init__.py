@@ -87,12 +87,10 @@ class RematStaged(StagedFormulation):
         staged = Staged.read(problem, plan)
         runs, kept = set(staged.runs), staged.kept
         released = {(copy.last[0], copy.operator, copy.last[1]) for copy in staged.copies}
-        chosen: dict[str, set[Any]] = {"R": runs, "S": kept, "F": released, "U": set()}
-        values: Values = {}
-        for family, index in model.columns:
-            values.setdefault(family, {})[index] = float(index in chosen[family])
-        if not runs <= values["R"].keys() or not kept <= values.get("S", {}).keys():
+        values = self.start(model, {"R": runs, "S": kept})
+        if values is None:
             return None  # it keeps what nobody needs any more
+        values["F"] = {index: float(index in released) for index in values["F"]}
         return _filled(Amounts(problem), values)
 
 

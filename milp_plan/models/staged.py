@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
 from milp_plan.core.rematerialisation import RematerialisationProblem
-from milp_plan.lp import CompiledModel
+from milp_plan.lp import CompiledModel, Values
 from milp_plan.lp.tableau import Tableau
 
 from .builders import BuilderFormulation
@@ -36,6 +37,14 @@ class StagedFormulation(BuilderFormulation):
     def too_large(self, problem: RematerialisationProblem, options: Any) -> str | None:
         """Say what the model would need, and which switch does not allow it."""
         raise NotImplementedError
+
+    def start(self, model: CompiledModel, chosen: Mapping[str, Set[Any]]) -> Values | None:
+        """Return 1 for what is chosen, 0 for the rest; ``None`` where some of it is no column."""
+        values: Values = {}
+        for family, index in model.columns:
+            values.setdefault(family, {})[index] = float(index in chosen.get(family, ()))
+        known = all(found <= values.get(family, {}).keys() for family, found in chosen.items())
+        return values if known else None
 
 
 class StagedRows:
