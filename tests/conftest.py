@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Generator
 from functools import cache
-from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 
@@ -24,8 +23,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-FROM_BEHIND = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
-"""The second process of tests goes through folders backwards.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+"""The process of tests this is, where there are several; the second goes backwards.
 
 pytest rewrites and compiles each file of tests, most of the time of a first collection, and keeps
 it on disk. Two processes that go the same way both do so for every file; these meet in the middle.
@@ -49,14 +48,9 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Turn what folders hold around, in the process that goes backwards."""
     report = yield
-    if _goes_backwards(collector.config) and isinstance(collector, pytest.Directory):
+    if WORKER == "gw1" and isinstance(collector, pytest.Directory):
         report.result.reverse()
     return report
-
-
-def _goes_backwards(config: pytest.Config) -> bool:
-    """Several paths are gone through in the order in which they were asked for."""
-    return FROM_BEHIND and len(config.args) == 1
 
 
 @cache
@@ -65,11 +59,10 @@ def _is_untraced(path: Path) -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of these folders before any are chosen by their marks; files in one order."""
-    if _goes_backwards(config):
-        files = [list(tests) for _, tests in groupby(items, attrgetter("path"))]
-        items[:] = chain.from_iterable(reversed(files))
+    if WORKER:
+        items.sort(key=attrgetter("path"))
     for item in items:
         if _is_untraced(item.path):
             item.add_marker(pytest.mark.untraced)
