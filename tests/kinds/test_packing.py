@@ -5,6 +5,7 @@ import json
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -20,7 +21,7 @@ from milp_plan.draw.packing import packing_figure
 from milp_plan.io.files import read_document
 from milp_plan.io.minimalloc import packing_text, read_packing
 from milp_plan.planners.packing import FITS, MOST, Packer
-from milp_plan.planners.packing.search import Trial
+from milp_plan.planners.packing.search import FAILED, PACKED, Trial
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
@@ -241,6 +242,28 @@ def test_bound_optimum_plans(seed, alignments):
             best = verdict.value
     assert best == optimum
     assert low == optimum  # nothing was left out: it proves
+
+
+@pytest.mark.parametrize("by_load", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_any_ranks_prove(seed, by_load):
+    """Groups that have ranks of their own leave nothing out."""
+    problem = drawn(seed, (1, 2))
+    optimum, field = lowest(problem), Packer(problem).field
+    rank = np.random.default_rng(seed).permutation(len(problem.buffers))
+    grain = Packer(problem).grain
+    for top, result in ((optimum // grain - 1, FAILED), (optimum // grain, PACKED)):
+        assert Trial(field, rank, top, by_load).go_on(10**6, Budget()) == result
+
+
+@KNOWN
+def test_groups_are_ranked_by_the_loads_that_are_left():
+    """With ranks that stay as they were, there was no packing of this one in 3 million nodes."""
+    packer = Packer(read(HOME / "I.1048576.csv")[1])
+    rank = np.argsort(packer.orders["load"])
+    trial = Trial(packer.field, rank, packer.problem.capacity // packer.grain, by_load=True)
+    assert trial.go_on(10_000, Budget()) == PACKED
+    assert verify_packing(packer.problem, packer.plan(trial.desk.offset, "search")).ok
 
 
 def test_alignments_raise_the_bound():

@@ -169,13 +169,13 @@ class Packer:
         placed = capacity is None or (known is not None and known <= capacity)
         begun: dict[tuple[int, int], Trial] = {}
         left = min((n for n in (budget.nodes, most) if n is not None), default=sys.maxsize)
-        for number, rank, nodes in self._trials(seed):
+        for number, rank, by_load, nodes in self._trials(seed):
             for top in (high, (low + high) // 2, low) if placed else (high,):
                 if low > high or left <= 0 or budget.over:
                     return
                 if not low <= top <= high:
                     continue
-                trial = begun.get((top, number)) or Trial(self.field, rank, top)
+                trial = begun.get((top, number)) or Trial(self.field, rank, top, by_load)
                 used = trial.nodes
                 result = trial.go_on(min(nodes, used + left), budget)
                 left -= trial.nodes - used
@@ -191,16 +191,17 @@ class Packer:
                     begun[top, number] = trial
                 begun = {key: kept for key, kept in begun.items() if low <= key[0] <= high}
 
-    def _trials(self, seed: int) -> Iterator[tuple[int, Integers, int]]:
-        """Ranks with their numbers and how many nodes they may use; -1 for ranks nearby."""
-        rng, ranks = np.random.default_rng(seed), [_ranks(self.orders[name]) for name in _SEARCHED]
-        spread = _NOISE * len(self.buffers)
+    def _trials(self, seed: int) -> Iterator[tuple[int, Integers, bool, int]]:
+        """Number, ranks, whether loads come first in them, and nodes; -1 for ranks nearby."""
+        rng, spread = np.random.default_rng(seed), _NOISE * len(self.buffers)
+        ranks = [(_ranks(self.orders[name]), ORDERS[name][0] == "T") for name in _SEARCHED]
         for turn in count():
             nodes = _FIRST_NODES * _GROWTH**turn
-            for number, rank in enumerate(ranks):
-                yield number, rank, nodes * (1 if number else _FAVOUR)
-            rank = ranks[turn % len(ranks)]
-            yield -1, _ranks(np.argsort(rank + rng.normal(0, spread, len(rank)))), nodes
+            for number, (rank, by_load) in enumerate(ranks):
+                yield number, rank, by_load, nodes * (1 if number else _FAVOUR)
+            rank, by_load = ranks[turn % len(ranks)]
+            moved = np.argsort(rank + rng.normal(0, spread, len(rank)))
+            yield -1, _ranks(moved), by_load, nodes
 
     def _highest(self, known: int | None) -> int:
         """Height to aim at first: below what is known, within the capacity."""

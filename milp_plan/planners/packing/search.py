@@ -18,7 +18,7 @@ from .field import Field, Indices, Integers, aligned
 _SLICE = 5_000
 """Nodes between two looks at the clock."""
 
-NODES, DEPTH, TOP = 0, 1, 2
+NODES, DEPTH, TOP, BY_LOAD = 0, 1, 2, 3
 FAILED, PACKED, RUNNING = 0, 1, 2
 """What a search ends with: no packing is as low, one is, or it needs more nodes."""
 
@@ -31,10 +31,11 @@ class Desk(NamedTuple):
     that begins here; groups share no section, and are packed alone. ``at``, ``low``, ``high``: of
     the group at work, which of its order comes next, its begin and end; no offset of it is below
     ``bottom`` nor from ``limit`` on; ``end``: where the groups end that its last choice has left in
-    the next row. ``rank``: decides between buffers that start as low; ``last``: of the one that
-    lies at ``bottom``. ``load`` and ``reach``: of sections, what is to be packed, and how high the
-    lowest of it ends. ``state``: groups that were looked at (``NODES``), the row at work
-    (``DEPTH``), the height that is asked (``TOP``).
+    the next row. ``rank``: decides between buffers that start as low, as given in row 0; ``last``:
+    of the one that lies at ``bottom``. ``load`` and ``reach``: of sections, what is to be packed,
+    and how high the lowest of it ends. ``state``: groups that were looked at (``NODES``), the row
+    at work (``DEPTH``), the height that is asked (``TOP``), whether groups are ranked by the loads
+    that are left (``BY_LOAD``).
     """
 
     items: Indices
@@ -55,7 +56,7 @@ class Desk(NamedTuple):
     last: Integers
     limit: Integers
     end: Integers
-    rank: Integers
+    rank: Indices
     state: Integers
 
 
@@ -68,18 +69,19 @@ def _starts(field: Field, desk: Desk, depth: int, low: int) -> int:
     the lowest such top of its sections.
     """
     items, start, floor, reach = desk.items[depth], desk.start[depth], desk.floor[depth], desk.reach
-    high, bottom, rank = desk.stop[depth, low], desk.bottom[depth], desk.last[depth]
-    first, last, waits = field.lower[items[low]], np.int64(0), False
+    high, bottom, last = desk.stop[depth, low], desk.bottom[depth], desk.last[depth]
+    rank = desk.rank[depth]
+    first, stop, waits = field.lower[items[low]], np.int64(0), False
     for at in range(low, high):
         i = items[at]
         rest = aligned(floor[i], field.alignment[i])
         start[i] = aligned(max(floor[i], bottom), field.alignment[i])
-        if rest < bottom or (rest == bottom and desk.rank[i] < rank):
+        if rest < bottom or (rest == bottom and rank[i] < last):
             waits = True
-        last = max(last, field.upper[i])
+        stop = max(stop, field.upper[i])
     if not waits:
-        return int(last)
-    reach[first:last] = 2**62
+        return int(stop)
+    reach[first:stop] = 2**62
     for at in range(low, high):
         i = items[at]
         top = start[i] + field.size[i]
@@ -88,12 +90,12 @@ def _starts(field: Field, desk: Desk, depth: int, low: int) -> int:
     for at in range(low, high):
         i = items[at]
         rest = aligned(floor[i], field.alignment[i])
-        if rest < bottom or (rest == bottom and desk.rank[i] < rank):
+        if rest < bottom or (rest == bottom and rank[i] < last):
             least = np.int64(2**62)
             for section in range(field.lower[i], field.upper[i]):
                 least = min(least, reach[section])
             start[i] = aligned(max(start[i], least), field.alignment[i])
-    return int(last)
+    return int(stop)
 
 
 @compiled
@@ -103,7 +105,7 @@ def _may_fit(field: Field, desk: Desk, depth: int, low: int) -> bool:
     In each section, buffers with a start of s or more fill what lies above s.
     """
     order, start, load = desk.order[depth], desk.start[depth], desk.load
-    high, rank = desk.stop[depth, low], desk.rank
+    high, rank = desk.stop[depth, low], desk.rank[depth]
     last = _starts(field, desk, depth, low)
     first = field.lower[desk.items[depth, low]]
     desk.state[NODES] += 1
@@ -130,10 +132,25 @@ def _may_fit(field: Field, desk: Desk, depth: int, low: int) -> bool:
 
 
 @compiled
+def _rank(field: Field, desk: Desk, depth: int, low: int) -> None:
+    """Rank a group by the load of its fullest sections, then as ranks were at first."""
+    items, load, rank = desk.items[depth, low : desk.stop[depth, low]], desk.load, desk.rank[depth]
+    load[:] = 0
+    for i in items:
+        load[field.lower[i] : field.upper[i]] += field.size[i]
+    items = items[np.argsort(desk.rank[0][items])]
+    most = np.empty(len(items), np.int64)
+    for at, i in enumerate(items):
+        most[at] = -load[field.lower[i] : field.upper[i]].max()
+    for at, i in enumerate(items[np.argsort(most, kind="mergesort")]):
+        rank[i] = at
+
+
+@compiled
 def _lay(field: Field, desk: Desk, depth: int, low: int, chosen: int) -> int:
     """Fill the next row with the group less the chosen buffer; return where it ends."""
     items, order, floor = desk.items[depth], desk.order[depth], desk.floor[depth]
-    high, below = desk.stop[depth, low], desk.floor[depth + 1]
+    high, below, rank = desk.stop[depth, low], desk.floor[depth + 1], desk.rank[depth + 1]
     end, put, group = np.int64(0), low, low
     top = desk.start[depth, chosen] + field.size[chosen]
     for at in range(low, high):
@@ -148,7 +165,7 @@ def _lay(field: Field, desk: Desk, depth: int, low: int, chosen: int) -> int:
         desk.items[depth + 1, put] = i
         desk.fill[put] = put
         put += 1
-        below[i] = floor[i]
+        below[i], rank[i] = floor[i], desk.rank[depth, i]
         if field.lower[i] < field.upper[chosen] and field.lower[chosen] < field.upper[i]:
             below[i] = max(floor[i], top)
     if put > low:
@@ -217,7 +234,8 @@ def _search(field: Field, desk: Desk, nodes: int) -> int:
     are equal, none that comes later would fit below the next one; (c) of buffers that are alike the
     first lies lowest; (d) of two with the same lifetime of which one lies on the other, the upper
     one is not the larger. Else one of them could be moved down, or two exchanged. So packings
-    without these need no look; groups without a common section do not disturb each other.
+    without these need no look; groups without a common section do not disturb each other, and
+    any ranks of their own will do.
 
     Called again on the same desk with more nodes, it goes on.
     """
@@ -235,9 +253,14 @@ def _search(field: Field, desk: Desk, nodes: int) -> int:
         begin, low = desk.start[depth, chosen], desk.low[depth]
         desk.offset[chosen] = begin
         end = _lay(field, desk, depth, low, chosen)
-        desk.bottom[depth + 1], desk.last[depth + 1] = begin, desk.rank[chosen]
+        desk.bottom[depth + 1], desk.last[depth + 1] = begin, desk.rank[depth, chosen]
+        by_load = desk.state[BY_LOAD] > 0 and low < end and desk.stop[depth + 1, low] < end
+        if by_load:
+            desk.last[depth + 1] = -1
         fits, first = True, low
         while first < end and fits:
+            if by_load:
+                _rank(field, desk, depth + 1, first)
             fits = _may_fit(field, desk, depth + 1, first)
             first = desk.stop[depth + 1, first]
         if not fits:
@@ -260,13 +283,16 @@ def _search(field: Field, desk: Desk, nodes: int) -> int:
 class Trial:
     """A search for packings up to a height, which can be left and taken up again."""
 
-    def __init__(self, field: Field, rank: Integers, top: int) -> None:
+    def __init__(self, field: Field, rank: Integers, top: int, by_load: bool = False) -> None:
         size = len(field.size)
         kinds = (np.int32,) * 3 + (np.int64,) * 2
         parts: list[Any] = [np.zeros((size + 2, size), kind) for kind in kinds]
         parts += [np.zeros(int(field.upper.max()) + 1, np.int64) for _ in range(2)]
         parts += [np.zeros(size, kind) for kind in (np.int32, np.int32, np.int64, np.bool_)]
-        parts += [*(np.zeros(size + 2, np.int64) for _ in range(7)), rank, np.array([0, 1, top])]
+        parts += [np.zeros(size + 2, np.int64) for _ in range(7)]
+        ranks = np.zeros((size + 2, size), np.int32)
+        ranks[:2] = rank
+        parts += [ranks, np.array([0, 1, top, by_load])]
         self.field, self.desk = field, Desk(*parts)
         self.result = RUNNING if self._begin() else FAILED
 
@@ -289,7 +315,7 @@ class Trial:
         cuts = np.flatnonzero(f.lower[1:] >= np.maximum.accumulate(f.upper)[:-1]) + 1
         desk.items[1], desk.end[0], desk.last[1] = np.arange(size), size, -1
         for low, high in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
-            desk.order[1, low:high] = low + np.argsort(desk.rank[low:high])
+            desk.order[1, low:high] = low + np.argsort(desk.rank[1, low:high])
             desk.stop[1, low] = high
             if not _may_fit(f, desk, 1, low):
                 return False
