@@ -36,19 +36,21 @@ SURELY = (1.0, 0.9, 0.8)
 Row = dict[str, Any]
 
 
-def problem_of(case: Mapping[str, Any], memory: int | None) -> PlanningProblem:
-    """Forward operators may run again; every device holds so many bytes."""
+def problem_of(case: Mapping[str, Any]) -> PlanningProblem:
+    """Forward operators may run again; devices hold whatever comes."""
     made = generate(
         case["model"], "4xV100", batch=case["batch"], meshes=("2", "2x2"), optimizer="sgd",
         granularity=case.get("granularity", "fine"),
     )  # fmt: skip
     operators = (replace(op, recomputable=op.kind == "forward") for op in made.graph.operators)
-    devices = (replace(device, memory_bytes=memory) for device in made.cluster.devices)
-    return replace(
-        made,
-        graph=replace(made.graph, operators=tuple(operators)),
-        cluster=replace(made.cluster, devices=tuple(devices)),
-    )
+    graph = replace(made.graph, operators=tuple(operators))
+    return within(replace(made, graph=graph), None)
+
+
+def within(problem: PlanningProblem, memory: int | None) -> PlanningProblem:
+    """Every device holds so many bytes."""
+    devices = (replace(device, memory_bytes=memory) for device in problem.cluster.devices)
+    return replace(problem, cluster=replace(problem.cluster, devices=tuple(devices)))
 
 
 def samples(chain: Chain) -> ChainState:
@@ -62,7 +64,7 @@ def samples(chain: Chain) -> ChainState:
 
 def measure(case: Mapping[str, Any]) -> Row:
     """All parts of the blind peak, with and without recomputation."""
-    free = problem_of(case, None)
+    free = problem_of(case)
     expert, _ = best_plan(free, {name: PLANNERS[name] for name in EXPERTS}, seed=case["seed"])
     assert expert is not None
     blind = searched(free, expert, case, recompute=False, blind=True)
@@ -82,7 +84,7 @@ def measure(case: Mapping[str, Any]) -> Row:
         "limits": [],
     }
     for part in case["parts"]:
-        problem = problem_of(case, int(part * peak))
+        problem = within(free, int(part * peak))
         line: Row = {"part": part}
         for name, recompute in (("kept", False), ("again", True)):
             found = searched(problem, blind.plan, case, recompute=recompute)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from click.testing import CliRunner
 
+import milp_plan as mp
 from milp_plan.backends import Limits
 from milp_plan.bounds.rematerialisation import rematerialisation_obstacle
 from milp_plan.check.rematerialisation import copies, usage, verify_rematerialisation
@@ -556,6 +557,10 @@ def test_a_budget_below_the_floor_is_refused_at_every_door(example, tmp_path):
     code, said = command("check", example, answers, "--memory-budget", "15B")
     assert (code, "'c') holds more than the budget, and so does every plan" in said) == (7, True)
     assert "below the floor" in command("info", example, "--memory-budget", "15B")[1]
+    outcome = mp.solve(diamond(15), time_limit=30, display=False)
+    assert outcome.plan is None
+    assert "operator 'c' holds 16 bytes" in outcome.infeasible_because
+    assert mp.bound(diamond(15), 30, display=False) is None
     settings = Settings(time_limit_s=30, only=True)
     with pytest.raises(UnsupportedProblemError, match="no formulation is asked unless"):
         solve(diamond(24), settings)

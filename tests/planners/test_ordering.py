@@ -124,6 +124,39 @@ def test_sixty_operators_are_proved(seed, count):
     assert low == orderer.peak == verify(problem, graph.plan(orderer.order, "test")).value
 
 
+def wide(seed):
+    """Sixty operators, up to twelve beside each other, sizes from 10^5 to 10^9."""
+    rng = Random(seed)
+    layers, at = [], 0
+    while at < 60:
+        layers.append(range(at, min(60, at + rng.randint(6, 12))))
+        at = layers[-1].stop
+    readers = {o: [] for o in range(60)}
+    for number, layer in enumerate(layers):
+        pool = [o for earlier in layers[max(0, number - 2) : number] for o in earlier]
+        for o in layer:
+            for source in rng.sample(pool, min(len(pool), rng.randint(1, 2))):
+                readers[source].append(o)
+    operators = tuple(Operator(f"o{o}", (Option("only", {"any": 1}),)) for o in readers)
+    values = tuple(
+        Value(f"v{o}", f"o{o}", tuple(f"o{r}" for r in rs), {"full": int(10 ** rng.uniform(5, 9))})
+        for o, rs in readers.items()
+    )
+    cluster = Cluster((DeviceClass("any", None),), (Device("d", "any", None),))
+    graph = ComputationGraph(operators, values)
+    return PlanningProblem(f"wide{seed}", graph, cluster, Objective.PEAK_MEMORY)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5, 6])
+def test_wide_graphs_of_sixty_operators_are_proved(seed):
+    """Operators that release something together come at once; one by one it takes far longer."""
+    graph = read_order(wide(seed))
+    orderer, low = Orderer(graph, ORDERS["definition-order"](graph)), 0
+    for found in orderer.search(Budget(600, nodes=1_500_000), 0):
+        low = found.value if isinstance(found, Bound) else low
+    assert low == orderer.peak
+
+
 def test_a_part_may_begin_and_end_anywhere():
     """Windows see values that come from before, stay beyond, or pass by."""
     found = 0

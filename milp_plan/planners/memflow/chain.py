@@ -17,6 +17,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
 from ..indexed import indexed
+from .relief import Relief
 from .simulator import Measure, Simulator
 from .states import ChainState, States
 
@@ -82,6 +83,7 @@ class Chain:
             self.states.droppable = []
         self._limits = [None if blind else limit for limit in view.memory]
         self._simulator = Simulator(view)
+        self._relief = Relief(self.states, self._simulator)
         self._rng = Random(seed)
         self.start = self.states.of_plan(start)
 
@@ -111,20 +113,23 @@ class Chain:
         proposed, begun = state, self._simulator.simulated
         most = math.inf if proposals is None else proposals
         while drawn <= most and drawn - last <= max(1, PATIENCE * most):
-            measure = self._simulator.run(self.states.steps(proposed))
+            measure, relieved = self._simulator.run(self.states.steps(proposed)), None
             if measure is not None:
                 asked = self._cost(measure)
                 if asked <= cost or self._rng.random() < math.exp(GREED * (1.0 - asked / cost)):
                     state, cost = proposed, asked
                 if cost < least:
                     least, last = cost, drawn
-                if self._excess(measure) <= 0 and (best is None or measure.ticks < best[1].ticks):
-                    best = (self._simulator.plan(), measure)
-                    on_better(*best)
+                if best is None or measure.ticks < best[1].ticks:
+                    if self._excess(measure) <= 0:
+                        best = (self._simulator.plan(), measure)
+                        on_better(*best)
+                    else:
+                        relieved = self._relief.more(proposed, self._limits)
             if budget.over:
                 break
             drawn += 1
-            proposed = self.states.neighbour(state, self._rng)
+            proposed = relieved or self.states.neighbour(state, self._rng)
         plan, measure = best or (None, None)
         return Found(plan, measure, drawn, self._simulator.simulated - begun)
 

@@ -105,7 +105,7 @@ class Simulator:
             if not self._take(step):
                 self._take_back()
                 return None
-        return Measure(max((r.stop for r in self._records), default=0), self._peaks())
+        return Measure(max((r.stop for r in self._records), default=0), self.peaks())
 
     # -- one step --------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Simulator:
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def _peaks(self) -> tuple[int, ...]:
+    def peaks(self) -> tuple[int, ...]:
         """Bytes that each device holds at most: releases come before what begins with them."""
         count = self.view.num_devices
         level = np.zeros(count, dtype=np.int64)
@@ -229,6 +229,35 @@ class Simulator:
         peaks = np.zeros(count, dtype=np.int64)
         np.maximum.at(peaks, where[order], totals)
         return tuple(int(entry) for entry in level + peaks)
+
+    def lying(self, device: int, now: int) -> dict[int, int]:
+        """Bytes of each value on a device at an instant, as its producer made it first."""
+        found = {}
+        for value, made in enumerate(self._made):
+            for one in made[:1]:
+                rows = [one.rows, *(copies for _, copies in one.sent.values())]
+                amount = sum(
+                    self._bytes[row[device]]
+                    for row in rows
+                    if device in row and self._begin[row[device]] <= now < self._end[row[device]]
+                )
+                if amount:
+                    found[value] = amount
+        return found
+
+    def fullest(self, device: int) -> int:
+        """Return the first instant at which a device holds most."""
+        here = np.array(self._device, dtype=np.int64) == device
+        sizes = np.array(self._bytes, dtype=np.int64)[here]
+        begin = np.array(self._begin, dtype=np.int64)[here]
+        end = np.array(self._end, dtype=np.int64)[here]
+        change, when = np.concatenate([sizes, -sizes]), np.concatenate([begin, end])
+        order = np.lexsort((change, when))
+        return int(when[order][np.argmax(np.cumsum(change[order]))]) if len(order) else 0
+
+    def first_runs(self) -> dict[int, tuple[int, int]]:
+        """Start and stop of the first run of each operator."""
+        return {r.spot.operator: (r.start, r.stop) for r in reversed(self._records)}
 
     def plan(self) -> Plan:
         """Return what was simulated last as a plan of the problem."""

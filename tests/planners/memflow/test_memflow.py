@@ -12,7 +12,7 @@ from milp_plan.core import PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.planners import best_plan
 from milp_plan.planners.indexed import indexed
-from milp_plan.planners.memflow import Chain, Simulator, States
+from milp_plan.planners.memflow import Chain, Relief, Simulator, States
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, value
 from tests.check.cases import problem as problem_of
@@ -175,3 +175,100 @@ def test_a_budget_that_is_over_ends_the_chain():
     problem = training()
     start, _ = best_plan(problem)
     assert Chain(problem, start).run(10**9, Budget(0.0)).proposals == 0
+
+
+def shares(layers: list[tuple[int, int]], limit: int) -> PlanningProblem:
+    """A forward and a backward pass; each layer has its ticks and the bytes of its activation."""
+    problem = passes(len(layers), limit, 1, 1)
+    operators = [
+        replace(
+            entry,
+            options=(
+                replace(
+                    entry.options[0],
+                    duration_ns=dict.fromkeys(
+                        entry.options[0].duration_ns, layers[int(entry.name[1:])][0]
+                    ),
+                ),
+            ),
+        )
+        for entry in problem.graph.operators
+    ]
+    values = [
+        replace(v, bytes={"full": layers[int(v.name[1:])][1] if v.name[0] == "x" else 0})
+        for v in problem.graph.values
+    ]
+    graph = replace(problem.graph, operators=tuple(operators), values=tuple(values))
+    return with_memory(replace(problem, graph=graph), limit)
+
+
+@pytest.mark.parametrize("unit", [1, 3_000_000_007])
+def test_what_frees_most_for_each_tick_is_dropped_first(unit):
+    """Of activations of 1, 4 and 2 bytes that take 1, 2 and 2 ticks the second is cheapest."""
+    layers = [(1, unit), (2, 4 * unit), (2, 2 * unit), (1, unit)]
+    problem = shares(layers, 7 * unit)
+    start, _ = best_plan(with_memory(problem, None))
+    chain = Chain(problem, start)
+    simulator = Simulator(indexed(problem))
+    assert simulator.run(chain.states.steps(chain.start)).peaks == (8 * unit,)
+    relieved = Relief(chain.states, simulator).more(chain.start, (7 * unit,))
+    assert [chain.states.view.names[o] for o in relieved.again] == ["f1"]
+    assert simulator.run(chain.states.steps(relieved)).peaks == (7 * unit,)
+    assert Relief(chain.states, simulator).more(relieved, (7 * unit,)) is None
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_what_a_run_again_reads_is_made_again_as_well_where_that_is_cheaper(again):
+    """Not kept: it is larger than what would be dropped for it."""
+    operators = [
+        op("f0", 10, recomputable=True),
+        op("f1", 10, recomputable=again),
+        op("f2", 10, recomputable=True),
+        op("b2", 10),
+        op("b1", 10),
+    ]
+    values = [
+        value("x0", "f0", "f1 b1", 1),
+        value("wide", "f1", "f2", 9),
+        value("saved", "f1", "b1", 0),
+        value("x2", "f2", "b1", 8),
+        value("y", "f2", "b2", 1),
+        value("g", "b2", "b1", 12),
+    ]
+    problem = problem_of(operators, values, cluster("d0", memory=30))
+    start, _ = best_plan(problem)
+    chain, simulator = Chain(problem, start), Simulator(indexed(problem))
+    assert simulator.run(chain.states.steps(chain.start)).peaks == (22,)
+    drops = Relief(chain.states, simulator).drops(chain.start, 0)
+    named = [(sorted(chain.states.view.names[o] for o in d.operators), *d[1:]) for d in drops]
+    assert sorted(named) == ([(["f0"], 1, 10), (["f1", "f2"], 8, 20)] if again else [])
+
+
+def test_levels_at_the_fullest_instant_are_the_peaks():
+    compared = 0
+    for seed, problem in cases():
+        states = States(indexed(problem), problem.graph.topological_order)
+        simulator = Simulator(indexed(problem))
+        start, _ = best_plan(problem)
+        measure = simulator.run(states.steps(states.of_plan(start)))
+        if measure is None:
+            continue
+        for device, peak in enumerate(measure.peaks):
+            now = simulator.fullest(device)
+            at = simulator.lying(device, now)
+            assert sum(at.values()) <= peak, seed
+            compared += bool(at)
+    assert compared > 60
+
+
+def test_the_cheap_half_of_the_layers_is_found_in_a_few_proposals():
+    """Drawn one by one or all at once they are not: 12 of 48 layers are cheap and enough."""
+    layers = [(1 + 9 * (i % 4 > 0), 1 + i % 2) for i in range(48)]
+    free = shares(layers, 10**6)
+    start, _ = best_plan(free)
+    peak = sum(size for _, size in layers)
+    problem = shares(layers, peak * 9 // 10)
+    found = Chain(problem, start).run(8, Budget(60.0))
+    verdict = verify(problem, found.plan)
+    assert verdict.ok
+    assert start.value < verdict.value == found.measure.ticks <= start.value + 12

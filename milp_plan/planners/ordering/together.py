@@ -1,0 +1,141 @@
+"""Operators that come next together, since less is held after them than after any part of them.
+
+Bytes held after a set of operators that waits for nothing else are submodular in the set: a value
+counts from when its producer is in it until all its readers are. Let A be such operators to come
+after S, with no more held after S and A than after S and any part of A, and an order of A that
+fits. Then A may come at once. For take any order that goes on from S, and put A first: where it had
+run S, P and a part B of A, now S, P and A have run, and by submodularity that exceeds what was held
+by no more than what S and A hold exceeds what S and B do, that is by nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from milp_plan.core.compiled import compiled
+
+from .piece import BLOCKED, FORCED, LIVE, TOP, Desk, Integers, Piece
+
+TOGETHER = 12
+"""Most operators that are put next together."""
+
+
+@compiled
+def together(piece: Piece, desk: Desk, depth: int) -> bool:
+    """Put next what releases some value, if that may come at once; say whether there is any."""
+    some = np.empty(TOGETHER, np.int64)
+    for value in range(len(piece.size)):
+        count = 0
+        for at in range(piece.end_at[value], piece.end_at[value + 1]):
+            if not desk.done[piece.end[at]]:
+                if count == TOGETHER:
+                    count = 0
+                    break
+                some[count] = piece.end[at]
+                count += 1
+        if count > 1 and _put(piece, desk, depth, some[:count][::-1]):
+            return True
+    return False
+
+
+@compiled
+def _put(piece: Piece, desk: Desk, depth: int, some: Integers) -> bool:
+    """Put operators next, those that are waited for first, if they may come at once."""
+    growth = _growth(piece, desk, some)
+    if growth > 0:
+        return False
+    before, readers = _relations(piece, some)
+    held = _held(piece, desk, some, before, readers)
+    if held.min() < desk.state[LIVE] + growth:
+        return False
+    last = _last(piece, desk, some, held)
+    mask = len(held) - 1
+    if last[mask] < 0:
+        return False
+    for place in range(depth + len(some) - 1, depth - 1, -1):
+        desk.choices[place, 0] = some[last[mask]]
+        mask ^= 1 << last[mask]
+    desk.state[FORCED] = depth + len(some)
+    return True
+
+
+@compiled
+def _growth(piece: Piece, desk: Desk, some: Integers) -> int:
+    """By how much more is held after some operators than before them."""
+    growth = np.int64(0)
+    for o in some:
+        growth += piece.gain[o]
+        for at in range(piece.read_at[o], piece.read_at[o + 1]):
+            value = piece.read[at]
+            desk.left[value] -= 1
+            if desk.left[value] == 0:
+                growth -= piece.size[value]
+    for o in some:
+        for at in range(piece.read_at[o], piece.read_at[o + 1]):
+            desk.left[piece.read[at]] += 1
+    return int(growth)
+
+
+@compiled
+def _relations(piece: Piece, some: Integers) -> tuple[Integers, Integers]:
+    """Bits of those that each of some operators waits for; and of those that read each value."""
+    count = len(some)
+    before, readers = np.zeros(count, np.int64), np.zeros(len(piece.size), np.int64)
+    for i in range(count):
+        for at in range(piece.next_at[some[i]], piece.next_at[some[i] + 1]):
+            for j in range(i + 1, count):
+                if some[j] == piece.next[at]:
+                    before[j] |= 1 << i
+        for at in range(piece.read_at[some[i]], piece.read_at[some[i] + 1]):
+            readers[piece.read[at]] |= 1 << i
+    return before, readers
+
+
+@compiled
+def _held(
+    piece: Piece, desk: Desk, some: Integers, before: Integers, readers: Integers
+) -> Integers:
+    """Bytes held after each part, by its bits; very many where it waits for something else."""
+    held = np.full(1 << len(some), 2**62, np.int64)
+    held[0] = desk.state[LIVE]
+    high = 0
+    for mask in range(1, len(held)):
+        if mask >> (high + 1):
+            high += 1
+        rest = mask ^ (1 << high)
+        if held[rest] == 2**62 or before[high] & ~mask:
+            continue
+        held[mask] = held[rest] + piece.gain[some[high]]
+        for at in range(piece.read_at[some[high]], piece.read_at[some[high] + 1]):
+            value = piece.read[at]
+            if desk.left[value] == _bits(readers[value] & mask):
+                held[mask] -= piece.size[value]
+    return held
+
+
+@compiled
+def _last(piece: Piece, desk: Desk, some: Integers, held: Integers) -> Integers:
+    """Which operator each part can end with; -1 where no order of it fits."""
+    last = np.full(len(held), -1, np.int64)
+    last[0] = 0
+    for mask in range(1, len(held)):
+        for i in range(len(some)):
+            rest = mask & ~(1 << i)
+            if rest == mask or held[mask] == 2**62 or held[rest] == 2**62 or last[rest] < 0:
+                continue
+            needed = held[rest] + piece.extra[some[i]]
+            if needed <= desk.state[TOP] or not piece.lasting[some[i]]:
+                last[mask] = i
+                break
+            desk.state[BLOCKED] = min(desk.state[BLOCKED], needed)
+    return last
+
+
+@compiled
+def _bits(mask: int) -> int:
+    """Count the bits of a mask."""
+    count = 0
+    while mask:
+        mask &= mask - 1
+        count += 1
+    return count
