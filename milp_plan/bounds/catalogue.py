@@ -12,6 +12,7 @@ from milp_plan.core.budget import Budget, OutOfTime
 from milp_plan.core.view import view
 
 from .anywhere import anywhere, anywhere_unlimited
+from .crowding import crowding_bound
 from .frame import Frame
 from .heads import Windows, simple_windows
 from .load import largest_bound, load_bound, packing_bound, unrelated_bound
@@ -178,6 +179,8 @@ class _Catalogue:
             return
         residence = partial(residence_bound, self.frame, self.budget)
         yield from self.within("bytes times time", lambda: [residence()])
+        crowding = partial(crowding_bound, self.frame, simple, self.budget)
+        yield from self.within("memory beside an operator", lambda: [crowding()])
         yield from self.within("windows", partial(self._windows, incumbent))
 
     def _windows(self, incumbent: int | None) -> Iterator[Bound | None]:

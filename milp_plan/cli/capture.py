@@ -191,6 +191,10 @@ def capture(
         room.write_capture(found, graph)
     if placements is not None:
         write_placements(whole_placements(found, len(machines.device_names)), placements)
+    try:
+        room.require_known(found)
+    except InputError as error:
+        raise error.in_file(model) from None
     if shape is not None:
         placed = _placed(found, machines, shape, memory_scale, optimizer=optimizer, name=name)
         write_instance(placed, output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.quantity import Units
 
 from .exits import Exit
-from .inputs import PATH, item
+from .inputs import PATH, Item, item
 from .output import note, say_table
 
 if TYPE_CHECKING:
@@ -77,12 +77,7 @@ def run(
     elif is_placements(document):
         ok = _placements(read.problem, read_placements(plan_file), builder, dtype, processes)
     elif isinstance(read.problem, ShardingProblem):
-        chosen = read.kind.read_plan(plan_file, read.problem, file)
-        if not read.kind.verify(read.problem, chosen).ok:
-            finding = Finding(
-                "plan", "not valid", "one that keeps every law", "see milp-plan check"
-            )
-            raise InputError([finding]).in_file(str(plan_file))
+        chosen = _valid_plan(read, plan_file, file)
         placements = chosen_placements(read.problem, chosen)
         ok = _placements(read.problem, placements, builder, dtype, processes)
     elif processes is not None:
@@ -97,9 +92,19 @@ def run(
             ]
         ).in_file(str(plan_file))
     else:
-        plan = read.kind.read_plan(plan_file, read.problem, file)
+        plan = _valid_plan(read, plan_file, file)
         ok = _recomputation(read.problem, plan, builder, dtype)
     ctx.exit(Exit.DONE if ok else Exit.DIFFERS)
+
+
+def _valid_plan(read: Item, plan_file: Path, file: Path) -> Any:
+    """Read a plan; one that breaks a law is refused by the name of its file."""
+    assert read.kind is not None
+    plan = read.kind.read_plan(plan_file, read.problem, file)
+    if not read.kind.verify(read.problem, plan).ok:
+        finding = Finding("plan", "not valid", "one that keeps every law", "see milp-plan check")
+        raise InputError([finding]).in_file(str(plan_file))
+    return plan
 
 
 def _recomputation(

@@ -24,6 +24,18 @@ def test_page_and_numbers(page):
     assert "## Sharding" in text or "sharding" in text
 
 
+def test_a_case_that_no_plan_can_keep_is_shown_as_proved(page):
+    case = CASE | {"reading": "schedule", "how": "block", "model": "gpt2-four"}
+    code, text, folder = page(
+        "paper/captures", "captures", [case | {"part": 0.6, "time_limit": 600}]
+    )
+    (row,) = rows_of(folder)
+    assert code == 0
+    assert (row["check"], row["value"], row["stop"]) == ("none can be", None, "infeasible")
+    assert "1 cases, 0 with a valid plan, 1 proved to have none" in text
+    assert "| — | — | — | — | none | none can be |" in text
+
+
 def test_what_is_far_or_worse_is_told(script):
     captures = script("captures")
 

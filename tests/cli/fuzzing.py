@@ -21,8 +21,8 @@ from milp_plan.cli.main import main
 REFUSALS = {Exit.DONE, Exit.USAGE, Exit.BAD_INPUT, Exit.INFEASIBLE, Exit.NO_PLAN, Exit.NOT_VALID}
 """What a command that plans nothing may end with; a damage need not make a file wrong."""
 
-WITHOUT_BOKEH = set() if find_spec("bokeh") else {Exit.SOLVER_FAILURE}
-"""What ``report`` ends with where the file is good and the library that draws is not there."""
+LIBRARIES = {"report": "bokeh", "run": "torch"}
+"""What verbs need that is not always there: with a good file they say so."""
 
 HANG_S = 5.0
 """Processor seconds of a command that hangs."""
@@ -144,10 +144,16 @@ def attack(victim: Victim, seed: int, folder: Path, seldom: int) -> Iterator[str
         yield f"{words}: {took:.1f} processor seconds"
     if error is not None and not isinstance(error, SystemExit):
         yield f"{words}: {type(error).__name__}: {error}"
-    elif result.exit_code not in (REFUSALS | WITHOUT_BOKEH if words[0] == "report" else REFUSALS):
+    elif result.exit_code not in REFUSALS | _without(words[0]):
         yield f"{words}: exit code {result.exit_code}"
     elif result.exit_code == Exit.BAD_INPUT and not _named(words, path, result.stderr):
         yield f"{words}: no file named in {result.stderr[:200]!r}"
+
+
+def _without(verb: str) -> set[Exit]:
+    """What a verb ends with besides, where the library that it needs is not there."""
+    there = verb not in LIBRARIES or find_spec(LIBRARIES[verb]) is not None
+    return set() if there else {Exit.SOLVER_FAILURE}
 
 
 def _named(words: list[str], path: Path, said: str) -> bool:

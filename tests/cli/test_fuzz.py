@@ -52,6 +52,8 @@ KNOWN = (
     ("jobs", "devices = 2", "devices = 18446744073709551616", "sweep", Exit.BAD_INPUT, "devices"),
     ("suite", "seeds = [0, 1]", f"seeds = [0, {NINES}]", "bench", Exit.BAD_INPUT, "seeds"),
     ("suite", "threads = 2", f"threads = {NINES}", "bench", Exit.BAD_INPUT, "threads"),
+    ("capture", "aten.mm", "aten.mn", "capture", Exit.BAD_INPUT, "no formula"),
+    ("captured-recompute-plan", 'start_ns": 0', 'start_ns": 1', "run", Exit.BAD_INPUT, "not valid"),
     ("packing-plan", "b2", "b" * 50_000, "plot", Exit.DONE, "not valid"),
 )
 """What files of the slow test found: the damage, the verb, and what is said of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,13 @@ RECORDS = ("--record-folder", "{folder}/runs")
 PICTURE = ("--output", "{folder}/picture.svg")
 MODELS = REPOSITORY / "examples" / "migrate"
 CLUSTER = REPOSITORY / "examples" / "cluster"
+TINY = INSTANCES / "captures" / "gpt2-tiny.capture.json.gz"
+CAPTURED = {
+    "recompute": (("1xA100", "--recompute", "full", "--barrier"), ("torch-checkpoint",)),
+    "stages": (("2xA100", "--stages"), ("torch-stages",)),
+    "sharding": (("2xA100", "--sharding", "2"), ("torch-placements", "hf-tp-plan")),
+}
+"""Options of ``capture``, and the formats that plans of what they make are written in."""
 PIECES = """\
 time_unit = "ms"
 transfer = 1
@@ -69,11 +77,7 @@ def victims(folder: Path) -> Iterator[Victim]:
     before, after = MODELS / "four-hosts.json", MODELS / "three-left.json"
     yield Victim("degrees-before", before, (("migrate", "{}", after, "--time-limit", "0.3"),))
     yield Victim("degrees-after", after, (("migrate", before, "{}", "--time-limit", "0.3"),))
-    for path in sorted((INSTANCES / "captures").iterdir()):
-        if path.is_file() and path.stat().st_size < 50_000:
-            made = ("capture", "{}", "2xA100", "--output", folder / "made.json")
-            yield Victim("capture", path, (made,))
-            break
+    yield from _captured_files(folder)
     for page in ("recipe.toml", "spec.toml", "study.toml"):
         path = next(iter(sorted((REPOSITORY / "results").rglob(page))))
         yield Victim(page, path, (("table", "{folder}", "--render", "--store", folder / "store"),))
@@ -91,6 +95,56 @@ def _cluster_files(folder: Path) -> Iterator[Victim]:
     for option, name in (("--send", "sends.csv"), ("--all-reduce", "all-reduces.csv")):
         fitted = ("cluster", "calibrate", racks, option, "{}", "-o", folder / "fitted.toml")
         yield Victim(name, CLUSTER / name, (fitted,))
+
+
+def _captured_files(folder: Path) -> Iterator[Victim]:
+    """A captured graph, what is made of it, plans of these, and files for PyTorch."""
+    graph, made = folder / "graph.capture.json", ("--output", "{folder}/made.json")
+    graph.write_bytes(gzip.decompress(TINY.read_bytes()))
+    kernels: tuple[Command, ...] = (
+        ("capture", "{}", "2xA100", *made),
+        ("capture", "{}", "2xA100", "--granularity", "module", "--eager", *made),
+        ("capture", "{}", "1xA100", "--recompute", "full,attention", "--barrier", *made),
+        ("capture", "{}", "2xA100", "--stages", *made),
+    )
+    meshes: tuple[Command, ...] = (
+        ("capture", "{}", "2xA100", "--mesh", "2", *made),
+        ("capture", "{}", "4xA100", "--sharding", "2x2", *made),
+        ("capture", "{}", "2xA100", *made, "--placements", "{folder}/made.placements.json"),
+    )
+    yield Victim("capture", graph, kernels, meshes)
+    for name in CAPTURED:
+        home = folder / f"captured-{name}"
+        home.mkdir()
+        yield from _planned_capture(name, graph, home)
+
+
+def _planned_capture(name: str, graph: Path, home: Path) -> Iterator[Victim]:
+    """An instance made of a captured graph, a plan of it, and what is written for PyTorch."""
+    asked, formats = CAPTURED[name]
+    file, plan, exported = home / "instance.json", home / "plan.json", home / "exported.json"
+    model = home / "model.py"
+    model.write_text("def build():\n    return 1 / 0\n")
+    solve = ("solve", file, *LIMIT[:3], "--gap", "0.5", "--record-folder", home / "runs")
+    for words in (
+        ("capture", graph, *asked, "--output", file),
+        (*solve, "--plan-output", plan),
+        ("export", file, "--plan", plan, "--format", formats[0], "--output", exported),
+    ):
+        done = call(*words)
+        assert done.exit_code == Exit.DONE, done.output
+    run: tuple[Command, ...] = (("run", file, "{}", model),)
+
+    def exports(instance: str | Path, judged: str | Path) -> tuple[Command, ...]:
+        to = ("--output", "{folder}/exported.json", "--plan", judged)
+        return tuple(("export", instance, "--format", each, *to) for each in formats)
+
+    yield Victim(f"captured-{name}", file, exports("{}", plan))
+    yield Victim(f"captured-{name}-plan", plan, exports(file, "{}") + run)
+    if name == "stages":
+        run += (("pipeline", *STEP, "--times", "{}", *BRIEF[:2], "--quiet", *RECORDS),)
+    if name != "recompute":
+        yield Victim(formats[0], exported, run)
 
 
 def _of_kind(kind: str, home: Path) -> Iterator[Victim]:
