@@ -55,6 +55,9 @@ ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
 """Part of the time limit for looking at every placement of a small problem; choices and schedules
 looked at where a run must be repeatable."""
 
+AT_FIRST_SHARE, AT_FIRST = 0.05, 100_000
+"""The same before bounds: about a second of the processor proves most small problems."""
+
 CONSTRUCTION_SHARE, FIRST_SHARE = 0.1, 0.1
 """Part of the time left that constructions may take; part of all time before other plans."""
 
@@ -102,6 +105,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.team: Team | None = None
         self.crew: Crew | None = None
         self.constructed: int | None = None
+        self.enumeration: Enumeration | None = None
         ledger.cores = os.cpu_count()
 
     @classmethod
@@ -136,6 +140,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("first constructions", self.construct_some, lambda: alone and self.at_hand),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
+            Step("enumeration, first", self.enumerate_some, lambda: self.small and self.ready),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("baselines", self.find_baselines, always=True),
@@ -232,8 +237,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         Not for few operators, of which bounds and models prove at once what is best. Not where a
         run must be repeatable: it does the same whatever lies on disk.
         """
-        many = len(self.problem.graph.operators) > FEW
-        return many and self.anneals and not self.ledger.repeatable and kept(LAST[LIST_SCHEDULES])
+        return len(self.problem.graph.operators) > FEW and self.anneals and self.ready
+
+    @property
+    def ready(self) -> bool:
+        """Whether loops lie on disk, in a run that may depend on it."""
+        return not self.ledger.repeatable and kept(LAST[LIST_SCHEDULES])
 
     def construct_first(self) -> None:
         """Constructions before lists: a machine under load may have time for nothing else."""
@@ -262,13 +271,23 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Whether every placement may be looked at; who names a formulation asks for its model."""
         return self.settings.formulation == AUTO and Enumeration.suits(self.problem)
 
+    def enumerate_some(self) -> None:
+        """Placements of a small problem before bounds, which are not needed where that is all."""
+        self.look_at_placements("enumerate first", AT_FIRST_SHARE, AT_FIRST)
+
     def enumerate(self) -> None:
         """Every placement and order of a small problem, but those that cannot be better."""
+        most = ENUMERATED if self.ledger.repeatable else None
+        self.look_at_placements("enumerate", ENUMERATION_SHARE, most)
+
+    def look_at_placements(self, phase: str, share: float, most: int | None) -> None:
+        """Go on where the last look ended."""
         ledger = self.ledger
         with self.budget.phase("enumerate"):
-            search = Enumeration(self.problem, ledger.value)
-            part = self.budget.part("enumerate", ENUMERATION_SHARE)
-            for plan in search.plans(part, ENUMERATED if ledger.repeatable else None):
+            if self.enumeration is None:
+                self.enumeration = Enumeration(self.problem)
+            search, part = self.enumeration, self.budget.part(phase, share)
+            for plan in search.plans(part, most, ledger.value):
                 ledger.offer(plan, plan.planner, "enumerate")
         if search.least is not None:
             ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
