@@ -140,7 +140,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("first constructions", self.construct_some, lambda: alone and self.at_hand),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
-            Step("enumeration, first", self.enumerate_some, lambda: self.small and self.ready),
+            Step("enumeration, first", self.enumerate_some, lambda: self.soon_proved),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("baselines", self.find_baselines, always=True),
@@ -270,6 +270,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def small(self) -> bool:
         """Whether every placement may be looked at; who names a formulation asks for its model."""
         return self.settings.formulation == AUTO and Enumeration.suits(self.problem)
+
+    @property
+    def soon_proved(self) -> bool:
+        """Whether placements come before bounds; tiny problems take no time in any order."""
+        return self.small and self.ready and not is_tiny(self.ledger)
 
     def enumerate_some(self) -> None:
         """Placements of a small problem before bounds, which are not needed where that is all."""

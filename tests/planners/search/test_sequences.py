@@ -168,7 +168,7 @@ def test_a_device_waits_for_a_more_urgent_operator():
 
 @pytest.mark.parametrize("over", [0, 1], ids=["with a unit", "rounded"])
 def test_a_plan_whose_times_fit_into_no_array_is_a_start(over: int):
-    """The same problem in ticks of which 2^63 make less than one; with ``over`` they have no unit."""
+    """The same problem with longer times than 2^63 ticks; with ``over`` they have no unit."""
     t = 3**60
     operators = [op("a", 2 * t), op("b", 2 * t), op("c", 20 * t), op("x", 10 * t + over)]
     values = [value("p", "a", "b", 0), value("q", "b", "c", 0)]
