@@ -10,7 +10,6 @@ from functools import partial
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.core.bound import Bound
 from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, Crew, best_plan, put_off
@@ -27,16 +26,14 @@ from ..polish import polish
 from ..settings import AUTO
 from ..way import Step, Way
 from .compaction import compact
-from .tiny_schedule import is_tiny, offer_best_of_all
+from .tiny_schedule import is_tiny, offer_best_of_all, offer_placements
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
 BOUND_SHARE = 0.2
-"""Part of the time limit that bounds may take: the best of a graph of 2,000 operators come last.
-
-Arrays over all pairs are made in it, unless an obstacle was looked for before.
-"""
+"""Part of the time limit that bounds may take, and arrays over all pairs that no obstacle has made:
+the best of a graph of 2,000 operators come last."""
 
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
@@ -51,12 +48,9 @@ ANNEALING_S_EACH = 0.04
 NEAR_SHARE, NEAR_IN_VAIN = 0.15, 8
 """Part of the time left for windows before a model that proves, and rounds in vain until it."""
 
-ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
+ENUMERATION_SHARE, ENUMERATED, AT_FIRST_SHARE, AT_FIRST = 0.15, 500_000, 0.05, 100_000
 """Part of the time limit for looking at every placement of a small problem; choices and schedules
-looked at where a run must be repeatable."""
-
-AT_FIRST_SHARE, AT_FIRST = 0.05, 100_000
-"""The same before bounds: about a second of the processor proves most small problems."""
+looked at where a run must be repeatable. Before bounds: a second of the processor proves most."""
 
 CONSTRUCTION_SHARE, FIRST_SHARE = 0.1, 0.1
 """Part of the time left that constructions may take; part of all time before other plans."""
@@ -76,7 +70,6 @@ TARGET = 25
 
 MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
-
 
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
@@ -287,15 +280,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def look_at_placements(self, phase: str, share: float, most: int | None) -> None:
         """Go on where the last look ended."""
-        ledger = self.ledger
-        with self.budget.phase("enumerate"):
-            if self.enumeration is None:
-                self.enumeration = Enumeration(self.problem)
-            search, part = self.enumeration, self.budget.part(phase, share)
-            for plan in search.plans(part, most, ledger.value):
-                ledger.offer(plan, plan.planner, "enumerate")
-        if search.least is not None:
-            ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
+        self.enumeration = self.enumeration or Enumeration(self.problem)
+        offer_placements(self.ledger, self.enumeration, self.budget.part(phase, share), most)
 
     def heuristics(
         self,
