@@ -434,7 +434,7 @@ class Sequences:
         return True
 
     def _times(self, plan: Plan) -> Ints:
-        """When each task starts in a plan."""
+        """When each task starts in a plan, in units: ticks may not fit into an array."""
         decoder = self.decoder
         compiled_problem, memory = decoder.compiled, decoder.memory
         view = compiled_problem.view
@@ -448,7 +448,7 @@ class Sequences:
             layout = layouts[memory.part(at.LEG_LAYOUT)[leg]]
             made = runs[str(value.producer)].stop_ns or 0
             found.append(sent.get((value.name, target, layout), made))
-        return np.array(found, dtype=np.int64)
+        return np.array([ticks // compiled_problem.unit for ticks in found], dtype=np.int64)
 
     def run(
         self,

@@ -166,6 +166,32 @@ def test_a_device_waits_for_a_more_urgent_operator():
     assert searched(a_problem, start, 50, elsewhere=-1.0).best.value == 28
 
 
+@pytest.mark.parametrize("over", [0, 1], ids=["with a unit", "rounded"])
+def test_a_plan_whose_times_fit_into_no_array_is_a_start(over: int):
+    """The same problem with longer times than 2^63 ticks; with ``over`` they have no unit."""
+    t = 3**60
+    operators = [op("a", 2 * t), op("b", 2 * t), op("c", 20 * t), op("x", 10 * t + over)]
+    values = [value("p", "a", "b", 0), value("q", "b", "c", 0)]
+    where = cluster()
+    channels = tuple(replace(channel, latency_ns=2 * t) for channel in where.channels)
+    a_problem = problem(operators, values, replace(where, channels=channels))
+    late = 10 * t + over
+    start = plan(
+        run("a", "d1", 0, 2 * t),
+        run("x", "d0", 0, late),
+        run("b", "d0", late, late + 2 * t),
+        run("c", "d1", late + 4 * t, late + 24 * t),
+        send("p", "d1", "d0", 2 * t, 4 * t),
+        send("q", "d0", "d1", late + 2 * t, late + 4 * t),
+    )
+    assert verify(a_problem, start).value == 34 * t + over
+    search = searched(a_problem, start, 50, elsewhere=-1.0)
+    assert search.decoder.compiled.exact is not bool(over)
+    verdict = verify(a_problem, search.best.plan(search.decoder, "sequences"))
+    assert verdict.ok, verdict.violations[0]
+    assert 28 * t <= verdict.value < 29 * t
+
+
 def test_memory_that_binds_is_refused():
     values = [value("x", "a", "c", 50), value("y", "b", "d", 50)]
     a_problem = problem("a b c d", values, cluster("d0", memory=60))
