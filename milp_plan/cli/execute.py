@@ -93,6 +93,7 @@ def run(
         ).in_file(str(plan_file))
     else:
         plan = _valid_plan(read, plan_file, file)
+        _require_policies(read.problem, plan, file)
         ok = _recomputation(read.problem, plan, builder, dtype)
     ctx.exit(Exit.DONE if ok else Exit.DIFFERS)
 
@@ -105,6 +106,16 @@ def _valid_plan(read: Item, plan_file: Path, file: Path) -> Any:
         finding = Finding("plan", "not valid", "one that keeps every law", "see milp-plan check")
         raise InputError([finding]).in_file(str(plan_file))
     return plan
+
+
+def _require_policies(problem: PlanningProblem, plan: Plan, file: Path) -> None:
+    """See that an instance has blocks that can compute again; else its file is named."""
+    from milp_plan.capture.checkpoints import policies
+
+    try:
+        policies(problem, plan)
+    except InputError as error:
+        raise error.in_file(str(file)) from None
 
 
 def _recomputation(

@@ -179,7 +179,6 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
 
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
-    monkeypatch.setattr(schedule.ScheduleWay, "enumerate_some", lambda _: None)
     outcome = solve(instance(SLOW), Settings(time_limit_s=600), press)
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.plan is None

@@ -73,7 +73,7 @@ class Stack(NamedTuple):
     work: Ints
 
 
-def empty_stack(choices: Choices, sizes: tuple[int, int, int]) -> Stack:
+def empty_stack(choices: Choices, sizes: tuple[int, int, int], best: int) -> Stack:
     """Begin with nothing placed.
 
     Parameters
@@ -82,6 +82,8 @@ def empty_stack(choices: Choices, sizes: tuple[int, int, int]) -> Stack:
         Of the problem.
     sizes
         Devices; operators and legs; units.
+    best
+        Value of the best plan known.
     """
     devices, tasks, units = sizes
     operators, widest = len(choices.first) - 1, int(np.diff(choices.first).max())
@@ -90,7 +92,7 @@ def empty_stack(choices: Choices, sizes: tuple[int, int, int]) -> Stack:
         return np.zeros(shape, dtype=np.int64)
 
     return Stack(
-        np.array([NEVER, NEVER, 0, 1, 0, 0], dtype=np.int64),
+        np.array([best, NEVER, 0, 1, 0, 0], dtype=np.int64),
         np.full(operators, -1, dtype=np.int64),
         np.stack([np.zeros(units, dtype=np.int64), np.full(units, -1, dtype=np.int64)]),
         room(devices),

@@ -29,17 +29,20 @@ class Enumeration:
     ----------
     problem
         Any that :meth:`suits`.
+    known
+        Value of the best plan known, in ticks; only shorter ones are looked for.
     """
 
-    def __init__(self, problem: PlanningProblem) -> None:
+    def __init__(self, problem: PlanningProblem, known: int | None = None) -> None:
         self.decoder = Decoder(problem)
         compiled = self.decoder.compiled
         self.choices = choices_of(compiled)
         if self.choices is None:
             return
         memory = self.decoder.memory
+        best = NEVER if known is None else -(-known // compiled.unit)
         sizes = len(memory.part(at.MEMORY)), len(memory.part(at.START)), len(compiled.view.units)
-        self.stack = empty_stack(self.choices, sizes)
+        self.stack = empty_stack(self.choices, sizes, best)
         for part in (at.SITE, at.OPTION):
             memory.part(part)[:] = -1
 
@@ -54,12 +57,8 @@ class Enumeration:
             and len(problem.graph.operators) <= LARGEST
         )
 
-    def plans(
-        self, budget: Budget, choices: int | None = None, known: int | None = None
-    ) -> Iterator[Plan]:
+    def plans(self, budget: Budget, choices: int | None = None) -> Iterator[Plan]:
         """Better and better plans, until all is done, the budget ends, or so many were looked at.
-
-        What is asked again goes on where it ended.
 
         Parameters
         ----------
@@ -67,15 +66,10 @@ class Enumeration:
             Looked at now and then.
         choices
             Looked at, and schedules, together; ``None`` for as many as the time allows.
-        known
-            Value of the best plan known, in ticks; only shorter ones are looked for.
         """
         if self.choices is None or not self.decoder.compiled.exact:
             return
         memory, stack = self.decoder.memory, self.stack
-        if known is not None:
-            units = -(-known // self.decoder.compiled.unit)
-            stack.numbers[BEST] = min(stack.numbers[BEST], units)
         looked = 0
         while not budget.over and (choices is None or looked < choices):
             before = stack.numbers[BEST]

@@ -10,6 +10,7 @@ from functools import partial
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.bound import Bound
 from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, Crew, best_plan, put_off
@@ -26,14 +27,16 @@ from ..polish import polish
 from ..settings import AUTO
 from ..way import Step, Way
 from .compaction import compact
-from .tiny_schedule import is_tiny, offer_best_of_all, offer_placements
+from .tiny_schedule import is_tiny, offer_best_of_all
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
 BOUND_SHARE = 0.2
-"""Part of the time limit that bounds may take, and arrays over all pairs that no obstacle has made:
-the best of a graph of 2,000 operators come last."""
+"""Part of the time limit that bounds may take: the best of a graph of 2,000 operators come last.
+
+Arrays over all pairs are made in it, unless an obstacle was looked for before.
+"""
 
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
@@ -48,9 +51,9 @@ ANNEALING_S_EACH = 0.04
 NEAR_SHARE, NEAR_IN_VAIN = 0.15, 8
 """Part of the time left for windows before a model that proves, and rounds in vain until it."""
 
-ENUMERATION_SHARE, ENUMERATED, AT_FIRST_SHARE, AT_FIRST = 0.15, 500_000, 0.05, 100_000
+ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
 """Part of the time limit for looking at every placement of a small problem; choices and schedules
-looked at where a run must be repeatable. Before bounds: a second of the processor proves most."""
+looked at where a run must be repeatable."""
 
 CONSTRUCTION_SHARE, FIRST_SHARE = 0.1, 0.1
 """Part of the time left that constructions may take; part of all time before other plans."""
@@ -70,6 +73,7 @@ TARGET = 25
 
 MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
+
 
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
@@ -98,7 +102,6 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.team: Team | None = None
         self.crew: Crew | None = None
         self.constructed: int | None = None
-        self.enumeration: Enumeration | None = None
         ledger.cores = os.cpu_count()
 
     @classmethod
@@ -133,7 +136,6 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("first constructions", self.construct_some, lambda: alone and self.at_hand),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
-            Step("enumeration, first", self.enumerate_some, lambda: self.soon_proved),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("baselines", self.find_baselines, always=True),
@@ -230,12 +232,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         Not for few operators, of which bounds and models prove at once what is best. Not where a
         run must be repeatable: it does the same whatever lies on disk.
         """
-        return len(self.problem.graph.operators) > FEW and self.anneals and self.ready
-
-    @property
-    def ready(self) -> bool:
-        """Whether loops lie on disk, in a run that may depend on it."""
-        return not self.ledger.repeatable and kept(LAST[LIST_SCHEDULES])
+        many = len(self.problem.graph.operators) > FEW
+        return many and self.anneals and not self.ledger.repeatable and kept(LAST[LIST_SCHEDULES])
 
     def construct_first(self) -> None:
         """Constructions before lists: a machine under load may have time for nothing else."""
@@ -264,24 +262,16 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Whether every placement may be looked at; who names a formulation asks for its model."""
         return self.settings.formulation == AUTO and Enumeration.suits(self.problem)
 
-    @property
-    def soon_proved(self) -> bool:
-        """Whether placements come before bounds; tiny problems take no time in any order."""
-        return self.small and self.ready and not is_tiny(self.ledger)
-
-    def enumerate_some(self) -> None:
-        """Placements of a small problem before bounds, which are not needed where that is all."""
-        self.look_at_placements("enumerate first", AT_FIRST_SHARE, AT_FIRST)
-
     def enumerate(self) -> None:
         """Every placement and order of a small problem, but those that cannot be better."""
-        most = ENUMERATED if self.ledger.repeatable else None
-        self.look_at_placements("enumerate", ENUMERATION_SHARE, most)
-
-    def look_at_placements(self, phase: str, share: float, most: int | None) -> None:
-        """Go on where the last look ended."""
-        self.enumeration = self.enumeration or Enumeration(self.problem)
-        offer_placements(self.ledger, self.enumeration, self.budget.part(phase, share), most)
+        ledger = self.ledger
+        with self.budget.phase("enumerate"):
+            search = Enumeration(self.problem, ledger.value)
+            part = self.budget.part("enumerate", ENUMERATION_SHARE)
+            for plan in search.plans(part, ENUMERATED if ledger.repeatable else None):
+                ledger.offer(plan, plan.planner, "enumerate")
+        if search.least is not None:
+            ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
 
     def heuristics(
         self,

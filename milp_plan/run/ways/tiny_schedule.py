@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
-from milp_plan.core.budget import Budget
-from milp_plan.planners.enumeration import EVERY_PLAN, MOST_STEPS, Enumeration, EveryPlan
+from milp_plan.planners.enumeration import EVERY_PLAN, MOST_STEPS, EveryPlan
 
 from ..ledger import Ledger
 from ..settings import AUTO
@@ -34,14 +33,3 @@ def offer_best_of_all(ledger: Ledger[PlanningProblem, Plan]) -> None:
         ledger.refute(NO_PLAN)
     else:
         ledger.prove(Bound(EVERY_PLAN, search.best, "no plan is better"))
-
-
-def offer_placements(
-    ledger: Ledger[PlanningProblem, Plan], search: Enumeration, part: Budget, most: int | None
-) -> None:
-    """Look at placements of a small problem, so many choices at most, and say what that proves."""
-    with ledger.budget.phase("enumerate"):
-        for plan in search.plans(part, most, ledger.value):
-            ledger.offer(plan, plan.planner, "enumerate")
-    if search.least is not None:
-        ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))

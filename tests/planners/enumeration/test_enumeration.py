@@ -26,14 +26,11 @@ MOST = 6
 
 
 def last_of(
-    search: Enumeration,
-    problem: PlanningProblem,
-    choices: int | None = None,
-    known: int | None = None,
+    search: Enumeration, problem: PlanningProblem, choices: int | None = None
 ) -> Plan | None:
     """The best plan; all of them are checked, and each is better than the one before."""
     best, value = None, None
-    for plan in search.plans(Budget(), choices, known):
+    for plan in search.plans(Budget(), choices):
         verdict = verify(problem, plan)
         assert verdict.ok, verdict.violations
         assert verdict.value is not None
@@ -121,20 +118,9 @@ def test_shipped_instances_are_proved(name: str, optimum: int) -> None:
 
 def test_what_is_known_is_proved_without_a_plan() -> None:
     problem = next(trap.problem for trap in TRAPS if trap.name == "fan-out-one-send")
-    search = Enumeration(problem)
-    assert last_of(search, problem, known=70) is None
+    search = Enumeration(problem, 70)
+    assert last_of(search, problem) is None
     assert search.least == 70
-
-
-def test_a_search_goes_on_with_what_others_have_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "AT_ONCE", 50)
-    problem = read(INSTANCES / "unet-inference-2xH100.json")
-    assert isinstance(problem, PlanningProblem)
-    search = Enumeration(problem)
-    first = value_of(problem, last_of(search, problem, 200))
-    assert first is None or first > 1_462_844
-    assert last_of(search, problem, known=1_462_844) is None
-    assert search.least == 1_462_844
 
 
 def test_a_search_that_is_stopped_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
