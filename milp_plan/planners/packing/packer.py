@@ -44,10 +44,17 @@ MOST, MOST_ANNEALED = 1_000, 10_000
 """Buffers up to which packings are searched, and orders annealed: tables grow with the square of
 their number."""
 
-_SEARCHED = ("load", "lifetime", "size", "load-area")
-_FIRST_NODES, _FAVOUR, _GROWTH, _NOISE = 20_000, 8, 2, 0.03
-"""Of searches: nodes of the first, how many times as many the first order gets, factor for those
-that follow, how far ranks move (a part of their number)."""
+_SEARCHED = (
+    ("load", True),
+    ("load", False),
+    ("lifetime", False),
+    ("size", False),
+    ("load-area", True),
+)
+_FAVOURED, _FIRST_NODES, _FAVOUR, _GROWTH, _NOISE = 2, 20_000, 8, 2, 0.03
+"""Of searches: orders, and whether groups are ranked anew by the loads that are left; how many of
+the first get more nodes, nodes of the others, how many times as many those get, factor for what
+follows, how far ranks move (a part of their number)."""
 
 _BEGINNINGS = ("lower", "size", "load")
 _STEPS, _SHORT, _WORK, _NEAR = 100_000, 20, 100_000_000, 0.05
@@ -192,13 +199,13 @@ class Packer:
                 begun = {key: kept for key, kept in begun.items() if low <= key[0] <= high}
 
     def _trials(self, seed: int) -> Iterator[tuple[int, Integers, bool, int]]:
-        """Number, ranks, whether loads come first in them, and nodes; -1 for ranks nearby."""
+        """Number, ranks, whether groups are ranked anew, and nodes; -1 for ranks nearby."""
         rng, spread = np.random.default_rng(seed), _NOISE * len(self.buffers)
-        ranks = [(_ranks(self.orders[name]), ORDERS[name][0] == "T") for name in _SEARCHED]
+        ranks = [(_ranks(self.orders[name]), by_load) for name, by_load in _SEARCHED]
         for turn in count():
             nodes = _FIRST_NODES * _GROWTH**turn
             for number, (rank, by_load) in enumerate(ranks):
-                yield number, rank, by_load, nodes * (1 if number else _FAVOUR)
+                yield number, rank, by_load, nodes * (_FAVOUR if number < _FAVOURED else 1)
             rank, by_load = ranks[turn % len(ranks)]
             moved = np.argsort(rank + rng.normal(0, spread, len(rank)))
             yield -1, _ranks(moved), by_load, nodes
