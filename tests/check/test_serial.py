@@ -240,7 +240,10 @@ def test_an_incomplete_plan_has_no_value():
         ({"memory_law": MemoryLaw.INSTANT}, "static under the serial law"),
         ({"objective": Objective.MAKESPAN}, "bottleneck under the serial law without calls"),
         ({"serial": None, "objective": Objective.LATENCY}, "a serial law with calls"),
-        ({"serial": SerialLaw(("acc",), calls=0), "objective": Objective.LATENCY}, "from 1 to 2147483647"),
+        (
+            {"serial": SerialLaw(("acc",), calls=0), "objective": Objective.LATENCY},
+            "from 1 to 2147483647",
+        ),
     ],
 )
 def test_laws_that_do_not_go_together_are_refused(change, words):
