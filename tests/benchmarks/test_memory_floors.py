@@ -37,13 +37,15 @@ def test_only_a_proof_with_a_checked_plan_is_counted(script):
 
 
 @pytest.mark.slow
-def test_a_tiny_training_step_without_room_for_one_run_each(page):
+def test_a_limit_under_which_runs_again_do_not_help_is_not_counted(page):
     case = {"file": "gpt-tiny-training-2xA100.json", "scale": "1/2", "limit_s": 4, "seed": 0}
     code, text, folder = page("paper/memory-floors", "memory_floors", [case])
     (made,) = rows_of(folder)
     assert code == 0
-    assert made["checked"] or made["value"] is None
-    assert "gpt-tiny-training-2xA100" in text
+    assert made["value"] is None
+    assert "'loss.B' needs at least" in made["proof"]
+    assert made["refuted"] == made["proof"]
+    assert "0 of 1 have both" in text
 
 
 def test_page_of_stored_rows(page_again):

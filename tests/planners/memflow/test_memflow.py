@@ -244,7 +244,7 @@ def test_what_a_run_again_reads_is_made_again_as_well_where_that_is_cheaper(agai
     assert sorted(named) == ([(["f0"], 1, 10), (["f1", "f2"], 8, 20)] if again else [])
 
 
-def test_levels_at_the_fullest_instant_are_the_peaks():
+def test_what_lies_at_the_fullest_instant_is_within_the_peak():
     compared = 0
     for seed, problem in cases():
         states = States(indexed(problem), problem.graph.topological_order)
