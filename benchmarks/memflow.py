@@ -49,8 +49,8 @@ def problem_of(case: Mapping[str, Any]) -> PlanningProblem:
 
 def within(problem: PlanningProblem, memory: int | None) -> PlanningProblem:
     """Every device holds so many bytes."""
-    devices = (replace(device, memory_bytes=memory) for device in problem.cluster.devices)
-    return replace(problem, cluster=replace(problem.cluster, devices=tuple(devices)))
+    names = problem.cluster.device_names
+    return replace(problem, cluster=problem.cluster.with_memory(dict.fromkeys(names, memory)))
 
 
 def samples(chain: Chain) -> ChainState:
