@@ -65,10 +65,15 @@ class Crew:
         Of the random choices.
     threads
         How many searches run at once.
+    orders
+        Whether one of them searches over sequences at times.
     """
 
-    def __init__(self, problem: PlanningProblem, seed: int = 0, threads: int = 1) -> None:
+    def __init__(
+        self, problem: PlanningProblem, seed: int = 0, threads: int = 1, *, orders: bool = True
+    ) -> None:
         self.problem, self.seed = problem, seed
+        self.orders = orders and problem.objective is Objective.MAKESPAN
         self.decoder = Decoder(problem)
         self.searches = [
             Annealing(problem, seed * 1009 + n, holding=n % 2 == 0) for n in range(threads)
@@ -112,7 +117,7 @@ class Crew:
 
         count = len(self.searches) + 2
         for start in best_starts(problem, decoder, budget, count=count, most=most, on_better=hear):
-            self._add(_state(decoder, start))
+            self.begin_at(_state(decoder, start))
         if on_better is not None:
             self._hear(None, on_better, last=True)
 
@@ -121,9 +126,10 @@ class Crew:
         site, option = self.decoder.place({run.operator: run.placement for run in plan.runs})
         names = [operator.name for operator in self.decoder.compiled.operators]
         starts = np.array([float(plan.run(name).start_ns or 0) for name in names])
-        self._add(State(site, option, _spread(starts), 0))
+        self.begin_at(State(site, option, _spread(starts), 0))
 
-    def _add(self, state: State) -> None:
+    def begin_at(self, state: State) -> None:
+        """Begin from a state as well, if it has a schedule."""
         search = self.searches[0]
         if search.begin(state):
             self.starts.append(state._replace(value=search.value))
@@ -133,6 +139,15 @@ class Crew:
     def first(self) -> Plan | None:
         """The plan of the best start."""
         return plan_of(self.decoder, self.starts[0], "construction") if self.starts else None
+
+    def load(self) -> None:
+        """Have what a search needs compiled or read from disk, in this thread."""
+        self.searches[0].begin(self.starts[0])
+        self.searches[0].load()
+
+    def stop(self) -> None:
+        """End the search that goes on in another thread, soon, and any that would follow."""
+        self._stop.set()
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -150,8 +165,7 @@ class Crew:
         if not self.starts:
             return
         self._tell(self.starts[0], on_better)
-        self.searches[0].begin(self.starts[0])
-        self.searches[0].load()
+        self.load()
         begins = [self.starts[n % len(self.starts)] for n in range(len(self.searches))]
         wanted = self._coolings(budget, moves)
         count = max(FEWEST, int(min(MOST, wanted)))
@@ -164,7 +178,7 @@ class Crew:
             self._round(begins, clock, how, on_better, self._orders(number, count))
             if self._stop.is_set():
                 return
-            best = self._best_state
+            best = self.best
             if best.value == NEVER:
                 continue
             begins = [
@@ -178,7 +192,7 @@ class Crew:
         It has the later rounds of one search, or every other of these where there is one thread.
         Not where memory decides which orders are allowed.
         """
-        if self.problem.objective is not Objective.MAKESPAN or number < count // 2:
+        if not self.orders or number < count // 2:
             return None
         if len(self.searches) == 1 and (count - number) % 2 == 0:
             return None
@@ -207,7 +221,7 @@ class Crew:
         return min(found, key=lambda state: state.value)
 
     @property
-    def _best_state(self) -> State:
+    def best(self) -> State:
         """The same for list schedules: what starts first is the most urgent."""
         best = self._best_found
         if isinstance(best, State):

@@ -27,6 +27,7 @@ from ..polish import polish
 from ..settings import AUTO
 from ..way import Step, Way
 from .compaction import compact
+from .early_search import FIRST_SHARE, EarlySearch
 from .tiny_schedule import is_tiny, offer_best_of_all
 
 BASELINE_SHARE = 0.1
@@ -55,15 +56,12 @@ ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
 """Part of the time limit for looking at every placement of a small problem; choices and schedules
 looked at where a run must be repeatable."""
 
-CONSTRUCTION_SHARE, FIRST_SHARE = 0.1, 0.1
-"""Part of the time left that constructions may take; part of all time before other plans."""
+CONSTRUCTION_SHARE = 0.1
+"""Part of the time left that constructions may take."""
 
 ANNEALING_MOVES, ANNEALING_TASKS = 3000, 600_000
 """Moves of annealing where a run must be repeatable: so many, or more of them where there are few
 operators to be scheduled by each."""
-
-FIRST_SCHEDULES = 40
-"""Constructions that are scheduled before anything else."""
 
 FEW = 40
 """Operators up to which constructions wait."""
@@ -82,8 +80,10 @@ FIRST = ("single_device", "round_robin_blocks", "list_topological")
 """Baselines that are asked for a plan before anything else, until one has one."""
 
 STRATEGIES = "sharding_first"
-"""The one that is asked before them: what plans strategies, places and times together is then never
-worse than what plans strategies first."""
+"""Asked before them: what plans all together is then never worse than strategies first."""
+
+ANNEALING = "annealing"
+"""Whose plans are states that searches begin from."""
 
 OWN = "operator_schedule"
 """The formulation of every problem whose plans have times."""
@@ -101,6 +101,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.clusters = False
         self.team: Team | None = None
         self.crew: Crew | None = None
+        self.early: EarlySearch | None = None
         self.constructed: int | None = None
         ledger.cores = os.cpu_count()
 
@@ -134,6 +135,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("strategies first", self.choose_strategies, lambda: self.meshed),
             Step("first constructions", self.construct_some, lambda: alone and self.at_hand),
+            Step("search beside", self.search_beside, lambda: self.early is not None),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
             Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
@@ -161,6 +163,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         try:
             super().go()
         finally:
+            if self.early is not None:
+                self.early.end()
             if self.team is not None:
                 self.team.close()
 
@@ -192,9 +196,13 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def construct_some(self) -> None:
         """A few constructions, each told that is better: a good plan within a second or two."""
-        with self.budget.phase("first constructions"):
-            part = self.budget.part("first constructions", FIRST_SHARE)
-            self.new_crew().construct(part, on_better=self.take_construction, most=FIRST_SCHEDULES)
+        self.early = EarlySearch(self.ledger)
+        self.early.construct(self.take_construction)
+
+    def search_beside(self) -> None:
+        """Anneal from them in a thread while bounds and lists take one core."""
+        if self.early is not None and self.early.begun and self.ledger.threads > 1:
+            self.early.begin(self.take)
 
     def take_construction(self, plan: Plan) -> None:
         """Offer a construction."""
@@ -334,7 +342,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                     part = self.budget.part("construct", CONSTRUCTION_SHARE, of_limit=False)
                     crew.construct(part)
                 self.construct_gated()
-        if ledger.plan is not None and ledger.value != self.constructed:  # a start already
+        if self.early is not None and (state := self.early.end()) is not None:
+            crew.begin_at(state)
+        begun_from = ledger.value == self.constructed or ledger.planner == ANNEALING
+        if ledger.plan is not None and not begun_from:
             crew.add(ledger.plan)
         share = ANNEALING_SHARE if self.clusters else self.exact_annealing_share
         part = self.budget.part("anneal", share, of_limit=False)
@@ -365,7 +376,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def take(self, plan: Plan) -> None:
         """Offer a plan of the search."""
-        self.ledger.offer(self.tight(plan), "annealing", "anneal")
+        self.ledger.offer(self.tight(plan), ANNEALING, "anneal")
 
     def tight(self, plan: Plan) -> Plan:
         """A plan of the decoder, compact where its units are rounded, late where that helps."""
