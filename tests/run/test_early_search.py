@@ -80,12 +80,13 @@ def test_annealing_begins_where_it_ended(monkeypatch):
     way.construct_some()
     way.search_beside()
     way.construct_first()
-    while way.early._crew.tried < 100:
+    early = way.early
+    while early._crew.tried < 100:
         sleep(0.01)
     monkeypatch.setattr(Crew, "run", lambda *_: None)
     way.anneal()
-    assert not way.early._thread.is_alive()
-    best = way.early._crew.best
+    assert not early._thread.is_alive()
+    best = early._crew.best
     assert any(start.value == best.value for start in way.crew.starts)
 
 

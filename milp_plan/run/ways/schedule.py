@@ -72,7 +72,6 @@ TARGET = 25
 MOST_EXACT = 1.8
 """Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
-
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
 
@@ -344,8 +343,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                 self.construct_gated()
         if self.early is not None and (state := self.early.end()) is not None:
             crew.begin_at(state)
-        begun_from = ledger.value == self.constructed or ledger.planner == ANNEALING
-        if ledger.plan is not None and not begun_from:
+        self.early = None
+        known = ledger.value == self.constructed or ledger.planner == ANNEALING  # starts already
+        if ledger.plan is not None and not known:
             crew.add(ledger.plan)
         share = ANNEALING_SHARE if self.clusters else self.exact_annealing_share
         part = self.budget.part("anneal", share, of_limit=False)
