@@ -26,7 +26,6 @@ REPEATS = 3
 TRAIN = 10
 """Calls between two events of an accelerator."""
 
-CONVOLUTION_BACKWARD = "aten.convolution_backward.default"
 SECOND = ":weights"
 """Ends the name of the second of its kernels."""
 

@@ -18,6 +18,8 @@ from milp_plan.core.jobs import (
 )
 from milp_plan.core.verdict import Counts
 
+from .statement import misnamed, overclaimed
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -75,7 +77,7 @@ def verify_jobs(problem: JobsProblem, plan: JobsPlan) -> Verdict:
         option of its own. Components: ``makespan``, ``weighted_completion``, ``busy_time`` (device
         ticks of all runs), and ``peak_memory`` and ``peak_host`` in bytes.
     """
-    broken = [*_identity(problem, plan), *_assignment(problem, plan)]
+    broken = [*misnamed(problem, plan), *_assignment(problem, plan)]
     value, figures = None, {}
     if not any(violation.rule == "assignment" for violation in broken):
         readings = read_runs(problem, plan)
@@ -94,9 +96,7 @@ def verify_jobs(problem: JobsProblem, plan: JobsPlan) -> Verdict:
             "peak_host": host,
         }
         value = figures[problem.objective.value]
-    if plan.value is not None and plan.value != value and not _of_another(problem, plan):
-        text = f"the plan claims a {problem.objective} of {plan.value}, it is {value}"
-        broken.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
+    broken += overclaimed(problem, plan, value, f"a {problem.objective}", Counts.TIME)
     return Verdict(tuple(broken), problem.objective.value, value, figures)
 
 
@@ -129,17 +129,6 @@ def completions(readings: Iterable[Reading]) -> dict[str, int]:
     for reading in readings:
         ends[reading.job.name] = max(reading.last, ends.get(reading.job.name, reading.last))
     return ends
-
-
-def _of_another(problem: JobsProblem, plan: JobsPlan) -> bool:
-    """Whether what a plan claims is about a problem of another content."""
-    return plan.fingerprint is not None and plan.fingerprint != problem.fingerprint
-
-
-def _identity(problem: JobsProblem, plan: JobsPlan) -> Iterator[Violation]:
-    if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
-        yield Violation("identity", (plan.problem, problem.name), text)
 
 
 def _assignment(problem: JobsProblem, plan: JobsPlan) -> Iterator[Violation]:

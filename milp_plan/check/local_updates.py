@@ -9,6 +9,8 @@ from milp_plan.core import Verdict, Violation
 from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem
 from milp_plan.core.verdict import Counts
 
+from .statement import misnamed, overclaimed
+
 OBJECTIVE = "makespan"
 
 
@@ -21,15 +23,12 @@ def verify_local_updates(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -
         Value: ticks of a step; ``None`` if gradients stop where there is no boundary. Components:
         ticks that each device works.
     """
-    broken = [*_identity(problem, plan), *_boundaries(problem, plan), *_budget(problem, plan)]
+    broken = [*misnamed(problem, plan), *_boundaries(problem, plan), *_budget(problem, plan)]
     known = sorted({problem.by_name[n] for n in plan.cuts if n in problem.boundaries})
     broken += _memory(problem, known)
     whole = set(plan.cuts) <= set(problem.boundaries)
     value = max(task_stops(problem, known).values()) if whole else None
-    strange = plan.fingerprint is not None and plan.fingerprint != problem.fingerprint
-    if plan.value is not None and plan.value != value and not strange:
-        text = f"the plan claims a makespan of {plan.value}, it is {value}"
-        broken.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
+    broken += overclaimed(problem, plan, value, "a makespan", Counts.TIME)
     busy = {
         stage.name: problem.micro_batches
         * (stage.forward + stage.backward + (stage.head if place in known else 0))
@@ -79,12 +78,6 @@ def task_stops(
                     free[place] += stage.head
                     stops["head", place, batch] = free[place]
     return stops
-
-
-def _identity(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Iterator[Violation]:
-    if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
-        yield Violation("identity", (plan.problem, problem.name), text)
 
 
 def _boundaries(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> Iterator[Violation]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from milp_plan.core import Verdict, Violation
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem
 
+from .statement import misnamed, overclaimed
+
 OBJECTIVE = "height"
 """The highest address in use, plus one."""
 
@@ -30,18 +32,14 @@ def verify_packing(problem: PackingProblem, plan: PackingPlan) -> Verdict:
     broken += [*_addresses(problem, placed), *_overlaps(placed)]
     missing = len(placed) < len(problem.buffers)
     value = None if missing else max(offset + buffer.size for buffer, offset in placed)
-    if plan.value is not None and plan.value != value:
-        text = f"the plan claims a height of {plan.value}, it is {value}"
-        broken.append(Violation("claim", (problem.name,), text, plan.value, value))
+    broken += overclaimed(problem, plan, value, "a height")
     load = _peak_load(problem)
     figures = {"peak_load": load} | ({} if value is None else {"waste": value - load})
     return Verdict(tuple(broken), OBJECTIVE, value, figures)
 
 
 def _identity(problem: PackingProblem, plan: PackingPlan) -> Iterator[Violation]:
-    if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
-        yield Violation("identity", (plan.problem, problem.name), text)
+    yield from misnamed(problem, plan)
     known = {buffer.name: buffer for buffer in problem.buffers}
     for place in plan.places:
         name = place.buffer.name

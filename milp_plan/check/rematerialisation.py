@@ -16,6 +16,8 @@ from milp_plan.core.rematerialisation import (
 )
 from milp_plan.core.verdict import Counts
 
+from .statement import misnamed, overclaimed
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
@@ -60,12 +62,9 @@ def verify_rematerialisation(
         if problem.host is not None:
             broken += _host(problem, spent)
             figures |= {"host_memory": spent.host, "energy": spent.energy}
-    counts, words = Counts.TIME, f"the {problem.objective.value}"
-    if problem.objective is RematerialisationObjective.PEAK_MEMORY:
-        counts = Counts.SIZE
-    if plan.value is not None and plan.value != value and not _of_another(problem, plan):
-        text = f"the plan claims {words} of {plan.value}, it is {value}"
-        broken.append(Violation("claim", (problem.name,), text, plan.value, value, counts))
+    in_bytes = problem.objective is RematerialisationObjective.PEAK_MEMORY
+    counts = Counts.SIZE if in_bytes else Counts.TIME
+    broken += overclaimed(problem, plan, value, f"the {problem.objective.value}", counts)
     return Verdict(tuple(broken), problem.objective.value, value, figures)
 
 
@@ -95,17 +94,10 @@ def usage(problem: RematerialisationProblem, plan: RematerialisationPlan) -> lis
     return list(accumulate(changes[:-1]))
 
 
-def _of_another(problem: RematerialisationProblem, plan: RematerialisationPlan) -> bool:
-    """Whether what a plan claims is about a problem of another content, say of another budget."""
-    return plan.fingerprint is not None and plan.fingerprint != problem.fingerprint
-
-
 def _identity(
     problem: RematerialisationProblem, plan: RematerialisationPlan
 ) -> Iterator[Violation]:
-    if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
-        yield Violation("identity", (plan.problem, problem.name), text)
+    yield from misnamed(problem, plan)
     known = {entry.name for entry in problem.computations}
     for name in dict.fromkeys(name for name in plan.runs if name not in known):
         text = f"the plan runs {name!r}, which the problem does not have"

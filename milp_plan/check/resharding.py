@@ -9,6 +9,8 @@ from milp_plan.core import Verdict, Violation
 from milp_plan.core.resharding import Delivery, ReshardingPlan, ReshardingProblem
 from milp_plan.core.verdict import Counts
 
+from .statement import misnamed, overclaimed
+
 OBJECTIVE = "makespan"
 
 
@@ -21,15 +23,13 @@ def verify_resharding(problem: ReshardingProblem, plan: ReshardingPlan) -> Verdi
         Value: when the last delivery stops, in ticks; ``None`` if a slice is not delivered or an
         unknown one is. Components: ticks that each card sends and receives.
     """
-    broken = [*_identity(problem, plan), *_assignment(problem, plan)]
+    broken = [*misnamed(problem, plan), *_assignment(problem, plan)]
     known = [entry for entry in plan.deliveries if entry.slice in problem.by_name]
     broken += _times(problem, known)
     broken += _exclusion(problem, known)
     whole = {entry.slice for entry in known} == set(problem.by_name)
     value = max((entry.stop for entry in known), default=0) if whole else None
-    if plan.value is not None and plan.value != value and not _of_another(problem, plan):
-        text = f"the plan claims a makespan of {plan.value}, it is {value}"
-        broken.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
+    broken += overclaimed(problem, plan, value, "a makespan", Counts.TIME)
     return Verdict(tuple(broken), OBJECTIVE, value, dict(_busy(problem, known)))
 
 
@@ -37,16 +37,6 @@ def ports(problem: ReshardingProblem, delivery: Delivery) -> list[str]:
     """Return what a delivery holds, in words: one card sends, others receive."""
     receivers = problem.by_name[delivery.slice].receivers
     return [f"{delivery.sender} sends", *(f"{name} receives" for name in receivers)]
-
-
-def _of_another(problem: ReshardingProblem, plan: ReshardingPlan) -> bool:
-    return plan.fingerprint is not None and plan.fingerprint != problem.fingerprint
-
-
-def _identity(problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Violation]:
-    if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
-        yield Violation("identity", (plan.problem, problem.name), text)
 
 
 def _assignment(problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Violation]:

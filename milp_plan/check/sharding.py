@@ -8,6 +8,8 @@ from milp_plan.core import Counts, Units, Verdict, Violation
 from milp_plan.core.amounts import size_text
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
+from .statement import misnamed
+
 OBJECTIVE = "total_cost"
 
 
@@ -51,9 +53,7 @@ def verify_sharding(problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
 
 
 def _identity(problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Violation]:
-    if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
-        yield Violation("identity", (plan.problem, problem.name), text)
+    yield from misnamed(problem, plan)
     if plan.fingerprint is not None and plan.fingerprint != problem.fingerprint:
         text = "the plan was made for other contents of the problem"
         yield Violation("identity", (problem.name,), text)

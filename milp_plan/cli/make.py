@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,22 +84,14 @@ def generate(
     *,
     architecture: str,
     cluster: str,
-    mode: str,
-    batch: int,
-    micro_batches: int,
-    granularity: str,
-    blocks: int | None,
     splits: tuple[str, ...],
     meshes: tuple[str, ...],
     shape: str | None,
     zero_levels: tuple[int, ...],
-    optimizer: str,
-    memory_scale: Fraction,
     communication: str | None,
-    link: str | None,
     objective: str,
-    name: str | None,
     output: Path | None,
+    **options: Any,
 ) -> None:
     """Build an instance from an ARCHITECTURE and a CLUSTER such as 4xH100 or mine.toml.
 
@@ -114,42 +105,13 @@ def generate(
         unused = {"--mesh": meshes, "--split": splits}
         if given := [name for name, there in unused.items() if there]:
             raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
-        grid = verbs.generate(
-            *(architecture, cluster),
-            sharding=shape,
-            mode=mode,
-            batch=batch,
-            micro_batches=micro_batches,
-            granularity=granularity,
-            blocks=blocks,
-            memory_scale=memory_scale,
-            zero_levels=zero_levels,
-            optimizer=optimizer,
-            link=link,
-            name=name,
-        )
-        write_instance(grid, output)
-        return
-    if zero_levels and not meshes:
+        options["sharding"] = shape
+    elif zero_levels and not meshes:
         raise click.UsageError("--zero goes with --mesh or --sharding")
-    made = verbs.generate(
-        architecture,
-        cluster,
-        mode=mode,
-        batch=batch,
-        micro_batches=micro_batches,
-        granularity=granularity,
-        blocks=blocks,
-        memory_scale=memory_scale,
-        options=splits,
-        meshes=meshes,
-        zero_levels=zero_levels,
-        optimizer=optimizer,
-        communication=communication,
-        link=link,
-        objective=objective,
-        name=name,
-    )
+    else:
+        options |= {"options": splits, "meshes": meshes}
+        options |= {"communication": communication, "objective": objective}
+    made = verbs.generate(architecture, cluster, zero_levels=zero_levels, **options)
     write_instance(made, output)
 
 

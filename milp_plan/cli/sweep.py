@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core import MilpPlanError
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
 
 from . import interrupts
-from .answers import failure, head, say_answer
-from .exits import Exit, code_of, most_serious
-from .inputs import PATH, Item, items, varied_without
+from .answers import answer_each, head
+from .exits import Exit, most_serious
+from .inputs import PATH, Item, varied_without
 from .limits import limits
-from .output import complain, note, say, say_table
+from .output import note, say, say_table
 from .outputs import Content, Output, Writing, refuse
 from .progress import display
 
@@ -129,29 +128,21 @@ def sweep(
     outputs = (Output("--output", output, Content.TABLE), Output("--plot", plot, Content.PICTURE))
     refuse(outputs, [file])
     settings = Settings(time_limit_s=asked.pop("time_limit"), **asked)
-    (item,) = items((file,), changes)
-    try:
-        if item.error is not None:
-            raise item.error
+
+    def work(item: Item, aloud: bool) -> wire.Sweep:
         done = _swept(item, axes, settings, store_folder, quiet=quiet)
-    except MilpPlanError as error:
-        complain(error, file)
-        if as_json:
-            say_answer(failure(wire.Sweep, item, error))
-        ctx.exit(code_of(error))
-    written = Writing()
-    if output is not None:
-        written.write("table_file", output, partial(_write_table, done))
-    if plot is not None:
-        written.write("plot_file", plot, partial(_write_plot, done))
-    code = most_serious([_code(done), written.code])
-    if as_json:
-        say_answer(_answer(item, done, written, code))
-    else:
-        _show(done, written)
-    for failed in written.failures:
-        note(f"error: {failed}")
-    ctx.exit(code)
+        written = Writing()
+        if output is not None:
+            written.write("table_file", output, partial(_write_table, done))
+        if plot is not None:
+            written.write("plot_file", plot, partial(_write_plot, done))
+        if aloud:
+            _show(done, written)
+        for failed in written.failures:
+            note(f"error: {failed}")
+        return _answer(item, done, written, most_serious([_code(done), written.code]))
+
+    ctx.exit(answer_each((file,), changes, wire.Sweep, work, as_json=as_json))
 
 
 def _swept(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from milp_plan.core.bound import Bound
 
 if TYPE_CHECKING:
+    from milp_plan.core.budget import Budget
+
     from .compiling import Compiling
     from .ledger import Ledger
 
@@ -117,6 +119,33 @@ class Way(ABC, Generic[P, S]):
     def prove(self, bound: Bound) -> None:
         """Take a bound that a search has found."""
         self.ledger.prove(bound)
+
+    def ask_up_to(
+        self,
+        cutoff: int | None,
+        budget: Budget,
+        *,
+        start: S | None = None,
+        gap: float | None = None,
+    ) -> None:
+        """Ask the model for plans up to a value; it is told what is proved."""
+        from milp_plan.models.protocol import Guide
+
+        ledger = self.ledger
+        guide, limits = Guide(cutoff, ledger.lower), ledger.limits(budget.left_s, gap)
+        answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=start)
+        ledger.believe(answer, cutoff)
+
+    def ask_part(self, phase: str, share: float, *, better: bool) -> None:
+        """Ask it for a part of the time left: for a better plan, or from the best one on."""
+        ledger, known = self.ledger, self.ledger.value
+        with ledger.budget.phase(phase):
+            budget = ledger.budget.part(phase, share, of_limit=False)
+            ledger.say("model", ledger.solver.formulation.card.name)
+            if better:
+                self.ask_up_to(None if known is None else known - 1, budget)
+            else:
+                self.ask_up_to(known, budget, start=ledger.plan)
 
     def ask_whole(self) -> None:
         """Ask the exact model of the whole problem; the user's start is its start."""

@@ -16,8 +16,9 @@ ROOM = Path(milp_plan.check.__file__).parent
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_rule_has_a_damage(kind):
-    """As the source of the checker names them."""
-    rules = set(re.findall(r'Violation\(\s*"(\w+)"', (ROOM / f"{kind}.py").read_text()))
+    """As the source of the checker names them, and what every plan says of itself."""
+    source = "".join((ROOM / f"{name}.py").read_text() for name in (kind, "statement"))
+    rules = set(re.findall(r'Violation\(\s*"(\w+)"', source))
     assert len(rules) > 4
     assert {rule for of, rule, _ in KINDS_DAMAGES.values() if of == kind} == rules
 

@@ -376,7 +376,7 @@ def test_parts_stay_where_they_may_be(name: str, here: Path) -> None:
         if effect["value"] is not None:
             assert effect["value"] >= SAMPLES[name].value
             values.append(effect["value"])
-    assert bool(reasons.place_noun) == bool(values)
+    assert bool(values) == ("places" in vars(type(reasons)))  # parts of such kinds can be moved
     assert not values or min(values) == SAMPLES[name].value  # the plan has it in one of them
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 from milp_plan.core import (
@@ -17,16 +18,12 @@ from milp_plan.core import (
     MemoryLaw,
     Objective,
     Operator,
-    OperatorRun,
     Option,
-    Placement,
     Plan,
     PlanningProblem,
-    Transfer,
     Value,
 )
-from milp_plan.core.schedule import transfer_resources
-from milp_plan.cost.routes import Route, routes
+from tests.support.plans import placed, routes_of, timed
 
 INFINITE = float("inf")
 
@@ -40,91 +37,21 @@ def unlimited(problem: PlanningProblem) -> PlanningProblem:
 def random_plan(problem: PlanningProblem, rng: random.Random) -> Plan | None:
     """A random plan that is valid when memory has no limit; ``None`` if no try is routed."""
     for _ in range(30):
-        chosen = _placed(problem, rng)
-        ways = None if chosen is None else _ways(problem, chosen)
-        if chosen is not None and ways is not None:
-            return _timed(problem, chosen, ways, rng)
+        chosen = placed(problem, rng)
+        if chosen is not None and routes_of(problem, chosen) is not None:
+            order = _random_order(problem.graph, rng)
+            return timed(
+                *(problem, chosen, order), lambda ready, _: ready + rng.choice([0, 0, 0, 1, 4])
+            )
     return None
 
 
-def _placed(problem: PlanningProblem, rng: random.Random) -> dict[str, Placement] | None:
-    chosen: dict[str, Placement] = {}
-    groups: dict[str, tuple[str, ...]] = {}
-    for operator in problem.graph.operators:
-        ways = problem.placements(operator.name)
-        if operator.group in groups:
-            ways = tuple(way for way in ways if way.devices == groups[operator.group])
-        if not ways:
-            return None
-        chosen[operator.name] = rng.choice(ways)
-        if operator.group is not None:
-            groups[operator.group] = chosen[operator.name].devices
-    return chosen
-
-
-def _ways(
-    problem: PlanningProblem, chosen: dict[str, Placement]
-) -> dict[tuple[str, str], tuple[Route, ...]] | None:
-    found = {}
-    for value in problem.graph.values:
-        if value.producer is not None:
-            for consumer in value.consumers:
-                way = routes(problem, value, chosen[value.producer], consumer, chosen[consumer])
-                if way is None:
-                    return None
-                found[value.name, consumer] = way
-    return found
-
-
-def _timed(
-    problem: PlanningProblem,
-    chosen: dict[str, Placement],
-    ways: dict[tuple[str, str], tuple[Route, ...]],
-    rng: random.Random,
-) -> Plan:
-    """Tasks in a random topological order, each as early as its resources and inputs allow."""
-    graph = problem.graph
-    free: dict[str, int] = {}
-    stops: dict[str, int] = {}
-    made: dict[object, Transfer] = {}
-    runs = []
-
-    def take(held: tuple[str, ...], ready: int, ticks: int) -> tuple[int, int]:
-        start = max([ready, *(free.get(name, 0) for name in held)]) + rng.choice([0, 0, 0, 1, 4])
-        free.update(dict.fromkeys(held, start + ticks))
-        return start, start + ticks
-
-    todo = set(chosen)
+def _random_order(graph: ComputationGraph, rng: random.Random) -> Iterator[str]:
+    todo = {operator.name for operator in graph.operators}
     while todo:
         name = rng.choice(sorted(n for n in todo if todo.isdisjoint(graph.predecessors[n])))
         todo.remove(name)
-        ready = 0
-        for value in graph.inputs[name]:
-            if value.producer is None:
-                continue
-            ready = max(ready, stops[value.producer])
-            for route in ways[value.name, name]:
-                if route.key not in made:
-                    held = transfer_resources(problem.cluster, route.source, route.target)
-                    times = take(held, stops[value.producer], route.duration_ns)
-                    made[route.key] = Transfer(
-                        route.value, route.source, route.target, route.layout, *times
-                    )
-                ready = max(ready, made[route.key].stop_ns or 0)
-        placement = chosen[name]
-        ticks = problem.duration_ns(name, placement)
-        start, stop = take(placement.devices, ready, ticks)
-        stops[name] = stop
-        runs.append(OperatorRun(name, placement.option, placement.devices, start, stop))
-    return Plan(problem.name, tuple(runs), tuple(made.values()))
-
-
-def without_times(plan: Plan) -> Plan:
-    return replace(
-        plan,
-        runs=tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs),
-        transfers=tuple(replace(t, start_ns=None, stop_ns=None) for t in plan.transfers),
-    )
+        yield name
 
 
 def small_cluster(

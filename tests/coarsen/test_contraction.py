@@ -22,17 +22,9 @@ from milp_plan.core import (
     PlanningProblem,
     Value,
 )
-from tests.support.plans import planted
+from tests.support.plans import planted, without_times
 
-from .drafts import (
-    INFINITE,
-    problem_of,
-    random_plan,
-    single,
-    small_cluster,
-    unlimited,
-    without_times,
-)
+from .drafts import INFINITE, problem_of, random_plan, single, small_cluster, unlimited
 
 LOOSE = Caps(INFINITE, INFINITE, INFINITE, None, strict=False)
 

@@ -8,6 +8,7 @@ then do the devices get their memory: at least what that plan needs, often exact
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -52,10 +53,14 @@ def planted(seed: int) -> Planted:
     rng = random.Random(seed)
     problem = _problem(rng, f"planted-{seed}")
     placements = _place(problem, rng)
-    plan = _schedule(problem, placements, packed=rng.random() < 0.5, rng=rng)
+    packed = rng.random() < 0.5
+    plan = timed(
+        *(problem, placements, problem.graph.topological_order),
+        lambda ready, clock: ready if packed else clock + rng.choice([0, 0, 1]),
+    )
     problem = _with_memory(problem, plan, rng)
     if not problem.needs_schedule and rng.random() < 0.5:
-        plan = _without_times(plan)
+        plan = without_times(plan)
     return Planted(problem, plan)
 
 
@@ -146,25 +151,32 @@ def _options(rng: random.Random, name: str, values: list[Value]) -> tuple[Option
 def _place(problem: PlanningProblem, rng: random.Random) -> dict[str, Placement]:
     """Place at random where the law allows every transfer; else everything on ``d0``."""
     for _ in range(20):
-        chosen: dict[str, Placement] = {}
-        groups: dict[str, tuple[str, ...]] = {}
-        for operator in problem.graph.operators:
-            ways = problem.placements(operator.name)
-            if operator.group in groups:
-                ways = tuple(way for way in ways if way.devices == groups[operator.group])
-            if not ways:
-                break
-            chosen[operator.name] = rng.choice(ways)
-            if operator.group is not None:
-                groups[operator.group] = chosen[operator.name].devices
-        if len(chosen) == len(problem.graph.operators) and _routes(problem, chosen) is not None:
+        chosen = placed(problem, rng)
+        if chosen is not None and routes_of(problem, chosen) is not None:
             return chosen
     return {op.name: Placement("single", ("d0",)) for op in problem.graph.operators}
 
 
-def _routes(
+def placed(problem: PlanningProblem, rng: random.Random) -> dict[str, Placement] | None:
+    """A random placement that keeps groups together; ``None`` if an operator has none left."""
+    chosen: dict[str, Placement] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for operator in problem.graph.operators:
+        ways = problem.placements(operator.name)
+        if operator.group in groups:
+            ways = tuple(way for way in ways if way.devices == groups[operator.group])
+        if not ways:
+            return None
+        chosen[operator.name] = rng.choice(ways)
+        if operator.group is not None:
+            groups[operator.group] = chosen[operator.name].devices
+    return chosen
+
+
+def routes_of(
     problem: PlanningProblem, chosen: dict[str, Placement]
 ) -> dict[tuple[str, str], tuple[Route, ...]] | None:
+    """Routes of each value to each of its readers; ``None`` if one cannot be reached."""
     found = {}
     for value in problem.graph.values:
         if value.producer is None:
@@ -177,49 +189,51 @@ def _routes(
     return found
 
 
-def _schedule(
-    problem: PlanningProblem, chosen: dict[str, Placement], *, packed: bool, rng: random.Random
+def timed(
+    problem: PlanningProblem,
+    chosen: dict[str, Placement],
+    order: Iterable[str],
+    begin: Callable[[int, int], int],
 ) -> Plan:
-    ways = _routes(problem, chosen)
+    """Operators in an order, each behind the transfers that it needs.
+
+    ``begin`` says when a task starts, from when inputs and resources are there and when all before
+    it has stopped.
+    """
+    ways = routes_of(problem, chosen)
     assert ways is not None
     free: dict[str, int] = {}
     stops: dict[str, int] = {}
     clock = 0
 
-    def start(resources: tuple[str, ...], ready: int) -> int:
-        if packed:
-            return max([ready, *(free.get(name, 0) for name in resources)])
-        return clock + rng.choice([0, 0, 1])
+    def take(held: tuple[str, ...], ready: int, ticks: int) -> tuple[int, int]:
+        nonlocal clock
+        start = begin(max([ready, *(free.get(name, 0) for name in held)]), clock)
+        clock = max(clock, start + ticks)
+        free.update(dict.fromkeys(held, start + ticks))
+        return start, start + ticks
 
-    runs, transfers = [], {}
-    for name in problem.graph.topological_order:
+    runs: list[OperatorRun] = []
+    made: dict[object, Transfer] = {}
+    for name in order:
         ready = 0
         for value in problem.graph.inputs[name]:
             if value.producer is None:
                 continue
             ready = max(ready, stops[value.producer])
             for route in ways[value.name, name]:
-                if route.key not in transfers:
+                if route.key not in made:
                     held = transfer_resources(problem.cluster, route.source, route.target)
-                    begin = start(held, stops[value.producer])
-                    clock = max(clock, begin + route.duration_ns)
-                    free |= dict.fromkeys(held, begin + route.duration_ns)
-                    transfers[route.key] = Transfer(
-                        route.value,
-                        route.source,
-                        route.target,
-                        route.layout,
-                        begin,
-                        begin + route.duration_ns,
+                    times = take(held, stops[value.producer], route.duration_ns)
+                    made[route.key] = Transfer(
+                        route.value, route.source, route.target, route.layout, *times
                     )
-                ready = max(ready, transfers[route.key].stop_ns or 0)
+                ready = max(ready, made[route.key].stop_ns or 0)
         placement = chosen[name]
-        begin = start(placement.devices, ready)
-        stops[name] = begin + problem.duration_ns(name, placement)
-        clock = max(clock, stops[name])
-        free |= dict.fromkeys(placement.devices, stops[name])
-        runs.append(OperatorRun(name, placement.option, placement.devices, begin, stops[name]))
-    return Plan(problem.name, tuple(runs), tuple(transfers.values()))
+        ticks = problem.duration_ns(name, placement)
+        start, stops[name] = take(placement.devices, ready, ticks)
+        runs.append(OperatorRun(name, placement.option, placement.devices, start, stops[name]))
+    return Plan(problem.name, tuple(runs), tuple(made.values()))
 
 
 def _with_memory(problem: PlanningProblem, plan: Plan, rng: random.Random) -> PlanningProblem:
@@ -229,7 +243,8 @@ def _with_memory(problem: PlanningProblem, plan: Plan, rng: random.Random) -> Pl
     return replace(problem, cluster=problem.cluster.with_memory(memory))
 
 
-def _without_times(plan: Plan) -> Plan:
+def without_times(plan: Plan) -> Plan:
+    """The plan without starts and stops."""
     return replace(
         plan,
         runs=tuple(replace(run, start_ns=None, stop_ns=None) for run in plan.runs),

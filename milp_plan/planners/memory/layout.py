@@ -90,7 +90,6 @@ class Base:
             plan.runs, key=lambda r: (r.start_ns or 0, r.stop_ns or 0, position[r.operator])
         )
         self.run = {run.operator: run for run in plan.runs}
-        self._trips = {(t.value, t.target, t.layout): t for t in plan.transfers}
         self.needs = {run.operator: self._needs(run) for run in self.runs}
         """Operator -> places of what it reads."""
         self.natives = {

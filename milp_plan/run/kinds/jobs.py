@@ -73,16 +73,6 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
         return verify_jobs(problem, plan)
 
-    def claimed(self, problem: JobsProblem, plan: JobsPlan, value: int, planner: str) -> JobsPlan:
-        """Return the plan with its claims."""
-        return replace(
-            plan,
-            problem=problem.name,
-            fingerprint=problem.fingerprint,
-            value=value,
-            planner=planner,
-        )
-
     def measure(self, problem: JobsProblem) -> Measure:
         """Ticks, or ticks times weight."""
         return Measure(problem.objective.value, problem.units)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,15 +65,6 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
         from milp_plan.check.local_updates import verify_local_updates
 
         return verify_local_updates(problem, plan)
-
-    def claimed(
-        self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan, value: int, planner: str
-    ) -> LocalUpdatesPlan:
-        """Return the plan with its claims."""
-        fingerprint = problem.fingerprint
-        return replace(
-            plan, problem=problem.name, fingerprint=fingerprint, value=value, planner=planner
-        )
 
     def measure(self, problem: LocalUpdatesProblem) -> Measure:
         """Time of a step."""

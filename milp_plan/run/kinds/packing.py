@@ -82,15 +82,7 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
 
     def formulate(self) -> None:
         """Ask the formulation that was named; the best packing is its start."""
-        from milp_plan.models.protocol import Guide
-
-        ledger = self.ledger
-        with ledger.budget.phase("formulation"):
-            budget = ledger.budget.part("formulation", FORMULATION_SHARE, of_limit=False)
-            ledger.say("model", ledger.solver.formulation.card.name)
-            guide, limits = Guide(ledger.value, ledger.lower), ledger.limits(budget.left_s)
-            answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=ledger.plan)
-            ledger.believe(answer, ledger.value)
+        self.ask_part("formulation", FORMULATION_SHARE, better=False)
 
     def look(self) -> None:
         """Search with few nodes: it proves what is small before anything improves it."""

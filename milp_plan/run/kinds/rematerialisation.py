@@ -149,22 +149,6 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
 
         return verify_rematerialisation(problem, plan)
 
-    def claimed(
-        self,
-        problem: RematerialisationProblem,
-        plan: RematerialisationPlan,
-        value: int,
-        planner: str,
-    ) -> RematerialisationPlan:
-        """Return the plan with its claims."""
-        return replace(
-            plan,
-            problem=problem.name,
-            fingerprint=problem.fingerprint,
-            value=value,
-            planner=planner,
-        )
-
     def measure(self, problem: RematerialisationProblem) -> Measure:
         """Added time in the unit of the file, or bytes."""
         if problem.objective.value == "added_energy":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,15 +72,6 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         from milp_plan.check.resharding import verify_resharding
 
         return verify_resharding(problem, plan)
-
-    def claimed(
-        self, problem: ReshardingProblem, plan: ReshardingPlan, value: int, planner: str
-    ) -> ReshardingPlan:
-        """Return the plan with its claims."""
-        fingerprint = problem.fingerprint
-        return replace(
-            plan, problem=problem.name, fingerprint=fingerprint, value=value, planner=planner
-        )
 
     def measure(self, problem: ReshardingProblem) -> Measure:
         """Nanoseconds."""

@@ -122,17 +122,11 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     def claimed(
         self, problem: ShardingProblem, plan: ShardingPlan, value: int, planner: str
     ) -> ShardingPlan:
-        """Return the plan with its claims."""
+        """Return the plan with its claims, and with names of strategies."""
         from dataclasses import replace
 
-        return replace(
-            plan,
-            problem=problem.name,
-            fingerprint=problem.fingerprint,
-            value=value,
-            planner=planner,
-            names=problem.names(plan.chosen),
-        )
+        made = super().claimed(problem, plan, value, planner)
+        return replace(made, names=problem.names(plan.chosen))
 
     def measure(self, problem: ShardingProblem) -> Measure:
         """Costs, in the unit that the file names, if any."""

@@ -253,12 +253,9 @@ class Reasons(ABC, Generic[P, S]):
     ----------
     noun
         What parts are called: ``"operators"``.
-    place_noun
-        What a part can be moved to: ``"device"``; empty where parts cannot be moved.
     """
 
     noun: ClassVar[str]
-    place_noun: ClassVar[str] = ""
 
     @abstractmethod
     def parts(self, problem: P) -> tuple[str, ...]:

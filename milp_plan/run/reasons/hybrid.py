@@ -21,7 +21,6 @@ class HybridReasons(Reasons[HybridProblem, HybridPlan]):
     """Reasons of :class:`milp_plan.hybrid.HybridProblem`."""
 
     noun = "layers"
-    place_noun = "tensor degree"
 
     def parts(self, problem: HybridProblem) -> tuple[str, ...]:
         """Layers."""

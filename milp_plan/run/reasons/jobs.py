@@ -17,7 +17,6 @@ class JobsReasons(Reasons[JobsProblem, JobsPlan]):
     """Reasons of :class:`milp_plan.core.jobs.JobsProblem`."""
 
     noun = "jobs"
-    place_noun = "option"
 
     def parts(self, problem: JobsProblem) -> tuple[str, ...]:
         """Jobs."""

@@ -16,7 +16,6 @@ class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
     """Reasons of :class:`milp_plan.core.resharding.ReshardingProblem`."""
 
     noun = "slices"
-    place_noun = "sender"
 
     def parts(self, problem: ReshardingProblem) -> tuple[str, ...]:
         """Slices."""

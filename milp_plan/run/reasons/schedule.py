@@ -33,7 +33,6 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
     """Reasons of :class:`milp_plan.core.PlanningProblem`."""
 
     noun = "operators"
-    place_noun = "device"
 
     def parts(self, problem: PlanningProblem) -> tuple[str, ...]:
         """Operators."""

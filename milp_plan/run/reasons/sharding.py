@@ -28,7 +28,6 @@ class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
     """Reasons of :class:`milp_plan.core.sharding.ShardingProblem`."""
 
     noun = "operators"
-    place_noun = "strategy"
 
     def parts(self, problem: ShardingProblem) -> tuple[str, ...]:
         """Operators."""

@@ -11,7 +11,6 @@ from milp_plan.bounds import Bound
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_load import work_bound
 from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
-from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.baselines import CONTIGUOUS
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial.value import bottleneck, fits, homeless
@@ -143,13 +142,6 @@ class ContiguousWay(SerialWay):
 
     def solve(self) -> None:
         """Ask the model for anything better than the best plan."""
-        ledger, cutoff = self.ledger, self.ledger.value
+        ledger = self.ledger
         ledger.say("model", ledger.solver.formulation.card.name)
-        answer = ledger.solver.run(
-            ledger.problem,
-            Guide(cutoff, ledger.lower),
-            ledger.limits(ledger.budget.left_s),
-            ledger.budget,
-            start=ledger.plan,
-        )
-        ledger.believe(answer, cutoff)
+        self.ask_up_to(ledger.value, ledger.budget, start=ledger.plan)

@@ -18,7 +18,6 @@ from milp_plan.bounds.serial_gates import gate_bound
 from milp_plan.bounds.serial_latency import proved, simple_bounds
 from milp_plan.core import Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import Budget, now
-from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
 from milp_plan.serial import HOST, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
@@ -271,16 +270,9 @@ class LatencyWay(SerialWay):
 
     def solve_whole(self) -> None:
         """Ask the exact model about small problems that the ideals did not settle."""
-        ledger, cutoff = self.ledger, self.ledger.value
+        ledger = self.ledger
         ledger.say("model", f"{len(self.atoms)} operators")
-        answer = ledger.solver.run(
-            ledger.problem,
-            Guide(cutoff, ledger.lower),
-            ledger.limits(ledger.budget.left_s, ledger.settings.gap),
-            ledger.budget,
-            start=ledger.plan,
-        )
-        ledger.believe(answer, cutoff)
+        self.ask_up_to(ledger.value, ledger.budget, start=ledger.plan, gap=ledger.settings.gap)
 
 
 class _Looks:

@@ -16,7 +16,6 @@ from itertools import count
 from milp_plan.bounds import infeasibility
 from milp_plan.core import Objective, OperatorRun, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
-from milp_plan.models.protocol import Guide
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.memflow import Chain
 from milp_plan.planners.memory import Unrolled, balanced, fit, merged_plan
@@ -174,15 +173,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 
     def ask_model(self) -> None:
         """Ask the exact model for anything better than the best plan: its slots are then few."""
-        ledger = self.ledger
-        better = None if ledger.value is None else ledger.value - 1
-        with self.budget.phase("model"):
-            budget = self.budget.part("model", MODEL_SHARE, of_limit=False)
-            ledger.say("model", ledger.solver.formulation.card.name)
-            guide = Guide(better, ledger.lower)
-            limits = ledger.limits(budget.left_s)
-            answer = ledger.solver.run(self.problem, guide, limits, budget)
-            ledger.believe(answer, better)
+        self.ask_part("model", MODEL_SHARE, better=True)
 
     @property
     def chains(self) -> bool:

@@ -12,7 +12,6 @@ from milp_plan.core.rematerialisation import (
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.models.protocol import Guide
 from milp_plan.planners.rematerialisation import NAME, greedy
 
 from ..way import Step, Way
@@ -58,6 +57,4 @@ class PagingWay(Way[RematerialisationProblem, RematerialisationPlan]):
         """Ask the formulation; the best plan is its start."""
         ledger = self.ledger
         ledger.say("model", ledger.solver.formulation.card.name)
-        guide, limits = Guide(ledger.value, ledger.lower), ledger.limits(ledger.budget.left_s)
-        answer = ledger.solver.run(ledger.problem, guide, limits, ledger.budget, start=ledger.plan)
-        ledger.believe(answer, ledger.value)
+        self.ask_up_to(ledger.value, ledger.budget, start=ledger.plan)

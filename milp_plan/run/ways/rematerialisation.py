@@ -15,7 +15,6 @@ from milp_plan.core.rematerialisation import (
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.models.protocol import Guide
 from milp_plan.planners.rematerialisation import (
     NAME,
     Annealing,
@@ -116,13 +115,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
 
     def formulate(self) -> None:
         """Ask the formulation that was named; the best plan is its start."""
-        ledger = self.ledger
-        with ledger.budget.phase("formulation"):
-            budget = ledger.budget.part("formulation", FORMULATION_SHARE, of_limit=False)
-            ledger.say("model", ledger.solver.formulation.card.name)
-            guide, limits = Guide(ledger.value, ledger.lower), ledger.limits(budget.left_s)
-            answer = ledger.solver.run(ledger.problem, guide, limits, budget, start=ledger.plan)
-            ledger.believe(answer, ledger.value)
+        self.ask_part("formulation", FORMULATION_SHARE, better=False)
 
     def model(self) -> None:
         """Ask models; beside them, where there is a thread for it, annealing goes on."""

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from milp_plan.core import CommunicationModel, Plan, PlanningProblem
 from milp_plan.core.bound import Bound
-from milp_plan.models.protocol import Guide
 from milp_plan.pipeline import floors, read_shop
 from milp_plan.pipeline.stash import StashShop, read_stashes
 from milp_plan.pipeline.stash_bounds import stash_bound
@@ -166,15 +165,7 @@ class StashWay(Way[PlanningProblem, Plan]):
 
     def ask_model(self) -> None:
         """Ask the exact model for anything better than the best plan."""
-        ledger = self.ledger
-        better = None if ledger.value is None else ledger.value - 1
-        with ledger.budget.phase("model"):
-            budget = ledger.budget.part("model", MODEL_SHARE, of_limit=False)
-            ledger.say("model", ledger.solver.formulation.card.name)
-            limits = ledger.limits(budget.left_s)
-            guide = Guide(better, ledger.lower)
-            answer = ledger.solver.run(ledger.problem, guide, limits, budget)
-            ledger.believe(answer, better)
+        self.ask_part("model", MODEL_SHARE, better=True)
 
     def search(self) -> None:
         """Anneal, until the bound is met or the time is up."""
