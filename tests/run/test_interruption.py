@@ -94,9 +94,9 @@ def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch):
         return process
 
     monkeypatch.setattr(highs._idle, "take", dead_once)
-    outcome = solve(instance(SLOW), Settings(time_limit_s=600, target=12, node_limit=5, rounds=9))
+    outcome = solve(instance(SLOW), Settings(time_limit_s=600, target=12, node_limit=5, rounds=3))
     assert len(taken) == 3
-    assert outcome.record["polish"]["rounds"] == 9
+    assert outcome.record["polish"]["rounds"] == 3
     assert outcome.defects == ("the solver process was ended from outside or crashed",)
     assert outcome.stop is Stop.NODE_LIMIT
     assert verify(outcome.problem, outcome.plan).value == outcome.value
@@ -161,7 +161,7 @@ def test_kill_of_the_solver_of_a_command(tmp_path):
 @pytest.mark.parametrize("phase", ["anneal", "model", "polish"])
 def test_ctrl_c_keeps_the_best_plan_and_writes_the_record(tmp_path, phase):
     path = INSTANCES / f"{SLOW}.json"
-    limits = ["--time-limit", "600", "--target", "12", "--node-limit", "5"]
+    limits = ["--time-limit", "600", "--target", "12", "--node-limit", "50"]
     code, out, err = finish(start(tmp_path, DRIVER, phase, "solve", path, *limits, "--json"))
     assert code == 130, err
     told = json.loads(out)
