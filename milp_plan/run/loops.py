@@ -320,13 +320,13 @@ PARTS: dict[str, Callable[[], None]] = {
     LATENCY: _latency,
     LARGEST_LOAD: _largest_load,
     CONTIGUOUS_PARTS: _contiguous,
+    "hybrid parallelism": _hybrid,
+    "stashes": _stashes,
     NEAR: _near,
     "packing": _packing,
     "jobs": _jobs,
     "orders": _orders,
-    "stashes": _stashes,
     "rematerialisation": _rematerialisation,
-    "hybrid parallelism": _hybrid,
 }
 """What has loops, by name; what takes longest to compile comes first."""
 

@@ -27,7 +27,7 @@ LIBRARIES = {"report": "bokeh", "run": "torch"}
 HANG_S = 5.0
 """Processor seconds of a command that hangs."""
 
-SELDOM, OFTEN = 6, 3
+SELDOM, OFTEN = 12, 3
 """One in so many files goes to a command that searches or draws: in every run of the tests, and in
 the slow ones."""
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock
 from typing import Any
 
 import jsonschema
@@ -24,11 +22,11 @@ from milp_plan.io.iopddl import write_iopddl
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kinds, read
 from milp_plan.study import driver
-from milp_plan.study.job import do
 from milp_plan.study.rows import COLUMNS
 from tests.io.samples import store
 from tests.io.test_piper import way
 from tests.report.plans import MEMORY, two_devices
+from tests.study.cases import InThisProcess
 
 from .cases import call, instance_file
 
@@ -515,24 +513,10 @@ def _suite(folder: Path, sample: Sample) -> Path:
     return path
 
 
-class _InThisProcess:
-    """Does a run as a process of its own would, without starting one; one after the other."""
-
-    turn = Lock()
-
-    def __init__(self, job: dict[str, Any], path: Path | None = None) -> None:
-        self.sent = pickle.dumps(job, protocol=5)
-
-    def result(self) -> dict[str, Any]:
-        with self.turn:
-            answer: dict[str, Any] = json.loads(json.dumps(do(pickle.loads(self.sent))))
-        return {**answer, "wall_s": 0.0, "worker": {"host": "here", "pid": 0}}
-
-
 @pytest.mark.parametrize("name", SAMPLES)
 def test_bench_runs_them_all(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name != "schedule":  # processes are the same for every kind, and start for a second each
-        monkeypatch.setattr(driver, "Child", _InThisProcess)
+        monkeypatch.setattr(driver, "Child", InThisProcess)
     sample = SAMPLES[name]
     suite = _suite(here, sample)
     ran = call("bench", "run", suite, "--jobs", "2", "--quiet")

@@ -127,7 +127,7 @@ def training(layers: int) -> RematerialisationProblem:
 
 @pytest.mark.parametrize("name", ["remat_staged", "remat_retention", "remat_backbone"])
 def test_models_of_rematerialisation_are_estimated(name: str) -> None:
-    problem, solver = training(60), solver_of(name)
+    problem, solver = training(40), solver_of(name)
     wanted = estimate(problem, solver)
     model = compile_source(solver.formulation.build(problem, solver.options, Guide()))
     taken = BYTES_PER_COEFFICIENT * (model.matrix.nnz + model.num_columns)

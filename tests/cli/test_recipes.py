@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from milp_plan.cli.exits import Exit
+from milp_plan.study import driver
+from tests.study.cases import InThisProcess
 
 from .cases import call
 
@@ -38,7 +42,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_recipe_becomes_table_data_and_figure(tmp_path: Path) -> None:
+def test_a_recipe_becomes_table_data_and_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "Child", InThisProcess)
     folder(tmp_path)
     result = call("table", tmp_path, "--store", tmp_path / "store")
     assert result.exit_code == Exit.DONE, result.stderr

@@ -14,6 +14,8 @@ from .fuzzing import Command, Victim
 from .test_kinds import LIMIT, SAMPLES
 
 BRIEF = ("--time-limit", "0.3", "--node-limit", "5", "--threads", "1", "--quiet")
+SHORT = ("--time-limit", "0.02")
+"""Of a search that goes on to its limit."""
 STEP = ("--stages", "2", "--micro-batches", "2")
 RECORDS = ("--record-folder", "{folder}/runs")
 PICTURE = ("--output", "{folder}/picture.svg")
@@ -75,8 +77,8 @@ def victims(folder: Path) -> Iterator[Victim]:
     yield from _pipeline_files(folder)
     yield from _cluster_files(folder)
     before, after = MODELS / "four-hosts.json", MODELS / "three-left.json"
-    yield Victim("degrees-before", before, (("migrate", "{}", after, "--time-limit", "0.3"),))
-    yield Victim("degrees-after", after, (("migrate", before, "{}", "--time-limit", "0.3"),))
+    yield Victim("degrees-before", before, (("migrate", "{}", after, *SHORT),))
+    yield Victim("degrees-after", after, (("migrate", before, "{}", *SHORT),))
     yield from _captured_files(folder)
     for page in ("recipe.toml", "spec.toml", "study.toml"):
         path = next(iter(sorted((REPOSITORY / "results").rglob(page))))

@@ -14,7 +14,7 @@ from tests.support.seeds import few
 
 from .solving import formulation, optimise
 
-SEEDS, CHUNK = 80, 20
+SEEDS, CHUNK = 80, 8
 
 
 @pytest.mark.parametrize("first", few(range(0, SEEDS, CHUNK), 1))

@@ -215,7 +215,7 @@ def test_a_search_goes_on_at_home_when_nobody_is_there(monkeypatch):
     client = Gone([], None)
     monkeypatch.setattr("milp_plan.run.solving.client_at", lambda _address: client)
     problem = random_training(8, 12, batches=4)
-    outcome = run.solve(problem, run.Settings(time_limit_s=5, dask="tcp://nowhere:1"))
+    outcome = run.solve(problem, run.Settings(time_limit_s=2, dask="tcp://nowhere:1"))
     assert outcome.verdict is not None
     assert outcome.verdict.ok
     assert outcome.record["cluster"]["rounds"] == {"begun": 0, "lost": 0}
@@ -253,7 +253,7 @@ def test_a_round_on_a_worker_betters_its_start():
     distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
     worst, *_ = plans()
     data = pickle.dumps(PROBLEM)
-    asked = Round(worst, 1, 3.0, 1, construct=True, sources=sources())
+    asked = Round(worst, 1, 1.0, 1, construct=True, sources=sources())
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None

@@ -26,6 +26,9 @@ from .driver import DRIVER
 SLOW = "unet-inference-2xH100"
 """Its model takes many times longer than it takes to kill it."""
 
+SMALL = "gpt-tiny-inference-2xV100"
+"""Its model is killed before it begins."""
+
 HARD = "moe-tiny-inference-4xA100"
 """Its model takes several seconds."""
 
@@ -65,7 +68,7 @@ def test_kill_of_the_solver_keeps_the_best_plan_and_says_so(monkeypatch, kill):
     pids = kill(1, at_birth=False)
     heard = []
     outcome = solve(
-        instance(SLOW), Settings(time_limit_s=600, target=35, node_limit=50, rounds=0), heard.append
+        instance(SLOW), Settings(time_limit_s=600, target=20, node_limit=50, rounds=0), heard.append
     )
     assert len(pids) == 1
     model = outcome.record["model"]
@@ -91,9 +94,9 @@ def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch):
         return process
 
     monkeypatch.setattr(highs._idle, "take", dead_once)
-    outcome = solve(instance(SLOW), Settings(time_limit_s=600, target=12, node_limit=5, rounds=9))
+    outcome = solve(instance(SLOW), Settings(time_limit_s=600, target=12, node_limit=5, rounds=3))
     assert len(taken) == 3
-    assert outcome.record["polish"]["rounds"] == 9
+    assert outcome.record["polish"]["rounds"] == 3
     assert outcome.defects == ("the solver process was ended from outside or crashed",)
     assert outcome.stop is Stop.NODE_LIMIT
     assert verify(outcome.problem, outcome.plan).value == outcome.value
@@ -103,7 +106,7 @@ def test_kill_in_the_neighbourhood_search_costs_one_round(monkeypatch):
 def test_a_command_whose_run_goes_on_without_the_model_says_so(monkeypatch, kill, tmp_path):
     weaken(monkeypatch)
     kill(1, at_birth=True)
-    path = INSTANCES / f"{SLOW}.json"
+    path = INSTANCES / f"{SMALL}.json"
     limits = ["--time-limit", "600", "--target", "12", "--node-limit", "5", "--rounds", "1"]
     result = call("solve", path, *limits, "--record-folder", tmp_path, "--json")
     assert result.exit_code == 0

@@ -214,7 +214,7 @@ def test_plans_reach_optima_that_are_known(
 
 def test_spans() -> None:
     case = pipeline("line", 2, 12, 2, (1, 1, 1), 0, objective=Objective.SPAN)
-    plan = plan_periodic(case, 8.0)
+    plan = plan_periodic(case, 2.0)
     assert plan is not None
     verdict = verify(case.problem, plan)
     assert verdict.ok

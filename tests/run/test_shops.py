@@ -178,7 +178,7 @@ def test_a_solve_beside_is_interrupted_when_the_run_is_proved() -> None:
 
 def test_a_run_of_two_threads_leaves_none_behind() -> None:
     threads = threading.active_count()
-    outcome = solve(case("line", 4, 8, 4, (3, 5, 2), 1), Settings(time_limit_s=4, threads=2))
+    outcome = solve(case("line", 4, 8, 4, (3, 5, 2), 1), Settings(time_limit_s=2, threads=2))
     assert outcome.plan is not None
     assert threading.active_count() == threads
 

@@ -8,9 +8,10 @@ import pandas
 import pytest
 
 from milp_plan.cli.exits import Exit
+from milp_plan.study import driver
 from tests.cli.cases import call
 
-from .cases import INSTANCES, REUSED, TINY, suite_file
+from .cases import INSTANCES, REUSED, TINY, InThisProcess, suite_file
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,9 @@ def done(tmp_path_factory):
     """A suite of heuristics that was run, with its store."""
     folder = tmp_path_factory.mktemp("done")
     suite = suite_file(folder)
-    result = call("bench", "run", suite, "--store", folder / "store", "--jobs", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "Child", InThisProcess)  # test_kinds.py and test_driver.py start them
+        result = call("bench", "run", suite, "--store", folder / "store", "--jobs", 2)
     assert result.exit_code == Exit.DONE, result.stderr
     assert "gang-beats-single, heft, seed 0: 110, finished, ok" in result.stderr
     assert "6 runs: 6 done now, 0 before, 0 failed, 0 left" in result.stderr
@@ -93,7 +96,8 @@ def test_collect_compares_with_known_values(entry, code, said, done, tmp_path):
     assert said in result.stderr
 
 
-def test_absent_and_bad_instances(tmp_path):
+def test_absent_and_bad_instances(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "Child", InThisProcess)
     (tmp_path / "bad.json").write_text("{")
     files = (TINY[0], "absent.json", str(tmp_path / "bad.json"))
     text = '[[planners]]\nname = "heft"\nplanner = "heft"\n'
