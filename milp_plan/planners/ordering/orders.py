@@ -103,8 +103,8 @@ class Part:
     """Operators between two cuts.
 
     ``low``: bytes that every order of them holds at some time. ``nodes``, ``states``: what a search
-    may use; ``left``: bytes within which searches were left unfinished; ``full``: for the memory of
-    states.
+    may use; ``backwards``: whether they begin at the end first; ``left``: bytes within which
+    searches were left unfinished; ``full``: for the memory of states.
     """
 
     begin: int
@@ -113,6 +113,7 @@ class Part:
     low: int = 0
     nodes: int = _FIRST_NODES
     states: int = STATES
+    backwards: bool = False
     left: set[int] = field(default_factory=set)
     full: bool = False
     tried: bool = False
@@ -167,22 +168,38 @@ class Orderer:
             top = _next_top(part, lower)
             if top is None:
                 return
-            done = self.order[: part.begin]
-            trial = Trial(self.graph, part.operators, done, top, states=part.states)
-            result = trial.go_on(part.nodes, budget)
-            used += trial.nodes
-            if result == FOUND:
+            trial, nodes = self._settle(part, top, budget)
+            used += nodes
+            if trial.result == FOUND:
                 self._put(part, trial.order)
                 yield list(self.order)
-            elif result == FAILED and trial.exact:
+            elif trial.result == FAILED and trial.exact:
                 part.low = min(trial.next_top, part.peak)
                 if part.low > lower:
                     lower = part.low
                     detail = f"no order of {len(part.operators)} operators within {top} bytes, "
-                    yield Bound(SEARCH, lower, detail + f"in {trial.nodes} nodes")
+                    yield Bound(SEARCH, lower, detail + f"in {nodes} nodes")
             else:
                 part.left.add(top)
-                part.full = result == FULL
+
+    def _settle(self, part: Part, top: int, budget: Budget) -> tuple[Trial, int]:
+        """Search a part from both its ends, first from where the last search ended; count nodes.
+
+        What grows one way shrinks the other way, where it is no choice: one way may take a hundred
+        times as many states as the other.
+        """
+        done, nodes, part.full = self.order[: part.begin], 0, False
+        for backwards in (part.backwards, not part.backwards):
+            trial = Trial(
+                self.graph, part.operators, done, top, states=part.states, backwards=backwards
+            )
+            result = trial.go_on(part.nodes, budget)
+            nodes += trial.nodes
+            if result in (FOUND, FAILED):
+                part.backwards = backwards
+                break
+            part.full |= result == FULL
+        return trial, nodes
 
     def polish(self, budget: Budget, lower: int, seed: int) -> Iterator[Order]:
         """Order windows around the fullest operators anew, each a search of its own."""
@@ -197,7 +214,8 @@ class Orderer:
             begin = max(0, min(len(graph) - width, full - rng.randrange(width)))
             window = self.order[begin : begin + width]
             done = self.order[:begin]
-            trial = Trial(graph, window, done, peak - 1, states=_WINDOW_STATES)
+            back = rng.random() < 1 / 2
+            trial = Trial(graph, window, done, peak - 1, states=_WINDOW_STATES, backwards=back)
             result = trial.go_on(_WINDOW_NODES, budget)
             idle += 1
             if result == FOUND:

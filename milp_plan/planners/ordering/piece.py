@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .reading import OrderGraph
+from .flow import NEVER, Flow, Integers, Sure
 
-Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
 EXACT = 128
@@ -21,12 +20,12 @@ NODES, DEPTH, LIVE, BLOCKED, TOP, USED, FORCED = range(7)
 class Piece(NamedTuple):
     """Operators whose order is sought, as arrays; lists in rows, one behind the other.
 
-    ``read_*``, ``made_*`` and ``next_*``: values that operators read and make (if anybody reads
-    them), operators that wait for them. ``beside_*``: operators that a value lies beside if it is
-    made before them. ``extra``: outputs and workspace; ``gain``: outputs that somebody reads;
-    ``lasting``: whether anything is held by the operator itself. ``size`` of values. ``key`` and
-    ``key_2``: words of an operator. ``end_*``: operators that must have run for a value to be
-    released, those that wait for others first; none where it stays.
+    ``read_*``, ``made_*`` and ``next_*``: values that operators read and make, operators that wait
+    for them. ``beside_*``: operators that a value lies beside if it is made before them, beyond
+    those beside which it surely lies. ``rest``: bytes of an operator beside such values;
+    ``lasting``: whether it takes any time. ``size`` of values. ``key`` and ``key_2``: words of an
+    operator. ``end_*``: operators that must have run for a value to be released, those that wait
+    for others first; none where it stays.
     """
 
     read_at: Integers
@@ -37,8 +36,7 @@ class Piece(NamedTuple):
     beside: Integers
     next_at: Integers
     next: Integers
-    extra: Integers
-    gain: Integers
+    rest: Integers
     lasting: NDArray[np.bool_]
     size: Integers
     key: Keys
@@ -50,7 +48,8 @@ class Piece(NamedTuple):
 class Desk(NamedTuple):
     """Where the search works.
 
-    ``left``: readers that values wait for; ``waiting``: operators that operators wait for.
+    ``there``: makers of values that have run; ``left``: readers that values wait for; ``waiting``:
+    operators that operators wait for.
     ``need``: bytes that are sure to be held beside each operator that is still to come.
     ``choices``, ``many``, ``at``: per depth, what may come next, and which of it is tried.
     ``chosen``: the order so far. ``word*``: states on the way. ``table*``: states that were seen.
@@ -58,6 +57,7 @@ class Desk(NamedTuple):
     to depth ``FORCED`` there is one choice, which is known.
     """
 
+    there: Integers
     left: Integers
     waiting: Integers
     done: NDArray[np.bool_]
@@ -73,114 +73,77 @@ class Desk(NamedTuple):
     state: Integers
 
 
-def piece_of(
-    graph: OrderGraph, operators: list[int], done: set[int]
-) -> tuple[Piece, Integers, Integers, Integers, int]:
-    """Arrays of a part; readers and operators that are waited for, needs, bytes at its begin."""
-    place = {operator: i for i, operator in enumerate(operators)}
-    values: dict[int, int] = {}
-    left: list[int] = []
-    live = graph.base_bytes
-    for value, (size, producer) in enumerate(zip(graph.sizes, graph.producers, strict=True)):
-        waits = sum(reader not in done for reader in graph.consumers[value])
-        live += size if producer in done and waits else 0
-        if producer in place or any(reader in place for reader in graph.consumers[value]):
-            values[value] = len(left)
-            left.append(waits)
-    read = [[values[value] for value in graph.inputs[o]] for o in operators]
-    made = [[v for v in graph.outputs[o] if graph.consumers[v]] for o in operators]
-    after: list[list[int]] = [[] for _ in operators]
-    for o in operators:
-        for earlier in graph.before[o]:
-            if earlier in place:
-                after[place[earlier]].append(place[o])
-    size = len(operators)
-    extra = [graph.workspace[o] + sum(graph.sizes[v] for v in graph.outputs[o]) for o in operators]
-    if size <= EXACT:
+def piece_of(flow: Flow, sure: Sure | None) -> Piece:
+    """Arrays of a part; without what is sure, states are told by a hash."""
+    size = len(flow.rest)
+    if sure is None:
+        keys = np.random.default_rng(0).integers(1, 2**64, (2, size), dtype=np.uint64)
+        after = [[o for o in range(size) if i in flow.before[o]] for i in range(size)]
+        beside = ends = [[] for _ in flow.sizes]
+    else:
         keys = np.zeros((2, size), np.uint64)
         keys[0, :64] = np.uint64(1) << np.arange(min(size, 64), dtype=np.uint64)
         keys[1, 64:] = np.uint64(1) << np.arange(max(size - 64, 0), dtype=np.uint64)
-        beside, need = _beside(graph, place, after, values, left)
-        ends = _ends(graph, place, values, left)
-    else:
-        keys = np.random.default_rng(0).integers(1, 2**64, (2, size), dtype=np.uint64)
-        beside, need = [[] for _ in values], [0] * size
-        ends = [[] for _ in values]
-    piece = Piece(
-        *_rows(read),
-        *_rows([[values[v] for v in entries] for entries in made]),
+        after, ends = _after(sure), _ends(flow, sure)
+        beside = [np.flatnonzero(row).tolist() for row in sure.late & ~sure.early]
+    return Piece(
+        *_rows(_by_operator(flow.readers, size)),
+        *_rows(_by_operator(flow.makers, size)),
         *_rows(beside),
         *_rows(after),
-        np.array(extra, np.int64),
-        np.array([sum(graph.sizes[v] for v in entries) for entries in made], np.int64),
-        np.array([graph.lasting[o] for o in operators], np.bool_),
-        np.array([graph.sizes[value] for value in values], np.int64),
+        np.array(flow.rest, np.int64),
+        np.array(flow.lasting, np.bool_),
+        np.array(flow.sizes, np.int64),
         keys[0],
         keys[1],
         *_rows(ends),
     )
-    waiting = np.array([sum(b in place for b in graph.before[o]) for o in operators], np.int64)
-    needs = np.array([live + a + b for a, b in zip(extra, need, strict=True)], np.int64)
-    return piece, np.array(left, np.int64), waiting, needs, live
 
 
-def _beside(
-    graph: OrderGraph,
-    place: dict[int, int],
-    after: list[list[int]],
-    values: dict[int, int],
-    left: list[int],
-) -> tuple[list[list[int]], list[int]]:
-    """Operators that values lie beside if made before them; by how much each needs more than this.
-
-    The second is what surely lies beside an operator, less what is held at the begin.
-    """
-    count = len(after)
-    behind = [1 << i for i in range(count)]  # an operator and all that wait for it
-    waiting = [sum(i in entries for entries in after) for i in range(count)]
-    line = [i for i in range(count) if not waiting[i]]
-    for i in line:
-        for j in after[i]:
-            waiting[j] -= 1
-            if not waiting[j]:
-                line.append(j)
-    for i in reversed(line):
-        for j in after[i]:
-            behind[i] |= behind[j]
-    need, found = [0] * count, []
-    for value in values:
-        size, producer = graph.sizes[value], place.get(graph.producers[value])
-        readers = sum(1 << place[r] for r in graph.consumers[value] if r in place)
-        stays = left[values[value]] > readers.bit_count()
-        entry = []
-        for i in range(count):
-            beside = stays or bool(behind[i] & readers)
-            if producer is None:
-                need[i] -= 0 if beside else size
-            elif beside and i != producer and behind[producer] >> i & 1:
-                need[i] += size
-            elif beside and i != producer and not behind[i] >> producer & 1:
-                entry.append(i)
-        found.append(entry)
-    return found, need
+def desk_of(flow: Flow, sure: Sure | None, piece: Piece, top: int, states: int) -> Desk:
+    """Where a search begins."""
+    size = len(flow.rest)
+    return Desk(
+        np.array(flow.there, np.int64),
+        np.array(flow.left, np.int64),
+        np.bincount(piece.next, minlength=size).astype(np.int64),
+        np.zeros(size, np.bool_),
+        np.zeros(size, np.int64) if sure is None else sure.need.copy(),
+        np.zeros((size + 1, size), np.int32),
+        np.zeros(size + 1, np.int64),
+        np.zeros(size + 1, np.int64),
+        np.zeros(size + 1, np.int64),
+        np.zeros(size + 1, np.uint64),
+        np.zeros(size + 1, np.uint64),
+        np.zeros(states, np.uint64),
+        np.zeros(states, np.uint64),
+        np.array([0, 0, flow.live, NEVER if sure is None else sure.least, top, 0, 0]),
+    )
 
 
-def _ends(
-    graph: OrderGraph, place: dict[int, int], values: dict[int, int], left: list[int]
-) -> list[list[int]]:
+def _after(sure: Sure) -> list[list[int]]:
+    """Operators that come behind each one, less those that come behind another of them."""
+    strict = sure.behind & ~np.eye(len(sure.behind), dtype=np.bool_)
+    far = strict.astype(np.int32) @ strict.astype(np.int32) > 0
+    return [np.flatnonzero(row).tolist() for row in strict & ~far]
+
+
+def _ends(flow: Flow, sure: Sure) -> list[list[int]]:
     """Operators that must have run before a value is released, the last first; none if it stays."""
-    until: dict[int, int] = {}
-    for o, i in place.items():  # producers before consumers
-        until[o] = 1 << i
-        for earlier in graph.before[o]:
-            until[o] |= until.get(earlier, 0)
-    found: list[list[int]] = []
-    for value, number in values.items():
-        readers = [reader for reader in graph.consumers[value] if reader in place]
-        bits = 0
-        for reader in readers if len(readers) == left[number] else ():
-            bits |= until[reader]
-        found.append([i for i in reversed(range(len(place))) if bits >> i & 1])
+    line = np.argsort(-sure.behind.sum(axis=0), kind="stable")
+    found = []
+    for readers, left in zip(flow.readers, flow.left, strict=True):
+        until = sure.behind[:, readers if len(readers) == left else []].any(axis=1)
+        found.append(line[until[line]].tolist())
+    return found
+
+
+def _by_operator(lists: list[list[int]], size: int) -> list[list[int]]:
+    """Values of each operator, where operators of each value are given."""
+    found: list[list[int]] = [[] for _ in range(size)]
+    for value, operators in enumerate(lists):
+        for o in operators:
+            found[o].append(value)
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from milp_plan.core.budget import Budget
 from milp_plan.core.compiled import compiled
 
+from .flow import flow_of, sure_within
 from .piece import (
     BLOCKED,
     DEPTH,
@@ -20,10 +21,11 @@ from .piece import (
     USED,
     Desk,
     Piece,
+    desk_of,
     piece_of,
 )
 from .reading import OrderGraph
-from .together import together
+from .together import made_by, released_by, together
 
 FAILED, FOUND, RUNNING, FULL = 0, 1, 2, 3
 """What a search ends with: there is no order, there is one, more nodes or more states to go."""
@@ -39,10 +41,13 @@ _SLICE = 20_000
 def _go(piece: Piece, desk: Desk, o: int) -> int:
     """Put an operator next; return the most that any one still to come is sure to need."""
     desk.done[o] = True
-    desk.state[LIVE] += piece.gain[o]
     most = np.int64(0)
     for at in range(piece.made_at[o], piece.made_at[o + 1]):
         value = piece.made[at]
+        desk.there[value] += 1
+        if desk.there[value] > 1:
+            continue
+        desk.state[LIVE] += piece.size[value]
         for place in range(piece.beside_at[value], piece.beside_at[value + 1]):
             other = piece.beside[place]
             desk.need[other] += piece.size[value]
@@ -61,9 +66,12 @@ def _go(piece: Piece, desk: Desk, o: int) -> int:
 @compiled
 def _back(piece: Piece, desk: Desk, o: int) -> None:
     desk.done[o] = False
-    desk.state[LIVE] -= piece.gain[o]
     for at in range(piece.made_at[o], piece.made_at[o + 1]):
         value = piece.made[at]
+        desk.there[value] -= 1
+        if desk.there[value] > 0:
+            continue
+        desk.state[LIVE] -= piece.size[value]
         for place in range(piece.beside_at[value], piece.beside_at[value + 1]):
             desk.need[piece.beside[place]] -= piece.size[value]
     for at in range(piece.read_at[o], piece.read_at[o + 1]):
@@ -76,32 +84,23 @@ def _back(piece: Piece, desk: Desk, o: int) -> None:
 
 
 @compiled
-def _growth(piece: Piece, desk: Desk, o: int) -> int:
-    """By how much more is held after an operator than before it."""
-    growth = piece.gain[o]
-    for at in range(piece.read_at[o], piece.read_at[o + 1]):
-        if desk.left[piece.read[at]] == 1:
-            growth -= piece.size[piece.read[at]]
-    return int(growth)
-
-
-@compiled
 def _list(piece: Piece, desk: Desk, depth: int) -> None:
     """List what may come next, least growth first; what does not grow comes alone."""
     if depth < desk.state[FORCED]:
         desk.at[depth], desk.many[depth] = 0, 1
         return
     count, top = 0, desk.state[TOP]
-    grown = np.empty(len(piece.extra), np.int64)
+    grown = np.empty(len(piece.rest), np.int64)
     desk.at[depth] = 0
-    for o in range(len(piece.extra)):
+    for o in range(len(piece.rest)):
         if desk.done[o] or desk.waiting[o] > 0:
             continue
-        if piece.lasting[o] and desk.state[LIVE] + piece.extra[o] > top:
-            needed = desk.state[LIVE] + piece.extra[o]
+        made = made_by(piece, desk, o)
+        needed = desk.state[LIVE] + made + piece.rest[o]
+        if piece.lasting[o] and needed > top:
             desk.state[BLOCKED] = min(desk.state[BLOCKED], needed)
             continue
-        growth = _growth(piece, desk, o)
+        growth = made - released_by(piece, desk, o)
         if growth <= 0:
             desk.choices[depth, 0], desk.many[depth] = o, 1
             return
@@ -145,7 +144,7 @@ def _search(piece: Piece, desk: Desk, nodes: int) -> int:
     no order, there is none in less than ``BLOCKED`` either: up to there the search meets the same
     states.
     """
-    depth, last = desk.state[DEPTH], len(piece.extra)
+    depth, last = desk.state[DEPTH], len(piece.rest)
     while desk.state[NODES] < nodes:
         if desk.at[depth] == desk.many[depth]:
             if depth == 0:
@@ -190,6 +189,8 @@ class Trial:
         Bytes that may be held.
     states
         How many states may be remembered.
+    backwards
+        Whether from the end of the part to its begin.
     """
 
     def __init__(
@@ -199,28 +200,21 @@ class Trial:
         done: Collection[int],
         top: int,
         states: int = STATES,
+        *,
+        backwards: bool = False,
     ) -> None:
         self.operators = list(operators)
+        self.backwards = backwards
         self.exact = len(self.operators) <= EXACT
-        self.piece, left, waiting, need, live = piece_of(graph, self.operators, set(done))
-        size = len(self.operators)
+        flow = flow_of(graph, self.operators, set(done), backwards)
+        sure = sure_within(flow, top) if self.exact else None
+        self.piece = piece_of(flow, sure)
+        self.desk = desk_of(flow, sure, self.piece, top, states)
         self.result = RUNNING
-        self.desk = Desk(
-            left,
-            waiting,
-            np.zeros(size, np.bool_),
-            need,
-            np.zeros((size + 1, size), np.int32),
-            np.zeros(size + 1, np.int64),
-            np.zeros(size + 1, np.int64),
-            np.zeros(size + 1, np.int64),
-            np.zeros(size + 1, np.uint64),
-            np.zeros(size + 1, np.uint64),
-            np.zeros(states, np.uint64),
-            np.zeros(states, np.uint64),
-            np.array([0, 0, live, 2**62, top, 0, 0]),
-        )
-        _list(self.piece, self.desk, 0)
+        if sure is not None and sure.forbids(top):
+            self.result = FAILED
+        else:
+            _list(self.piece, self.desk, 0)
 
     @property
     def nodes(self) -> int:
@@ -235,7 +229,8 @@ class Trial:
     @property
     def order(self) -> list[int]:
         """What was found."""
-        return [self.operators[place] for place in self.desk.chosen[: len(self.operators)].tolist()]
+        chosen = self.desk.chosen[: len(self.operators)].tolist()
+        return [self.operators[place] for place in (reversed(chosen) if self.backwards else chosen)]
 
     def go_on(self, nodes: int, budget: Budget) -> int:
         """Search until there are so many nodes, or the budget ends."""

@@ -21,6 +21,26 @@ TOGETHER = 12
 
 
 @compiled
+def made_by(piece: Piece, desk: Desk, o: int) -> int:
+    """Bytes of what an operator makes first."""
+    made = np.int64(0)
+    for at in range(piece.made_at[o], piece.made_at[o + 1]):
+        if desk.there[piece.made[at]] == 0:
+            made += piece.size[piece.made[at]]
+    return int(made)
+
+
+@compiled
+def released_by(piece: Piece, desk: Desk, o: int) -> int:
+    """Bytes of what an operator reads last."""
+    released = np.int64(0)
+    for at in range(piece.read_at[o], piece.read_at[o + 1]):
+        if desk.left[piece.read[at]] == 1:
+            released += piece.size[piece.read[at]]
+    return int(released)
+
+
+@compiled
 def together(piece: Piece, desk: Desk, depth: int) -> bool:
     """Put next what releases some value, if that may come at once; say whether there is any."""
     some = np.empty(TOGETHER, np.int64)
@@ -44,11 +64,11 @@ def _put(piece: Piece, desk: Desk, depth: int, some: Integers) -> bool:
     growth = _growth(piece, desk, some)
     if growth > 0:
         return False
-    before, readers = _relations(piece, some)
-    held = _held(piece, desk, some, before, readers)
+    before, readers, makers = _relations(piece, some)
+    held = _held(piece, desk, some, before, readers, makers)
     if held.min() < desk.state[LIVE] + growth:
         return False
-    last = _last(piece, desk, some, held)
+    last = _last(piece, desk, some, held, makers)
     mask = len(held) - 1
     if last[mask] < 0:
         return False
@@ -64,23 +84,25 @@ def _growth(piece: Piece, desk: Desk, some: Integers) -> int:
     """By how much more is held after some operators than before them."""
     growth = np.int64(0)
     for o in some:
-        growth += piece.gain[o]
+        growth += made_by(piece, desk, o) - released_by(piece, desk, o)
+        for at in range(piece.made_at[o], piece.made_at[o + 1]):
+            desk.there[piece.made[at]] += 1
         for at in range(piece.read_at[o], piece.read_at[o + 1]):
-            value = piece.read[at]
-            desk.left[value] -= 1
-            if desk.left[value] == 0:
-                growth -= piece.size[value]
+            desk.left[piece.read[at]] -= 1
     for o in some:
+        for at in range(piece.made_at[o], piece.made_at[o + 1]):
+            desk.there[piece.made[at]] -= 1
         for at in range(piece.read_at[o], piece.read_at[o + 1]):
             desk.left[piece.read[at]] += 1
     return int(growth)
 
 
 @compiled
-def _relations(piece: Piece, some: Integers) -> tuple[Integers, Integers]:
-    """Bits of those that each of some operators waits for; and of those that read each value."""
+def _relations(piece: Piece, some: Integers) -> tuple[Integers, Integers, Integers]:
+    """Bits of those that each of some operators waits for; that read each value; that make it."""
     count = len(some)
     before, readers = np.zeros(count, np.int64), np.zeros(len(piece.size), np.int64)
+    makers = np.zeros(len(piece.size), np.int64)
     for i in range(count):
         for at in range(piece.next_at[some[i]], piece.next_at[some[i] + 1]):
             for j in range(i + 1, count):
@@ -88,12 +110,19 @@ def _relations(piece: Piece, some: Integers) -> tuple[Integers, Integers]:
                     before[j] |= 1 << i
         for at in range(piece.read_at[some[i]], piece.read_at[some[i] + 1]):
             readers[piece.read[at]] |= 1 << i
-    return before, readers
+        for at in range(piece.made_at[some[i]], piece.made_at[some[i] + 1]):
+            makers[piece.made[at]] |= 1 << i
+    return before, readers, makers
 
 
 @compiled
 def _held(
-    piece: Piece, desk: Desk, some: Integers, before: Integers, readers: Integers
+    piece: Piece,
+    desk: Desk,
+    some: Integers,
+    before: Integers,
+    readers: Integers,
+    makers: Integers,
 ) -> Integers:
     """Bytes held after each part, by its bits; very many where it waits for something else."""
     held = np.full(1 << len(some), 2**62, np.int64)
@@ -105,7 +134,7 @@ def _held(
         rest = mask ^ (1 << high)
         if held[rest] == 2**62 or before[high] & ~mask:
             continue
-        held[mask] = held[rest] + piece.gain[some[high]]
+        held[mask] = held[rest] + _made_after(piece, desk, some[high], makers, rest)
         for at in range(piece.read_at[some[high]], piece.read_at[some[high] + 1]):
             value = piece.read[at]
             if desk.left[value] == _bits(readers[value] & mask):
@@ -114,7 +143,18 @@ def _held(
 
 
 @compiled
-def _last(piece: Piece, desk: Desk, some: Integers, held: Integers) -> Integers:
+def _made_after(piece: Piece, desk: Desk, o: int, makers: Integers, mask: int) -> int:
+    """Bytes of what an operator makes first, behind some others."""
+    made = np.int64(0)
+    for at in range(piece.made_at[o], piece.made_at[o + 1]):
+        value = piece.made[at]
+        if desk.there[value] == 0 and makers[value] & mask == 0:
+            made += piece.size[value]
+    return int(made)
+
+
+@compiled
+def _last(piece: Piece, desk: Desk, some: Integers, held: Integers, makers: Integers) -> Integers:
     """Which operator each part can end with; -1 where no order of it fits."""
     last = np.full(len(held), -1, np.int64)
     last[0] = 0
@@ -123,7 +163,8 @@ def _last(piece: Piece, desk: Desk, some: Integers, held: Integers) -> Integers:
             rest = mask & ~(1 << i)
             if rest == mask or held[mask] == 2**62 or held[rest] == 2**62 or last[rest] < 0:
                 continue
-            needed = held[rest] + piece.extra[some[i]]
+            made = _made_after(piece, desk, some[i], makers, rest)
+            needed = held[rest] + made + piece.rest[some[i]]
             if needed <= desk.state[TOP] or not piece.lasting[some[i]]:
                 last[mask] = i
                 break
