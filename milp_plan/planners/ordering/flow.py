@@ -138,9 +138,7 @@ def _sure(flow: Flow, behind: Flags, least: int) -> Sure:
     """What a relation between operators makes sure."""
     count = len(behind)
     makes, reads = _marks(flow.makers, count), _marks(flow.readers, count)
-    stays = np.array(
-        [left > len(r) for left, r in zip(flow.left, flow.readers, strict=True)], np.bool_
-    )
+    stays = np.array(flow.left, np.int64) > reads.sum(axis=1)
     there = np.array(flow.there, np.bool_)
     early = makes @ behind.astype(np.int64) + there[:, None] > 0
     late = reads @ behind.T.astype(np.int64) + stays[:, None] > 0

@@ -79,7 +79,8 @@ def piece_of(flow: Flow, sure: Sure | None) -> Piece:
     if sure is None:
         keys = np.random.default_rng(0).integers(1, 2**64, (2, size), dtype=np.uint64)
         after = [[o for o in range(size) if i in flow.before[o]] for i in range(size)]
-        beside = ends = [[] for _ in flow.sizes]
+        beside: list[list[int]] = [[] for _ in flow.sizes]
+        ends = beside
     else:
         keys = np.zeros((2, size), np.uint64)
         keys[0, :64] = np.uint64(1) << np.arange(min(size, 64), dtype=np.uint64)
@@ -133,7 +134,8 @@ def _ends(flow: Flow, sure: Sure) -> list[list[int]]:
     line = np.argsort(-sure.behind.sum(axis=0), kind="stable")
     found = []
     for readers, left in zip(flow.readers, flow.left, strict=True):
-        until = sure.behind[:, readers if len(readers) == left else []].any(axis=1)
+        some = readers if len(readers) == left else []
+        until = np.asarray(sure.behind[:, some].any(axis=1))
         found.append(line[until[line]].tolist())
     return found
 

@@ -1,8 +1,8 @@
 """Operators that come next together, since less is held after them than after any part of them.
 
 Bytes held after a set of operators that waits for nothing else are submodular in the set: a value
-counts from when its producer is in it until all its readers are. Let A be such operators to come
-after S, with no more held after S and A than after S and any part of A, and an order of A that
+counts from when any that makes it is in it until all its readers are. Let A be such operators to
+come after S, with no more held after S and A than after S and any part of A, and an order of A that
 fits. Then A may come at once. For take any order that goes on from S, and put A first: where it had
 run S, P and a part B of A, now S, P and A have run, and by submodularity that exceeds what was held
 by no more than what S and A hold exceeds what S and B do, that is by nothing.
@@ -10,14 +10,25 @@ by no more than what S and A hold exceeds what S and B do, that is by nothing.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from milp_plan.core.compiled import compiled
 
-from .piece import BLOCKED, FORCED, LIVE, TOP, Desk, Integers, Piece
+from .flow import Integers
+from .piece import BLOCKED, FORCED, LIVE, TOP, Desk, Piece
 
 TOGETHER = 12
 """Most operators that are put next together."""
+
+
+class Ties(NamedTuple):
+    """Bits of some operators: which each one waits for; which read, and make, each value."""
+
+    before: Integers
+    readers: Integers
+    makers: Integers
 
 
 @compiled
@@ -64,11 +75,11 @@ def _put(piece: Piece, desk: Desk, depth: int, some: Integers) -> bool:
     growth = _growth(piece, desk, some)
     if growth > 0:
         return False
-    before, readers, makers = _relations(piece, some)
-    held = _held(piece, desk, some, before, readers, makers)
+    ties = _ties(piece, some)
+    held = _held(piece, desk, some, ties)
     if held.min() < desk.state[LIVE] + growth:
         return False
-    last = _last(piece, desk, some, held, makers)
+    last = _last(piece, desk, some, held, ties)
     mask = len(held) - 1
     if last[mask] < 0:
         return False
@@ -98,8 +109,8 @@ def _growth(piece: Piece, desk: Desk, some: Integers) -> int:
 
 
 @compiled
-def _relations(piece: Piece, some: Integers) -> tuple[Integers, Integers, Integers]:
-    """Bits of those that each of some operators waits for; that read each value; that make it."""
+def _ties(piece: Piece, some: Integers) -> Ties:
+    """Which of some operators wait for each other, and for which values."""
     count = len(some)
     before, readers = np.zeros(count, np.int64), np.zeros(len(piece.size), np.int64)
     makers = np.zeros(len(piece.size), np.int64)
@@ -112,18 +123,11 @@ def _relations(piece: Piece, some: Integers) -> tuple[Integers, Integers, Intege
             readers[piece.read[at]] |= 1 << i
         for at in range(piece.made_at[some[i]], piece.made_at[some[i] + 1]):
             makers[piece.made[at]] |= 1 << i
-    return before, readers, makers
+    return Ties(before, readers, makers)
 
 
 @compiled
-def _held(
-    piece: Piece,
-    desk: Desk,
-    some: Integers,
-    before: Integers,
-    readers: Integers,
-    makers: Integers,
-) -> Integers:
+def _held(piece: Piece, desk: Desk, some: Integers, ties: Ties) -> Integers:
     """Bytes held after each part, by its bits; very many where it waits for something else."""
     held = np.full(1 << len(some), 2**62, np.int64)
     held[0] = desk.state[LIVE]
@@ -132,12 +136,12 @@ def _held(
         if mask >> (high + 1):
             high += 1
         rest = mask ^ (1 << high)
-        if held[rest] == 2**62 or before[high] & ~mask:
+        if held[rest] == 2**62 or ties.before[high] & ~mask:
             continue
-        held[mask] = held[rest] + _made_after(piece, desk, some[high], makers, rest)
+        held[mask] = held[rest] + _made_after(piece, desk, some[high], ties.makers, rest)
         for at in range(piece.read_at[some[high]], piece.read_at[some[high] + 1]):
             value = piece.read[at]
-            if desk.left[value] == _bits(readers[value] & mask):
+            if desk.left[value] == _bits(ties.readers[value] & mask):
                 held[mask] -= piece.size[value]
     return held
 
@@ -154,7 +158,7 @@ def _made_after(piece: Piece, desk: Desk, o: int, makers: Integers, mask: int) -
 
 
 @compiled
-def _last(piece: Piece, desk: Desk, some: Integers, held: Integers, makers: Integers) -> Integers:
+def _last(piece: Piece, desk: Desk, some: Integers, held: Integers, ties: Ties) -> Integers:
     """Which operator each part can end with; -1 where no order of it fits."""
     last = np.full(len(held), -1, np.int64)
     last[0] = 0
@@ -163,7 +167,7 @@ def _last(piece: Piece, desk: Desk, some: Integers, held: Integers, makers: Inte
             rest = mask & ~(1 << i)
             if rest == mask or held[mask] == 2**62 or held[rest] == 2**62 or last[rest] < 0:
                 continue
-            made = _made_after(piece, desk, some[i], makers, rest)
+            made = _made_after(piece, desk, some[i], ties.makers, rest)
             needed = held[rest] + made + piece.rest[some[i]]
             if needed <= desk.state[TOP] or not piece.lasting[some[i]]:
                 last[mask] = i
