@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import permutations
 from random import Random
 
+import numpy as np
 import pytest
 
 from milp_plan.bounds.catalogue import best_bound
@@ -23,6 +24,7 @@ from milp_plan.core import (
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.planners.ordering import ORDERS, Orderer, OrderGraph, read_order
+from milp_plan.planners.ordering.flow import flow_of, sure_within
 from milp_plan.planners.ordering.search import FAILED, FOUND, Trial
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
@@ -102,12 +104,43 @@ def test_the_least_peak_is_that_of_all_orders(seed):
             low = found.value
     assert orderer.peak == optimum
     assert verify(problem, graph.plan(orderer.order, "test")).value == optimum
-    whole = Trial(graph, range(len(graph)), (), optimum, states=1024)
-    assert whole.go_on(10_000, Budget()) == FOUND
-    less = Trial(graph, range(len(graph)), (), optimum - 1, states=1024)
-    if any(graph.lasting) and optimum > graph.base_bytes:
-        assert less.go_on(10_000, Budget()) == FAILED
-        assert optimum - 1 < less.next_top <= optimum
+    for backwards in (False, True):
+        within = {"states": 1024, "backwards": backwards}
+        whole = Trial(graph, range(len(graph)), (), optimum, **within)
+        assert whole.go_on(10_000, Budget()) == FOUND
+        assert graph.peak(whole.order) == optimum
+        less = Trial(graph, range(len(graph)), (), optimum - 1, **within)
+        if any(graph.lasting) and optimum > graph.base_bytes:
+            assert less.go_on(10_000, Budget()) == FAILED
+            assert optimum - 1 < less.next_top <= optimum
+
+
+def test_what_is_sure_holds_in_all_orders_within_the_bytes():
+    """Who comes first, what is held at least; nothing is sure that fewer bytes would not settle."""
+    settled = forbidden = 0
+    for seed in range(50):
+        graph = read_order(drawn(seed))
+        everything = list(range(len(graph)))
+        orders = list(orders_of(graph))
+        peaks = sorted({graph.peak(order) for order in orders})
+        for backwards in (False, True):
+            flow = flow_of(graph, everything, set(), backwards)
+            for top in (peaks[0] - 1, *peaks[:3]):
+                sure = sure_within(flow, top)
+                within = [order for order in orders if graph.peak(order) <= top]
+                if sure.forbids(top):
+                    assert not within
+                    assert top < sure.least <= peaks[0]
+                    forbidden += 1
+                for order in within:
+                    profile = graph.profile(order)
+                    line = order[::-1] if backwards else order
+                    place = {o: at for at, o in enumerate(line)}
+                    assert all(place[a] <= place[b] for a, b in np.argwhere(sure.behind))
+                    assert all(sure.need[o] <= profile[at] for at, o in enumerate(order))
+                settled += int(sure.behind.sum()) > int(sure_within(flow, 2**62).behind.sum())
+    assert settled > 10
+    assert forbidden > 30
 
 
 @pytest.mark.parametrize(("seed", "count"), [(s, 60) for s in range(6)] + [(6, 100)])
@@ -147,12 +180,12 @@ def wide(seed):
     return PlanningProblem(f"wide{seed}", graph, cluster, Objective.PEAK_MEMORY)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5, 6])
+@pytest.mark.parametrize("seed", [1, 2, 5, 6, 8, 9])
 def test_wide_graphs_of_sixty_operators_are_proved(seed):
-    """Operators that release something together come at once; one by one it takes far longer."""
+    """Operators that release something together come at once, and orders grow from either end."""
     graph = read_order(wide(seed))
     orderer, low = Orderer(graph, ORDERS["definition-order"](graph)), 0
-    for found in orderer.search(Budget(600, nodes=1_500_000), 0):
+    for found in orderer.search(Budget(600, nodes=100_000), 0):
         low = found.value if isinstance(found, Bound) else low
     assert low == orderer.peak
 
@@ -173,15 +206,17 @@ def test_a_part_may_begin_and_end_anywhere():
             if all(place[b] < place[o] for o in whole for b in graph.before[o]):
                 peaks.append(max(graph.profile(whole)[begin:end]))
         top = min(peaks)
-        trial = Trial(graph, order[begin:end], order[:begin], top, states=1024)
-        assert trial.go_on(10_000, Budget()) == FOUND
-        better = [*order[:begin], *trial.order, *order[end:]]
-        assert max(graph.profile(better)[begin:end]) == top
-        found += top < max(profile[begin:end])
-        if top > graph.base_bytes:
-            less = Trial(graph, order[begin:end], order[:begin], top - 1, states=1024)
-            assert less.go_on(10_000, Budget()) == FAILED
-    assert found > 3
+        for backwards in (False, True):
+            part = (graph, order[begin:end], order[:begin])
+            trial = Trial(*part, top, states=1024, backwards=backwards)
+            assert trial.go_on(10_000, Budget()) == FOUND
+            better = [*order[:begin], *trial.order, *order[end:]]
+            assert max(graph.profile(better)[begin:end]) == top
+            found += top < max(profile[begin:end])
+            if top > graph.base_bytes:
+                less = Trial(*part, top - 1, states=1024, backwards=backwards)
+                assert less.go_on(10_000, Budget()) == FAILED
+    assert found > 6
 
 
 def test_cuts_are_where_all_orders_agree():

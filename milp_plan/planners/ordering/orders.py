@@ -25,6 +25,9 @@ SEARCH = "order search"
 _FIRST_NODES, _GROWTH = 20_000, 4
 """Nodes of the first search of a part, and how many times as many each later one gets."""
 
+_ENDS = 2
+"""Ends of a part, from each of which it is searched."""
+
 _NARROW = 8
 """Part of what is open that is no longer halved before searches get more nodes."""
 
@@ -104,7 +107,7 @@ class Part:
 
     ``low``: bytes that every order of them holds at some time. ``nodes``, ``states``: what a search
     may use; ``backwards``: whether they begin at the end first; ``left``: bytes within which
-    searches were left unfinished; ``full``: for the memory of states.
+    searches were left unfinished; ``full``: how many of the last two for the memory of states.
     """
 
     begin: int
@@ -115,7 +118,7 @@ class Part:
     states: int = STATES
     backwards: bool = False
     left: set[int] = field(default_factory=set)
-    full: bool = False
+    full: int = 0
     tried: bool = False
 
 
@@ -188,7 +191,7 @@ class Orderer:
         What grows one way shrinks the other way, where it is no choice: one way may take a hundred
         times as many states as the other.
         """
-        done, nodes, part.full = self.order[: part.begin], 0, False
+        done, nodes, part.full = self.order[: part.begin], 0, 0
         for backwards in (part.backwards, not part.backwards):
             trial = Trial(
                 self.graph, part.operators, done, top, states=part.states, backwards=backwards
@@ -198,7 +201,7 @@ class Orderer:
             if result in (FOUND, FAILED):
                 part.backwards = backwards
                 break
-            part.full |= result == FULL
+            part.full += result == FULL
         return trial, nodes
 
     def polish(self, budget: Budget, lower: int, seed: int) -> Iterator[Order]:
@@ -247,9 +250,9 @@ def _next_top(part: Part, lower: int) -> int | None:
     least, most = min(hard), max(hard)
     if max(least - low, high - most) > (high - low) // _NARROW:
         return (most + high + 1) // 2 if high - most >= least - low else (low + least) // 2
-    if part.full and part.states == MOST_STATES:
+    if part.full == _ENDS and part.states == MOST_STATES:
         return None
-    if part.full:
+    if part.full and part.states < MOST_STATES:
         part.states *= _GROWTH
     part.left.clear()
     part.nodes *= _GROWTH

@@ -138,11 +138,11 @@ def _search(piece: Piece, desk: Desk, nodes: int) -> int:
     Within a given memory an operator that fits and does not make what is held grow may come at
     once. For take an order in which it comes later, and put it first: whatever came before it runs
     beside no more than it did, as the operator frees no less in later states (values lose readers,
-    never gain any) and so leaves no more behind; after it nothing has changed. A value that was
-    made lies beside every operator still to come that has a reader of it at its end or among those
-    that wait for it. Some operators may come at once together: see :mod:`.together`. Where there is
-    no order, there is none in less than ``BLOCKED`` either: up to there the search meets the same
-    states.
+    never gain any), makes no more, and so leaves no more behind; after it nothing has changed. A
+    value that was made lies beside every operator still to come that reads it or that a reader
+    waits for. Some operators may come at once together: see :mod:`.together`. All this is so for
+    orders read backwards as well. Where there is no order, there is none in less than ``BLOCKED``
+    either: up to there the search meets the same states.
     """
     depth, last = desk.state[DEPTH], len(piece.rest)
     while desk.state[NODES] < nodes:
