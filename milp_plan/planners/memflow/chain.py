@@ -57,6 +57,24 @@ class Found:
     state: ChainState | None
 
 
+@dataclass
+class _Walk:
+    """Where a chain is, and what was best so far.
+
+    ``home`` is the state of the best plan or, before there is one, of least cost: rounds begin
+    there. ``last`` is when something was better.
+    """
+
+    state: ChainState
+    home: ChainState
+    on_better: Callable[[Plan, Measure], object]
+    cost: float = math.inf
+    least: float = math.inf
+    last: int = 0
+    plan: Plan | None = None
+    measure: Measure | None = None
+
+
 class Chain:
     """Metropolis steps from a plan.
 
@@ -117,43 +135,47 @@ class Chain:
         """
         most = math.inf if proposals is None else proposals
         length = ROUND if proposals is None else _even(proposals)
+        drawn, begun = 0, self._simulator.simulated
         proposed = state or self.start
-        home, state, cost = proposed, proposed, math.inf
-        best: tuple[Plan, Measure, ChainState] | None = None
-        drawn, last, least, begun = 0, 0, math.inf, self._simulator.simulated
+        walk = _Walk(proposed, home=proposed, on_better=on_better)
         while drawn <= most:
             warmth = (1.0 - drawn % length / length) / GREED
-            bar = cost * (1.0 - warmth * math.log(1.0 - self._rng.random()))
-            asks = max(bar, best[1].ticks if best else math.inf)
-            measure, relieved = self._simulator.run(self.states.steps(proposed), asks), None
-            if measure is not None:
-                asked = self._cost(measure)
-                if asked <= bar:
-                    state, cost = proposed, asked
-                if asked < least:
-                    least, last = asked, drawn
-                    home = home if best else proposed
-                if best is None or measure.ticks < best[1].ticks:
-                    if self._excess(measure) <= 0:
-                        best, home, last = (
-                            (self._simulator.plan(), measure, proposed),
-                            proposed,
-                            drawn,
-                        )
-                        on_better(*best[:2])
-                    elif self.states.droppable:
-                        relieved = self._relief.more(proposed, self._limits)
+            relieved = self._judge(walk, proposed, warmth, drawn)
             if budget.over:
                 break
             drawn += 1
-            if drawn % length == 0:
-                if drawn - last > PATIENCE * most:
-                    break
-                proposed, cost = home, math.inf
-            else:
-                proposed = relieved or self.states.neighbour(state, self._rng)
-        plan, measure, at = best or (None, None, None)
-        return Found(plan, measure, drawn, self._simulator.simulated - begun, at)
+            if drawn % length:
+                proposed = relieved or self.states.neighbour(walk.state, self._rng)
+                continue
+            if drawn - walk.last > PATIENCE * most:
+                break
+            proposed, walk.cost = walk.home, math.inf
+        simulated = self._simulator.simulated - begun
+        return Found(walk.plan, walk.measure, drawn, simulated, walk.home if walk.plan else None)
+
+    def _judge(
+        self, walk: _Walk, proposed: ChainState, warmth: float, drawn: int
+    ) -> ChainState | None:
+        """Go to what is proposed, or not; what relieves it, where it exceeds memory but is fast."""
+        bar = walk.cost * (1.0 - warmth * math.log(1.0 - self._rng.random()))
+        fastest = walk.measure.ticks if walk.measure else math.inf
+        measure = self._simulator.run(self.states.steps(proposed), max(bar, fastest))
+        if measure is None:
+            return None
+        asked = self._cost(measure)
+        if asked <= bar:
+            walk.state, walk.cost = proposed, asked
+        if asked < walk.least:
+            walk.least, walk.last = asked, drawn
+            walk.home = walk.home if walk.plan else proposed
+        if measure.ticks >= fastest:
+            return None
+        if self._excess(measure) > 0:
+            return self._relief.more(proposed, self._limits) if self.states.droppable else None
+        walk.plan, walk.measure = self._simulator.plan(), measure
+        walk.home, walk.last = proposed, drawn
+        walk.on_better(walk.plan, measure)
+        return None
 
     def random_state(self) -> ChainState:
         """Draw a way for every unit; nothing runs again."""
