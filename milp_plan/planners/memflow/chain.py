@@ -3,7 +3,9 @@
 Source: MemFlow (SIGMOD 2020, 10.1145/3318464.3384416), which adds memory and recomputation to
 the search of FlexFlow (Jia, Zaharia, Aiken, MLSys 2019, section 6): Metropolis steps over the
 configurations of operators, judged by a simulator. The chain sees a plan above the memory limit as
-slower in proportion to the worst excess, so that it may pass through such plans.
+slower in proportion to the worst excess, so that it may pass through such plans. It goes in rounds,
+as in simulated annealing: each begins at the best plan, warm, and ends where only better ones are
+taken.
 """
 
 from __future__ import annotations
@@ -22,13 +24,16 @@ from .simulator import Measure, Simulator
 from .states import ChainState, States
 
 GREED = 200.0
-"""A step that is worse by one part in so many is taken with probability 1/e."""
+"""A step that is worse by one part in so many is taken with probability 1/e as a round begins."""
+
+ROUND = 1000
+"""Proposals of a round, at most."""
 
 PENALTY = 3.0
 """Ticks, in parts of all, for each part by which the fullest memory exceeds its limit."""
 
 PATIENCE = 0.5
-"""The chain ends when this part of its proposals has brought nothing better."""
+"""The chain ends after a round when this part of its proposals has brought nothing better."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,33 @@ class Found:
         The fastest plan within memory, and its time and memory; ``None`` without one.
     proposals, simulated
         Proposals drawn, and steps simulated for them.
+    state
+        Of the plan: another chain of the same problem and start may go on there.
     """
 
     plan: Plan | None
     measure: Measure | None
     proposals: int
     simulated: int
+    state: ChainState | None
+
+
+@dataclass
+class _Walk:
+    """Where a chain is, and what was best so far.
+
+    ``home`` is the state of the best plan or, before there is one, of least cost: rounds begin
+    there. ``last`` is when something was better.
+    """
+
+    state: ChainState
+    home: ChainState
+    on_better: Callable[[Plan, Measure], object]
+    cost: float = math.inf
+    least: float = math.inf
+    last: int = 0
+    plan: Plan | None = None
+    measure: Measure | None = None
 
 
 class Chain:
@@ -107,31 +133,49 @@ class Chain:
         on_better
             Called with each plan within memory that is faster than those before.
         """
-        state, cost, least = state or self.start, math.inf, math.inf
-        best: tuple[Plan, Measure] | None = None
-        drawn, last = 0, 0
-        proposed, begun = state, self._simulator.simulated
         most = math.inf if proposals is None else proposals
-        while drawn <= most and drawn - last <= max(1, PATIENCE * most):
-            measure, relieved = self._simulator.run(self.states.steps(proposed)), None
-            if measure is not None:
-                asked = self._cost(measure)
-                if asked <= cost or self._rng.random() < math.exp(GREED * (1.0 - asked / cost)):
-                    state, cost = proposed, asked
-                if cost < least:
-                    least, last = cost, drawn
-                if best is None or measure.ticks < best[1].ticks:
-                    if self._excess(measure) <= 0:
-                        best = (self._simulator.plan(), measure)
-                        on_better(*best)
-                    else:
-                        relieved = self._relief.more(proposed, self._limits)
+        length = ROUND if proposals is None else _even(proposals)
+        drawn, begun = 0, self._simulator.simulated
+        proposed = state or self.start
+        walk = _Walk(proposed, home=proposed, on_better=on_better)
+        while drawn <= most:
+            warmth = (1.0 - drawn % length / length) / GREED
+            relieved = self._judge(walk, proposed, warmth, drawn)
             if budget.over:
                 break
             drawn += 1
-            proposed = relieved or self.states.neighbour(state, self._rng)
-        plan, measure = best or (None, None)
-        return Found(plan, measure, drawn, self._simulator.simulated - begun)
+            if drawn % length:
+                proposed = relieved or self.states.neighbour(walk.state, self._rng)
+                continue
+            if drawn - walk.last > PATIENCE * most:
+                break
+            proposed, walk.cost = walk.home, math.inf
+        simulated = self._simulator.simulated - begun
+        return Found(walk.plan, walk.measure, drawn, simulated, walk.home if walk.plan else None)
+
+    def _judge(
+        self, walk: _Walk, proposed: ChainState, warmth: float, drawn: int
+    ) -> ChainState | None:
+        """Go to what is proposed, or not; what relieves it, where it exceeds memory but is fast."""
+        bar = walk.cost * (1.0 - warmth * math.log(1.0 - self._rng.random()))
+        fastest = walk.measure.ticks if walk.measure else math.inf
+        measure = self._simulator.run(self.states.steps(proposed), max(bar, fastest))
+        if measure is None:
+            return None
+        asked = self._cost(measure)
+        if asked <= bar:
+            walk.state, walk.cost = proposed, asked
+        if asked < walk.least:
+            walk.least, walk.last = asked, drawn
+            walk.home = walk.home if walk.plan else proposed
+        if measure.ticks >= fastest:
+            return None
+        if self._excess(measure) > 0:
+            return self._relief.more(proposed, self._limits) if self.states.droppable else None
+        walk.plan, walk.measure = self._simulator.plan(), measure
+        walk.home, walk.last = proposed, drawn
+        walk.on_better(walk.plan, measure)
+        return None
 
     def random_state(self) -> ChainState:
         """Draw a way for every unit; nothing runs again."""
@@ -150,3 +194,8 @@ class Chain:
 
     def _cost(self, measure: Measure) -> float:
         return measure.ticks * (1.0 + PENALTY * max(0.0, self._excess(measure)))
+
+
+def _even(proposals: int) -> int:
+    """Proposals of each round where all are equally long."""
+    return max(1, -(-proposals // max(1, -(-proposals // ROUND))))

@@ -8,6 +8,7 @@ copy starts after the newer one is complete, so a run again waits until all of t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -81,18 +82,21 @@ class Simulator:
         self.simulated = 0
         """Steps simulated so far, in all calls."""
 
-    def run(self, steps: Sequence[Step]) -> Measure | None:
+    def run(self, steps: Sequence[Step], most: float = math.inf) -> Measure | None:
         """Simulate steps, from the first that differs from the last call.
 
         Parameters
         ----------
         steps
             Spots of operators, producers before consumers.
+        most
+            Ticks beyond which nobody asks. Devices serve in order, so what a device has still to do
+            comes after what it has done: most bad plans are known long before their end.
 
         Returns
         -------
         Measure or None
-            ``None`` if some value has no way to one of its readers.
+            ``None`` if some value has no way to one of its readers, or it takes more ticks.
         """
         same = 0
         for record, step in zip(self._records, steps, strict=False):
@@ -101,10 +105,20 @@ class Simulator:
             same += 1
         while len(self._records) > same:
             self._take_back()
+        ahead = [0] * self.view.num_devices
+        for step in steps[same:]:
+            for device in step.devices:
+                ahead[device] += step.duration
+        if any(clock + more > most for clock, more in zip(self._clocks, ahead, strict=False)):
+            return None
         for step in steps[same:]:
             if not self._take(step):
                 self._take_back()
                 return None
+            for device in step.devices:
+                ahead[device] -= step.duration
+                if self._clocks[device] + ahead[device] > most:
+                    return None
         return Measure(max((r.stop for r in self._records), default=0), self.peaks())
 
     # -- one step --------------------------------------------------------------------------------

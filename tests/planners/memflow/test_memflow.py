@@ -13,6 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.planners import best_plan
 from milp_plan.planners.indexed import indexed
 from milp_plan.planners.memflow import Chain, Relief, Simulator, States
+from milp_plan.planners.memflow.chain import ROUND
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, value
 from tests.check.cases import problem as problem_of
@@ -89,6 +90,24 @@ def test_what_did_not_change_is_not_simulated_again():
     assert simulator.simulated < 0.9 * afresh
 
 
+def test_plans_beyond_the_ticks_that_are_asked_for_are_left_early():
+    """Nothing that is asked for is left, and what was left leaves nothing wrong behind."""
+    problem = training()
+    states = States(indexed(problem), problem.graph.topological_order)
+    state, rng = states.of_plan(best_plan(problem)[0]), Random(1)
+    early, whole, left = Simulator(indexed(problem)), Simulator(indexed(problem)), 0
+    for number in range(200):
+        steps = states.steps(state)
+        measure = whole.run(steps)
+        most = measure.ticks + (number % 3 - 1) * measure.ticks // 50
+        asked = early.run(steps, most)
+        assert asked == (measure if measure.ticks <= most else None)
+        left += asked is None
+        state = states.neighbour(state, rng)
+    assert left > 60
+    assert early.simulated < 0.95 * whole.simulated
+
+
 def passes(layers: int, limit: int, ticks: int, size: int) -> PlanningProblem:
     """Forward and backward through layers on one device; every activation is of one size."""
     names = [f"f{i}" for i in range(layers)] + [f"b{i}" for i in reversed(range(layers))]
@@ -162,6 +181,38 @@ def test_layers_that_are_alike_often_change_together():
     chain, rng = Chain(problem, start), Random(0)
     drawn = [chain.states.neighbour(chain.start, rng) for _ in range(300)]
     assert sum(len(state.again) == 24 for state in drawn) >= 20
+
+
+def test_a_chain_goes_on_where_another_has_ended():
+    """Every round begins at the best plan, so no round can be slower than what it begins with."""
+    problem = uneven(12, 1)
+    start, _ = best_plan(with_memory(problem, None))
+    first = Chain(problem, start).run(40, Budget(60.0))
+    for seed in range(3):
+        more = Chain(problem, start, seed=seed).run(40, Budget(60.0), first.state)
+        assert verify(problem, more.plan).ok
+        assert more.measure.ticks <= first.measure.ticks
+
+
+def test_rounds_cool_and_begin_again_at_the_best_plan(monkeypatch):
+    """What a warm step leaves is not lost, and a round ends better than it went on."""
+    problem = training()
+    start, _ = best_plan(problem)
+    chain, costs = Chain(problem, start, blind=True), []
+    judge = chain._judge
+
+    def watched(walk, *rest):
+        answer = judge(walk, *rest)
+        costs.append(walk.cost)
+        return answer
+
+    monkeypatch.setattr(chain, "_judge", watched)
+    found = chain.run(3000, Budget(60.0))
+    begins = costs[::ROUND]
+    assert len(begins) >= 2
+    assert begins == sorted(begins, reverse=True)
+    assert max(costs[ROUND - 1 :: ROUND]) < max(costs[: ROUND // 2])
+    assert found.measure.ticks == min(costs)
 
 
 def test_chains_repeat_themselves():
