@@ -35,11 +35,12 @@ PLANNERS: dict[str, Planner] = {
     "critical_path": critical_path,
     "etf_memory": etf_memory,
     "dfs_release": dfs_release,
-    "contiguous": contiguous,
-    "round_robin_blocks": round_robin_blocks,
-    "branches": branches,
     "sharding_first": sharding_first,
-    "balance_load": balance_load,
     "low_peak": low_peak,
+    "branches": branches,
+    "balance_load": balance_load,
+    "round_robin_blocks": round_robin_blocks,
+    "contiguous": contiguous,
     "iterated_greedy": iterated_greedy,
 }
+"""By name; what takes longest on large graphs comes last, as time may end before it."""

@@ -33,11 +33,9 @@ from .tiny_schedule import is_tiny, offer_best_of_all
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
-BOUND_SHARE = 0.2
-"""Part of the time limit that bounds may take: the best of a graph of 2,000 operators come last.
-
-Arrays over all pairs are made in it, unless an obstacle was looked for before.
-"""
+BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
+"""Part of the time limit that bounds may take, and where plans are searched beside them: the best
+of a graph of 2,000 operators come last. Arrays over all pairs are made in it."""
 
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
@@ -101,6 +99,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.team: Team | None = None
         self.crew: Crew | None = None
         self.early: EarlySearch | None = None
+        self.bound_share = BOUND_SHARE
         self.constructed: int | None = None
         ledger.cores = os.cpu_count()
 
@@ -137,7 +136,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("search beside", self.search_beside, lambda: self.early is not None),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
-            Step("bounds", lambda: self.ledger.find_bounds(BOUND_SHARE), always=True),
+            Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
             Step("baselines", self.find_baselines, always=True),
             Step("enumeration", self.enumerate, lambda: self.small, loops=(LIST_SCHEDULES,)),
@@ -202,6 +201,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Anneal from them in a thread while bounds and lists take one core."""
         if self.early is not None and self.early.begun and self.ledger.threads > 1:
             self.early.begin(self.take)
+            self.bound_share = BOUND_SHARE_BESIDE
 
     def take_construction(self, plan: Plan) -> None:
         """Offer a construction."""
