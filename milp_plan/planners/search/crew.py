@@ -80,6 +80,7 @@ class Crew:
         ]
         self.sequences: Sequences | None = None
         self.starts: list[State] = []
+        self._later: State | None = None
         self._stop = Event()
         self._heard: Found | None = None
         self._quiet_until = 0.0
@@ -135,6 +136,16 @@ class Crew:
             self.starts.append(state._replace(value=search.value))
             self.starts.sort(key=lambda start: start.value)
 
+    def begin_later(self, state: State) -> None:
+        """Begin from a state when half of the rounds are over, if it is the best one then.
+
+        Before, what is ahead would draw all searches to where it stands.
+        """
+        if self.starts:
+            self._later = state
+        else:
+            self.begin_at(state)
+
     @property
     def first(self) -> Plan | None:
         """The plan of the best start."""
@@ -185,6 +196,8 @@ class Crew:
                 own if (own := search.best).value <= best.value * (1 + FAR) else best
                 for search in self.searches
             ]
+            if number + 1 == count // 2 and self._later is not None:
+                begins[0] = min(begins[0], self._later, key=lambda state: state.value)
 
     def _orders(self, number: int, count: int) -> Sequences | None:
         """The search over sequences, at the best plan; ``None`` in rounds that go without.

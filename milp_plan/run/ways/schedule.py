@@ -342,7 +342,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                     crew.construct(part)
                 self.construct_gated()
         if self.early is not None and (state := self.early.end()) is not None:
-            crew.begin_at(state)
+            crew.begin_later(state)
         self.early = None
         known = ledger.value == self.constructed or ledger.planner == ANNEALING  # starts already
         if ledger.plan is not None and not known:

@@ -223,3 +223,26 @@ def test_what_has_few_moves_begins_cooler(
     size = crew.decoder.size
     crew.run(Budget(60.0), int(coolings * crew_module.ROUND_MOVES_EACH * size))
     assert max(heats)[0] == pytest.approx(part, rel=0.02)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_what_comes_later_begins_half_way_if_it_is_the_best(ahead, monkeypatch):
+    a_problem, start = cases()[0]
+    crew = Crew(a_problem, threads=2)
+    crew.add(start)
+    later = crew.starts[0]._replace(value=0 if ahead else crew.starts[0].value + 1)
+    crew.begin_later(later)
+    rounds = []
+    monkeypatch.setattr(Crew, "_round", lambda _, begins, *__: rounds.append(list(begins)))
+    crew.run(Budget(60.0), MOVES)
+    assert not any(begin is later for begins in rounds[: len(rounds) // 2] for begin in begins)
+    assert any(begin is later for begin in rounds[len(rounds) // 2]) == ahead
+
+
+def test_what_comes_later_is_a_start_where_there_is_none():
+    a_problem, start = cases()[0]
+    other = Crew(a_problem)
+    other.add(start)
+    crew = Crew(a_problem)
+    crew.begin_later(other.starts[0])
+    assert crew.starts
