@@ -35,12 +35,11 @@ PLANNERS: dict[str, Planner] = {
     "critical_path": critical_path,
     "etf_memory": etf_memory,
     "dfs_release": dfs_release,
-    "sharding_first": sharding_first,
-    "low_peak": low_peak,
-    "branches": branches,
-    "balance_load": balance_load,
-    "round_robin_blocks": round_robin_blocks,
     "contiguous": contiguous,
+    "round_robin_blocks": round_robin_blocks,
+    "branches": branches,
+    "sharding_first": sharding_first,
+    "balance_load": balance_load,
+    "low_peak": low_peak,
     "iterated_greedy": iterated_greedy,
 }
-"""By name; what takes longest on large graphs comes last, as time may end before it."""
