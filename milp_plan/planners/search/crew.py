@@ -27,6 +27,9 @@ from .states import State
 LAST_HEATS = (0.5, 0.25)
 """First heats of the last two rounds, as parts of the hottest, with which all others begin."""
 
+HOTTER, HOTTER_MOST = 2.0, 8.0
+"""After each round in vain the next one begins so much hotter; at most so much in all."""
+
 FEWEST, MOST = 3, 16
 """Rounds, at least and at most."""
 
@@ -80,6 +83,7 @@ class Crew:
         ]
         self.sequences: Sequences | None = None
         self.starts: list[State] = []
+        self._given: set[int] = set()
         self._later: State | None = None
         self._stop = Event()
         self._heard: Found | None = None
@@ -127,14 +131,16 @@ class Crew:
         site, option = self.decoder.place({run.operator: run.placement for run in plan.runs})
         names = [operator.name for operator in self.decoder.compiled.operators]
         starts = np.array([float(plan.run(name).start_ns or 0) for name in names])
-        self.begin_at(State(site, option, _spread(starts), 0))
+        self._given.add(self.begin_at(State(site, option, _spread(starts), 0)))
 
-    def begin_at(self, state: State) -> None:
-        """Begin from a state as well, if it has a schedule."""
+    def begin_at(self, state: State) -> int:
+        """Begin from a state as well, if it has a schedule; return its value here."""
         search = self.searches[0]
-        if search.begin(state):
-            self.starts.append(state._replace(value=search.value))
-            self.starts.sort(key=lambda start: start.value)
+        if not search.begin(state):
+            return NEVER
+        self.starts.append(state._replace(value=search.value))
+        self.starts.sort(key=lambda start: start.value)
+        return search.value
 
     def begin_later(self, state: State) -> None:
         """Begin from a state when half of the rounds are over, if it is the best one then.
@@ -181,15 +187,20 @@ class Crew:
         wanted = self._coolings(budget, moves)
         count = max(FEWEST, int(min(MOST, wanted)))
         hottest = min(1.0, max(COOLEST, wanted))
+        rival, in_vain = self._rival, 0
+        if rival is not None:
+            clock = _Clock(budget, (0, 2 * count), moves, self._stop)
+            self._round([rival], clock, (hottest, False), on_better, None)
         for number in range(count):
-            clock = _Clock(budget, (number, count), moves, self._stop)
-            left = count - 1 - number
-            heat = LAST_HEATS[-1 - left] if left < len(LAST_HEATS) else 1.0
-            how = heat * hottest, number % 2 == 1
+            turn = (1, 2 * count) if rival is not None and number == 0 else (number, count)
+            clock = _Clock(budget, turn, moves, self._stop)
+            known = self.best.value
+            how = _heat(count - 1 - number, in_vain) * hottest, number % 2 == 1
             self._round(begins, clock, how, on_better, self._orders(number, count))
             if self._stop.is_set():
                 return
             best = self.best
+            in_vain = 0 if best.value < known else in_vain + 1
             if best.value == NEVER:
                 continue
             begins = [
@@ -198,6 +209,18 @@ class Crew:
             ]
             if number + 1 == count // 2 and self._later is not None:
                 begins[0] = min(begins[0], self._later, key=lambda state: state.value)
+
+    @property
+    def _rival(self) -> State | None:
+        """What a lone search tries before a given plan, in half of the first round.
+
+        A plan made for less memory may stand in a valley of its own, deep enough to hold a search
+        until it ends. Several searches begin from several starts anyway.
+        """
+        first = self.starts[0].value
+        if len(self.searches) > 1 or first not in self._given:
+            return None
+        return next((one for one in self.starts if one.value > first), None)
 
     def _orders(self, number: int, count: int) -> Sequences | None:
         """The search over sequences, at the best plan; ``None`` in rounds that go without.
@@ -346,6 +369,13 @@ class _Clock:
             return max(0.0, (passed - self.since) / (self.until - self.since))
 
         return done
+
+
+def _heat(left: int, in_vain: int) -> float:
+    """First heat of a round before so many others, as a part of the hottest, after some in vain."""
+    if left < len(LAST_HEATS):
+        return LAST_HEATS[-1 - left]
+    return float(min(HOTTER_MOST, HOTTER**in_vain))
 
 
 def _work(

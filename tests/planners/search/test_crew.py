@@ -222,7 +222,7 @@ def test_what_has_few_moves_begins_cooler(
     monkeypatch.setattr(Crew, "_round", lambda _crew, _begins, _clock, how, *_: heats.append(how))
     size = crew.decoder.size
     crew.run(Budget(60.0), int(coolings * crew_module.ROUND_MOVES_EACH * size))
-    assert max(heats)[0] == pytest.approx(part, rel=0.02)
+    assert heats[0][0] == pytest.approx(part, rel=0.02)
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -246,3 +246,58 @@ def test_what_comes_later_is_a_start_where_there_is_none():
     crew = Crew(a_problem)
     crew.begin_later(other.starts[0])
     assert crew.starts
+
+
+@pytest.mark.parametrize(("threads", "given"), [(1, True), (1, False), (2, True)])
+def test_a_lone_search_does_not_stay_in_the_valley_of_a_given_plan(threads, given, monkeypatch):
+    a_problem, start = cases()[0]
+    crew = Crew(a_problem, threads=threads)
+    crew.add(start)
+    best = crew.starts[0]
+    other = best._replace(value=best.value + 1)
+    crew.starts.append(other)
+    if not given:
+        crew._given.clear()
+    rounds = []
+    monkeypatch.setattr(
+        Crew, "_round", lambda _, begins, *__: rounds.append([begin.value for begin in begins])
+    )
+    crew.run(Budget(60.0), MOVES)
+    one, two = best.value, other.value
+    assert rounds[0] == ([one, two] if threads == 2 else [two] if given else [one])
+    assert threads == 2 or not given or rounds[1] == [one]
+
+
+def test_a_rival_of_a_given_plan_takes_no_moves_from_the_number_of_all():
+    a_problem, start = cases()[0]
+    crew = Crew(a_problem)
+    crew.construct(Budget(60.0))
+    crew.add(start)
+    worse = crew.starts[-1]._replace(value=crew.starts[0].value + 1)
+    crew._given, crew.starts = {crew.starts[0].value}, [crew.starts[0], worse]
+    crew.run(Budget(60.0), MOVES)
+    assert crew.tried == MOVES
+
+
+@pytest.mark.parametrize(
+    ("left", "in_vain", "heat"),
+    [(9, 0, 1), (9, 1, 2), (9, 2, 4), (9, 7, 8), (1, 3, 0.5), (0, 3, 0.25)],
+)
+def test_rounds_in_vain_make_the_next_hotter_but_for_the_last(left, in_vain, heat):
+    assert crew_module._heat(left, in_vain) == heat
+
+
+def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.MonkeyPatch):
+    a_problem, start = cases()[0]
+    crew, heats = Crew(a_problem), []
+    crew.add(start)
+
+    def searched(_crew: Crew, begins, _clock, how, *_) -> None:
+        heats.append(how[0])
+        if len(heats) == 3:
+            crew.searches[0].kept.value[0] -= 1
+
+    monkeypatch.setattr(Crew, "_round", searched)
+    crew.run(Budget(60.0), 8 * crew_module.ROUND_MOVES_EACH * crew.decoder.size)
+    assert heats[:5] == [1.0, 2.0, 4.0, 1.0, 2.0]
+    assert heats[-2:] == list(crew_module.LAST_HEATS)
