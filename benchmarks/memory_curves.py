@@ -5,6 +5,10 @@ that is already known to be valid there. So no curve falls where memory grows, a
 another that has fewer ways; that is checked, not assumed. Where that plan is as fast as any that is
 known without a limit, nothing more is asked.
 
+Limits are parts of so many bytes as the study names, not of what a run's own plan without a limit
+needs: of two plans that are equally fast one may need a sixth less, and no row could be compared
+with the same row of another run.
+
 The study is ``results/paper/memory-curves/study.toml``.
 """
 
@@ -60,7 +64,6 @@ def measure(case: Mapping[str, Any]) -> Row:
     free = solve(limited(problem, None), settings)
     if free.plan is None or free.verdict is None:
         raise RuntimeError(f"no plan without limits: {free.infeasible_because or 'none found'}")
-    peak = free.verdict.components["peak_memory"]
     plans = [free.plan]
     fastest = free.verdict.value
     assert fastest is not None
@@ -68,7 +71,11 @@ def measure(case: Mapping[str, Any]) -> Row:
     cells = [(percent, way) for percent in sorted(case["percents"]) for way in WAYS]
     settings = replace(settings, time_limit_s=case["limit_s"])
     for percent, way in cells:
-        point: Row = {"percent": percent, "limit_bytes": peak * percent // 100, "way": way}
+        point: Row = {
+            "percent": percent,
+            "limit_bytes": case["full_bytes"] * percent // 100,
+            "way": way,
+        }
         asked = problem_of(problem, point["limit_bytes"], way)
         known = best_of(asked, plans)
         if known is not None and known.value == fastest:
@@ -86,6 +93,7 @@ def measure(case: Mapping[str, Any]) -> Row:
         "operators": len(problem.graph.operators),
         "devices": len(problem.cluster.devices),
         "free": fastest,
+        "free_bytes": free.verdict.components["peak_memory"],
         "units": {"time": units.time, "size": units.size, "time_scale": units.time_scale},
         "points": points,
     }
@@ -130,7 +138,7 @@ def _lines(row: Row) -> list[Row]:
         line = lines.setdefault(
             percent,
             {
-                **{name: row[name] for name in ("instance", "operators", "devices")},
+                **{name: row[name] for name in ("instance", "operators", "devices", "free_bytes")},
                 "percent": percent,
                 "limit": f"{percent} %",
                 "limit_bytes": point["limit_bytes"],

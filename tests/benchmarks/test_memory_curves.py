@@ -10,7 +10,7 @@ from .conftest import rows_of
 @pytest.mark.slow
 def test_curves_are_consistent(page):
     case = {"file": "gpt-tiny-training-2xA100.json", "limit_s": 4, "free_s": 4, "seed": 0}
-    case["percents"] = [100, 90, 60]
+    case |= {"percents": [100, 90, 60], "full_bytes": 168_696_864}
     code, text, folder = page("paper/memory-curves", "memory_curves", [case])
     assert code == 0
     (row,) = rows_of(folder)

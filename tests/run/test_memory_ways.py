@@ -1,5 +1,6 @@
 """Problems with recomputable operators and hosts through the run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from milp_plan.planners import Crew
 from milp_plan.run import Settings, solve
 from milp_plan.run.change import host
 from milp_plan.run.kinds import read
-from milp_plan.run.ways.memory import first_runs
+from milp_plan.run.ways import memory
+from milp_plan.run.ways.memory import does_without, first_runs
 from tests.support.ways import planted_ways, tiny_ways
 from tests.support.ways_damage import unlimited
 
@@ -116,3 +118,24 @@ def test_little_time_is_lost_where_work_can_go_where_memory_is_left(monkeypatch)
     assert not verify(tight, plans[-1]).ok
     assert verify(tight, found.plan).ok
     assert found.value <= 1.02 * free.value
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_plan_with_runs_again_or_hosts_does_not_do_without(seed: int):
+    case = planted_ways(seed)
+    again = len(case.plan.runs) > len(case.problem.graph.operators)
+    away = any(case.problem.cluster.hosts & {*t.source, *t.target} for t in case.plan.transfers)
+    assert does_without(case.problem, case.plan) == (not again and not away)
+    assert does_without(case.problem, first_runs(case.plan))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_that_no_plan_does_without_is_proved_only_where_none_is_known(known, monkeypatch):
+    changes = {"recompute": True, "host": host("2GiB@25GB/s")}
+    _, problem = read(INSTANCES / "gpt-tiny-training-2xA100.json", changes)
+    start = solve(problem.without_memory_ways, QUICK).plan
+    asked = []
+    monkeypatch.setattr(memory, "infeasibility", lambda *_: asked.append(1))
+    monkeypatch.setattr(memory, "does_without", lambda *_: known)
+    assert solve(problem, replace(QUICK, start=start)).plan is not None
+    assert asked == ([] if known else [1])

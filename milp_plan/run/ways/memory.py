@@ -118,6 +118,8 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     @cached_property
     def plainly(self) -> bool:
         """Whether there may be plans that do without."""
+        if self.ledger.plan is not None and does_without(self.problem, self.ledger.plan):
+            return True
         with self.budget.phase("bounds"):
             budget = self.budget.part("obstacle", BOUND_SHARE)
             return infeasibility(self.plain, budget) is None
@@ -342,6 +344,13 @@ def first_runs(plan: Plan) -> Plan:
     for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
         first.setdefault(run.operator, run)
     return Plan(plan.problem, tuple(first.values()))
+
+
+def does_without(problem: PlanningProblem, plan: Plan) -> bool:
+    """Whether each operator of a plan runs once and nothing goes by way of a host."""
+    hosts = problem.cluster.hosts
+    away = any(hosts & {*trip.source, *trip.target} for trip in plan.transfers)
+    return len(plan.runs) == len(problem.graph.operators) and not away
 
 
 def roomier(problem: PlanningProblem) -> Iterator[tuple[str, PlanningProblem]]:
