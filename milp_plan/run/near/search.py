@@ -43,7 +43,8 @@ TRIES = 20
 """Neighbourhoods proposed until one leaves room for an improvement."""
 
 STEP = 5e-4
-"""Part of the value by which a round has to improve it, in ticks at least one."""
+"""Part of the value by which a round has to improve it, in ticks at least one, but by no more than
+half of what is above the bound: nothing is below that."""
 
 BOLD = 0.3
 """Part of the rounds that ask for more than a step: their models are smaller."""
@@ -254,7 +255,8 @@ class Worker:
     def _scope(self, tape: Tape, arm: Arm) -> Scope | None:
         """A neighbourhood with room for an improvement; ``None`` where none is found soon."""
         value = tape.makespan
-        horizon = value - max(1, int(value * STEP))
+        bound = (self.ledger.lower or 0) // self.search.view.tick
+        horizon = latest(value, bound)
         for _ in range(TRIES):
             choice = CHOOSERS[arm.name](tape, self.rng, int(arm.size))
             free, sites, order_only = choice
@@ -290,6 +292,11 @@ class Worker:
         placements = {run.operator: run.placement for run in runs}
         packed = dispatch_order(ledger.problem, placements, [run.operator for run in runs])
         return ledger.offer(packed, BY, phase)
+
+
+def latest(value: int, bound: int) -> int:
+    """When a round has to end its plan, beside a plan of some value and a bound below it."""
+    return value - max(1, min(int(value * STEP), (value - bound) // 2))
 
 
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:

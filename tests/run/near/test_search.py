@@ -6,6 +6,8 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from milp_plan.backends import SolverReport, Stop
 from milp_plan.check import verify
@@ -206,6 +208,23 @@ def test_times_beyond_arrays_are_searched_in_units():
     assert books.value == 3 * ticks
     assert verify(books.problem, books.plan).ok
     assert not books.defects
+
+
+@pytest.mark.parametrize("above", [1, 30, 300])
+def test_the_last_part_above_a_bound_is_asked_for(above):
+    """A step of 500 of a million ticks was asked for where 300 are above the bound."""
+    long, short = 10**6, above
+    a_problem = problem([op("a", long), op("b", short)])
+    a_plan = plan(run("a", "d0", 0, long), run("b", "d0", long, long + short))
+    books = searched(a_problem, a_plan, bound=long)
+    assert books.value == long
+    assert verify(books.problem, books.plan).ok
+
+
+@given(value=st.integers(1, 10**15), above=st.integers(1, 10**15))
+def test_a_round_never_asks_for_less_than_a_bound(value, above):
+    bound = max(0, value - above)
+    assert bound <= near.latest(value, bound) < value
 
 
 def test_units_of_time_keep_order_and_sums():
