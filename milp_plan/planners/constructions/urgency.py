@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 DISCOUNTS = (0.02, 0.05, 0.1, 0.2)
 """Parts of the longest path by which each micro-batch is less urgent than the one before."""
 
-_STEADY = {Pass.BACKWARD: 2, Pass.SUM: 2, Pass.FORWARD: 1, Pass.WEIGHT: 0, Pass.UPDATE: -1}
+STEADY = {Pass.BACKWARD: 2, Pass.SUM: 2, Pass.FORWARD: 1, Pass.WEIGHT: 0, Pass.UPDATE: -1}
 _FREEING = {Pass.BACKWARD: 2, Pass.SUM: 2, Pass.FORWARD: 1, Pass.WEIGHT: 3, Pass.UPDATE: 4}
 
 
@@ -35,7 +35,7 @@ def urgencies(
     longest = max(1.0, float(path.max(initial=1.0)))
     found: dict[str, Floats] = {}
     if structure.trains:
-        found["steady"] = _ranked(structure, _STEADY, path, batch, longest)
+        found["steady"] = _ranked(structure, STEADY, path, batch, longest)
     if structure.num_batches > 1:
         for part in DISCOUNTS:
             found[f"discount {part}"] = path - part * longest * batch

@@ -56,7 +56,7 @@ def look_ahead(a: Ints, t: Ints) -> int:
         for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
             tail = max(tail, _behind(a, t, a[t[OUTPUT_VALUE] + i]))
         a[t[TAIL] + operator] = tail
-        site, units = a[t[SITE] + operator], _units(a, t, operator)
+        site, units = a[t[SITE] + operator], units_at(a, t, operator)
         for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
             _count(a, t, a[t[SITE_DEVICE] + i], units, tail)
         least = max(least, units + tail)
@@ -68,7 +68,7 @@ def look_ahead(a: Ints, t: Ints) -> int:
 
 
 @compiled
-def _units(a: Ints, t: Ints, operator: int) -> int:
+def units_at(a: Ints, t: Ints, operator: int) -> int:
     """Units of an operator where it stands."""
     return int(a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + a[t[SITE] + operator]])
 
@@ -86,12 +86,12 @@ def _behind(a: Ints, t: Ints, value: int) -> int:
     for i in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
         if a[t[NATIVE] + a[t[READER_EDGE] + i]]:
             reader = a[t[READER] + i]
-            longest = max(longest, _units(a, t, reader) + a[t[TAIL] + reader])
+            longest = max(longest, units_at(a, t, reader) + a[t[TAIL] + reader])
     for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_FIRST] + value + 1]):
         tail, link = 0, a[t[LEG_HEAD] + leg]
         while link >= 0:
             reader = a[t[LINK_READER] + link]
-            tail = max(tail, _units(a, t, reader) + a[t[TAIL] + reader])
+            tail = max(tail, units_at(a, t, reader) + a[t[TAIL] + reader])
             link = a[t[NEXT_OF_LEG] + link]
         a[t[TAIL] + t[OPERATORS] + leg] = tail
         for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):

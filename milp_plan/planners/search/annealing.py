@@ -22,6 +22,7 @@ from ..decoder.layout import DEVICES, LIMITED, MEMORY, OPTION, PEAK, RANK, SITE,
 from ..decoder.legs import busiest
 from .states import State, Undo, move, new_undo, take_back
 from .units import Units, units_of
+from .urgency import Urgency, rank_anew, urgency_of
 
 HOTTEST, COLDEST = 0.003, 0.0001
 """Relative worsening that is accepted with probability 1/e, at the start and at the end."""
@@ -31,6 +32,9 @@ FLOOR, STEEP = 0.02, 2.0
 
 BLOCK = 200_000
 """Operators scheduled between two looks at the clock, roughly."""
+
+ANEW = 0.05
+"""Part of the moves after which all operators are ranked anew: see :mod:`.urgency`."""
 
 
 class Kept(NamedTuple):
@@ -105,7 +109,7 @@ def worth(a: Ints, t: Ints, rules: Rules, cutoff: int) -> tuple[int, bool]:
 def cool(  # noqa: PLR0917 (compiled)
     a: Ints,
     t: Ints,
-    search: tuple[Units, Undo, Kept],
+    search: tuple[Units, Undo, Kept, Urgency],
     heat: Heat,
     count: tuple[int, int],
     value: int,
@@ -115,7 +119,7 @@ def cool(  # noqa: PLR0917 (compiled)
 
     ``count`` is the seed, and the number of moves.
     """
-    units, undo, kept = search
+    units, undo, kept, urgency = search
     seed, moves = count
     np.random.seed(seed)
     fall = (heat.cold / heat.hot) ** (1.0 / moves)
@@ -125,6 +129,8 @@ def cool(  # noqa: PLR0917 (compiled)
         move(a, t, units, undo, heat.width)
         if undo.changed[0] == 0:
             continue
+        if np.random.random() < ANEW:
+            rank_anew(a, t, undo, urgency, heat.width)
         worst = value * (1.0 - now * np.log(1.0 - np.random.random()))
         found, fits = worth(a, t, rules, int(worst) + 1)
         if found == NEVER:
@@ -153,6 +159,7 @@ class Annealing:
         self.problem = problem
         self.decoder = Decoder(problem)
         self.units = units_of(self.decoder.compiled)
+        self.urgency = urgency_of(problem, self.decoder.compiled)
         size = self.decoder.size
         self.undo = new_undo(size, len(self.units.ptr) - 1)
         self.random = np.random.default_rng(seed)
@@ -215,7 +222,7 @@ class Annealing:
             self.value = cool(
                 self.decoder.memory.a,
                 self.decoder.memory.t,
-                (self.units, self.undo, self.kept),
+                (self.units, self.undo, self.kept, self.urgency),
                 Heat(heat, heat * 0.999, self.width),
                 (seed, block),
                 self.value,
@@ -235,7 +242,7 @@ class Annealing:
             return
         memory, nothing = self.decoder.memory, Kept(*(entry.copy() for entry in self.kept))
         heat = Heat(HOTTEST, COLDEST, self.width)
-        search = self.units, self.undo, nothing
+        search = self.units, self.undo, nothing, self.urgency
         cool(memory.a, memory.t, search, heat, (0, 1), self.value, self.rules)
 
     @property

@@ -56,7 +56,8 @@ def new_undo(operators: int, units: int) -> Undo:
 
 
 @compiled
-def _remember(a: Ints, t: Ints, undo: Undo, operator: int) -> None:
+def remember(a: Ints, t: Ints, undo: Undo, operator: int) -> None:
+    """Note what an operator has before a move changes it."""
     at = undo.changed[0]
     undo.operator[at] = operator
     undo.site[at] = a[t[SITE] + operator]
@@ -99,7 +100,7 @@ def _fastest(a: Ints, t: Ints, operator: int, site: int, draw: bool) -> int:
 @compiled
 def draw_option(a: Ints, t: Ints, undo: Undo, operator: int) -> None:
     """Take any option of an operator that can run where it is."""
-    _remember(a, t, undo, operator)
+    remember(a, t, undo, operator)
     a[t[OPTION] + operator] = _fastest(a, t, operator, a[t[SITE] + operator], True)
 
 
@@ -120,7 +121,7 @@ def put(a: Ints, t: Ints, units: Units, undo: Undo, unit: int, site: int) -> Non
         operator = units.operators[i]
         if a[t[SITE] + operator] == site:
             continue
-        _remember(a, t, undo, operator)
+        remember(a, t, undo, operator)
         a[t[SITE] + operator] = site
         if a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + site] < 0:
             a[t[OPTION] + operator] = _fastest(a, t, operator, site, False)
@@ -190,20 +191,20 @@ def _shift(a: Ints, t: Ints, units: Units, undo: Undo, width: float) -> None:
     operator = _below(operators)
     if kind < 0.5:
         for _ in range(1 + _below(4)):
-            _remember(a, t, undo, operator)
+            remember(a, t, undo, operator)
             a[t[RANK] + operator] += change
             operator = _below(operators)
             change = int((2.0 * np.random.random() - 1.0) * max(1, size))
     elif kind < 0.8:
         unit = units.of[operator]
         for i in range(units.ptr[unit], units.ptr[unit + 1]):
-            _remember(a, t, undo, units.operators[i])
+            remember(a, t, undo, units.operators[i])
             a[t[RANK] + units.operators[i]] += change
     else:  # just before or behind another operator of the same site
         for _ in range(8):
             other = _below(operators)
             if other != operator and a[t[SITE] + other] == a[t[SITE] + operator]:
-                _remember(a, t, undo, operator)
+                remember(a, t, undo, operator)
                 a[t[RANK] + operator] = a[t[RANK] + other] + (1 if change > 0 else -1)
                 return
 
