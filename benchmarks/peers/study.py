@@ -235,7 +235,7 @@ def _panels(rows: list[Row]) -> Any:
     with drawing_style():
         figure = new_figure(3.0 * COLUMNS, 2.2 * lines + 0.6)
         every = figure.subplots(lines, COLUMNS, squeeze=False).flat
-        for axes, row in zip(every, rows, strict=False):
+        for row, axes in zip(rows, every, strict=False):  # rows first: no panel more is taken
             for number, (tool, name) in enumerate((("ours", "milp_plan"), ("peer", "CP-SAT"))):
                 trace = row[tool]["trace"]
                 if not trace:
