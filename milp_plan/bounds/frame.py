@@ -45,7 +45,9 @@ class Link(NamedTuple):
     @property
     def any(self) -> int | None:
         """Least ticks however the sites lie."""
-        return least(self.near, self.enter)
+        if self.near is None or self.enter is None:
+            return self.enter if self.near is None else self.near
+        return min(self.near, self.enter)
 
 
 @dataclass

@@ -120,6 +120,7 @@ class HeadPass:
         size = view.size
         self.heads: list[list[int]] = []
         self.stops = np.zeros(size, dtype=np.int64)
+        self.into = separations.through.T
         self.near_heads = {key: np.full(size, FAR, dtype=np.int64) for key in view.keys}
         self.near_work = {key: np.zeros(size, dtype=np.int64) for key in view.keys}
         own = view.frame.holdings.packed
@@ -132,25 +133,25 @@ class HeadPass:
         """Heads of all operators, in view order."""
         for v in range(self.view.size):
             self.budget.check()
-            least = self._by_separation(v)
+            ancestors = np.flatnonzero(self.into[v, :v] >= 0)
+            least = self._by_separation(v, ancestors)
             heads = [max(least, head) for head in edge_heads(self.view, v, self.heads)]
             for key in {self.view.key(state) for state in self.view.states(v)}:
-                self._raise(v, key, heads)
+                self._raise(v, key, ancestors, heads)
             self.heads.append(heads)
             self._remember(v, heads)
         return self.heads
 
-    def _by_separation(self, v: int) -> int:
+    def _by_separation(self, v: int, ancestors: NDArray[np.intp]) -> int:
         """Head from the stops of all ancestors and the separations from them."""
-        before = np.flatnonzero(self.separations.through[:v, v] >= 0)
-        if len(before) == 0:
+        if len(ancestors) == 0:
             return 0
-        waits = self.separations.through[before, v] - self.view.durations[before]
-        return int((self.stops[before] + waits).max())
+        waits = self.into[v, ancestors] - self.view.durations[ancestors]
+        return int((self.stops[ancestors] + waits).max())
 
-    def _raise(self, v: int, key: int, heads: list[int]) -> None:
+    def _raise(self, v: int, key: int, ancestors: NDArray[np.intp], heads: list[int]) -> None:
         mine = [j for j, state in enumerate(self.view.states(v)) if self.view.key(state) == key]
-        head = self._one_device(v, key, min(heads[j] for j in mine))
+        head = self._one_device(v, key, ancestors, min(heads[j] for j in mine))
         for j in mine:
             heads[j] = max(heads[j], head)
 
@@ -165,11 +166,9 @@ class HeadPass:
                 self.near_heads[key][v] = min(FAR, *(heads[j] for j in touching))
                 self.near_work[key][v] = min(states[j].duration for j in touching) // view.tick
 
-    def _one_device(self, v: int, key: int, head: int) -> int:
+    def _one_device(self, v: int, key: int, ancestors: NDArray[np.intp], head: int) -> int:
         """Least start of v with its devices of this key, at least ``head``."""
         view = self.view
-        before = self.separations.through[:v, v]
-        ancestors = np.flatnonzero(before >= 0)
         if len(ancestors) == 0 or head >= FAR:
             return head
         durations = view.durations[ancestors]
@@ -191,7 +190,7 @@ class HeadPass:
         chosen = ancestors[late]
         bench = _Bench(
             arrivals[late],
-            _Loads(near[late], self.near_work[key][chosen], before[chosen] - durations[late]),
+            _Loads(near[late], self.near_work[key][chosen], self.into[v, chosen] - durations[late]),
             self._memory(v, key, chosen),
             self._gang(v, key),
         )

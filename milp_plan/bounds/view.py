@@ -203,8 +203,8 @@ class Separations:
         for a in range(view.size - 1, -1, -1):
             self.budget.check()
             row = found[a]
-            for b, edge in view.after[a]:
-                np.maximum(row, found[b] + view.least_link(edge), out=row)
+            for b, edge in view.after[a]:  # nothing before b comes after it
+                np.maximum(row[b:], found[b, b:] + view.least_link(edge), out=row[b:])
             if self.segments is not None:
                 self._use_segments(a, row, found)
             row += view.durations[a]
@@ -221,7 +221,7 @@ class Separations:
         better = np.flatnonzero(segments > row)
         np.maximum(row, segments, out=row)
         for v in better[:_CONTINUED]:
-            np.maximum(row, row[v] + found[v], out=row)
+            np.maximum(row[v:], row[v] + found[v, v:], out=row[v:])
 
     def around(self, key: int) -> Array:
         """Start-to-start separations of operators that share no device."""
@@ -236,11 +236,11 @@ class Separations:
             self.budget.check()
             row = found[a]
             for b, edge in view.after[a]:
-                apart = found[b] + view.least_link(edge)
+                apart = found[b, b:] + view.least_link(edge)
                 crossing = FAR if id(edge) in self.together else view.crossing(edge, key)
                 if crossing < FAR:
-                    np.minimum(apart, through[b] + crossing, out=apart)
-                np.maximum(row, apart, out=row)
+                    np.minimum(apart, through[b, b:] + crossing, out=apart)
+                np.maximum(row[b:], apart, out=row[b:])
             row += view.durations[a]
             np.maximum(row, through[a], out=row)
             np.minimum(row, FAR, out=row)

@@ -305,11 +305,13 @@ def _schedules() -> None:
 def _runs() -> None:
     from milp_plan.bounds.catalogue import frame_of
     from milp_plan.bounds.runs import run_bounds
-    from milp_plan.bounds.tight import tight_windows
-    from milp_plan.zoo import TRAPS
+    from milp_plan.bounds.tight import known_regions, tight_windows
+    from milp_plan.zoo import TRAPS, generate
 
     frame = frame_of(TRAPS[0].problem)
     assert tuple(run_bounds(frame, tight_windows(frame, Budget()), Budget(), (1, None)))
+    branches = generate("moe-tiny", "2xH100", mode="inference")
+    assert known_regions(frame_of(branches), Budget()) is not None
 
 
 PARTS: dict[str, Callable[[], None]] = {
