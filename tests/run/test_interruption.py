@@ -15,6 +15,7 @@ import pytest
 from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io import read_plan
+from milp_plan.planners.enumeration import Enumeration
 from milp_plan.run import Settings, solve, solving
 from milp_plan.run.ways import schedule
 from tests.cli.cases import call
@@ -182,6 +183,7 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
 
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
+    monkeypatch.setattr(Enumeration, "suits", lambda _problem: False)  # it comes before bounds
     outcome = solve(instance(SLOW), Settings(time_limit_s=600), press)
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.plan is None

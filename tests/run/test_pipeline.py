@@ -23,7 +23,7 @@ from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import make_options
 from milp_plan.run.telling import headline
-from milp_plan.run.ways import schedule
+from milp_plan.run.ways import schedule, small_schedule
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
 from tests.support.brute import brute_force
@@ -352,6 +352,7 @@ def test_optimal_within_a_gap_is_not_called_proved_optimal(monkeypatch):
     problem = trap("gang-beats-single").problem
     short = Bound("short", 109, "a tick short of the optimum")
     monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([short]))
+    monkeypatch.setattr(small_schedule, "AT_ONCE_S", 0.0)  # it proves before there is a bound
     near = quick(problem, gap=0.01)
     assert (near.value, near.bound, near.proved) == (110, 109, False)
     assert near.stop is Stop.PROVED

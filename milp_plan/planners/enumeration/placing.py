@@ -73,7 +73,7 @@ class Stack(NamedTuple):
     work: Ints
 
 
-def empty_stack(choices: Choices, sizes: tuple[int, int, int], best: int) -> Stack:
+def empty_stack(choices: Choices, sizes: tuple[int, int, int]) -> Stack:
     """Begin with nothing placed.
 
     Parameters
@@ -82,8 +82,6 @@ def empty_stack(choices: Choices, sizes: tuple[int, int, int], best: int) -> Sta
         Of the problem.
     sizes
         Devices; operators and legs; units.
-    best
-        Value of the best plan known.
     """
     devices, tasks, units = sizes
     operators, widest = len(choices.first) - 1, int(np.diff(choices.first).max())
@@ -92,7 +90,7 @@ def empty_stack(choices: Choices, sizes: tuple[int, int, int], best: int) -> Sta
         return np.zeros(shape, dtype=np.int64)
 
     return Stack(
-        np.array([best, NEVER, 0, 1, 0, 0], dtype=np.int64),
+        np.array([NEVER, NEVER, 0, 1, 0, 0], dtype=np.int64),
         np.full(operators, -1, dtype=np.int64),
         np.stack([np.zeros(units, dtype=np.int64), np.full(units, -1, dtype=np.int64)]),
         room(devices),
@@ -124,66 +122,94 @@ def _rest(c: Choices, v: int, k: int) -> int:
 
 
 @compiled
-def _set_heads(a: Ints, t: Ints, c: Choices, s: Stack, backward: bool) -> int:
-    """Heads, or tails; at least ``ENDLESS`` where there is no way for a value."""
-    count = len(s.chosen)
+def _one_by_one(a: Ints, t: Ints, c: Choices, s: Stack, way: tuple[int, bool]) -> int:
+    """Units until what comes before an operator on its devices is done; after it, backward."""
+    v, backward = way
+    count, site = len(s.chosen), c.site[c.first[v] + s.chosen[v]]
     times, ticks, some, lengths = s.work[1 if backward else 0], s.work[2], s.work[3], s.work[4]
-    times[:count] = 0
-    for n in range(count):
-        v = count - 1 - n if backward else n
-        k = s.chosen[v]
-        if backward:
-            times[v] = max(times[v], _rest(c, v, k))
-        if k >= 0:
-            site = c.site[c.first[v] + k]
-            for i in range(a[t[at.SITE_PTR] + site], a[t[at.SITE_PTR] + site + 1]):
-                device = a[t[at.SITE_DEVICE] + i]
-                found = 0
-                low, high = (v + 1, count) if backward else (0, v)
-                for u in range(low, high):
-                    follows = c.after[v, u] if backward else c.after[u, v]
-                    at_all = follows == 1 and s.chosen[u] >= 0
-                    if at_all and _holds(a, t, c.site[c.first[u] + s.chosen[u]], device):
-                        insert(some, lengths, found, times[u], ticks[u])
-                        found += 1
-                times[v] = max(times[v], one_by_one(some, lengths, found))
-        width = c.first[v + 1] - c.first[v] + 1
-        for e in range(c.edge_at[v], c.edge_at[v + 1]):
-            u = c.edge_from[e]
-            lag = c.lag[c.lag_at[e] + (s.chosen[u] + 1) * width + k + 1]
-            if lag >= ENDLESS:
-                return ENDLESS
-            if backward:
-                times[u] = max(times[u], times[v] + ticks[v] + lag)
-            else:
-                times[v] = max(times[v], times[u] + ticks[u] + lag)
-    return 0
+    low, high = (v + 1, count) if backward else (0, v)
+    worst = 0
+    for i in range(a[t[at.SITE_PTR] + site], a[t[at.SITE_PTR] + site + 1]):
+        device = a[t[at.SITE_DEVICE] + i]
+        found = 0
+        for u in range(low, high):
+            follows = c.after[v, u] if backward else c.after[u, v]
+            at_all = follows == 1 and s.chosen[u] >= 0
+            if at_all and _holds(a, t, c.site[c.first[u] + s.chosen[u]], device):
+                insert(some, lengths, found, times[u], ticks[u])
+                found += 1
+        worst = max(worst, one_by_one(some, lengths, found))
+    return int(worst)
 
 
 @compiled
-def least_time(a: Ints, t: Ints, c: Choices, s: Stack) -> int:
-    """No plan that has what is placed is shorter."""
-    count = len(s.chosen)
-    head, tail, ticks = s.work[0], s.work[1], s.work[2]
-    for v in range(count):
-        ticks[v], s.work[7][v] = c.least[v], c.area[v]
+def _lag(c: Choices, s: Stack, e: int, v: int) -> int:
+    """Least units of an edge that ends in v, by what is chosen of its ends."""
+    width = c.first[v + 1] - c.first[v] + 1
+    return int(c.lag[c.lag_at[e] + (s.chosen[c.edge_from[e]] + 1) * width + s.chosen[v] + 1])
+
+
+@compiled
+def _set_heads(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
+    """Heads of an operator and all behind it; the longest way to the end through one of these.
+
+    At least ``ENDLESS`` where there is no way for a value. Heads before it stay as they are: what
+    comes before an operator comes before it in their order.
+    """
+    head, ticks, worst = s.work[0], s.work[2], 0
+    for v in range(since, len(s.chosen)):
+        head[v] = _one_by_one(a, t, c, s, (v, False)) if s.chosen[v] >= 0 else 0
+        for e in range(c.edge_at[v], c.edge_at[v + 1]):
+            u, lag = c.edge_from[e], _lag(c, s, e, v)
+            if lag >= ENDLESS:
+                return ENDLESS
+            head[v] = max(head[v], head[u] + ticks[u] + lag)
+        worst = max(worst, head[v] + ticks[v] + _rest(c, v, s.chosen[v]))
+        if worst >= s.numbers[BEST]:
+            break
+    return int(worst)
+
+
+@compiled
+def _set_tails(a: Ints, t: Ints, c: Choices, s: Stack) -> int:
+    """Tails, by the heads; the longest way through an operator, or one that is too long."""
+    head, tail, ticks, worst = s.work[0], s.work[1], s.work[2], 0
+    tail[: len(s.chosen)] = 0
+    for v in range(len(s.chosen) - 1, -1, -1):
+        tail[v] = max(tail[v], _rest(c, v, s.chosen[v]))
+        if s.chosen[v] >= 0:
+            tail[v] = max(tail[v], _one_by_one(a, t, c, s, (v, True)))
+        worst = max(worst, head[v] + ticks[v] + tail[v])
+        if worst >= s.numbers[BEST]:
+            break
+        for e in range(c.edge_at[v], c.edge_at[v + 1]):
+            u = c.edge_from[e]
+            tail[u] = max(tail[u], tail[v] + ticks[v] + _lag(c, s, e, v))
+    return int(worst)
+
+
+@compiled
+def _set_ticks(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
+    """Units of each operator, and times devices; the least ones where it is open."""
+    for v in range(len(s.chosen)):
+        s.work[2][v], s.work[7][v] = c.least[v], c.area[v]
         if s.chosen[v] >= 0:
             choice = c.first[v] + s.chosen[v]
-            site = c.site[choice]
-            ticks[v] = c.ticks[choice]
-            s.work[7][v] = ticks[v] * (a[t[at.SITE_PTR] + site + 1] - a[t[at.SITE_PTR] + site])
-    if _set_heads(a, t, c, s, False) >= ENDLESS:
-        return ENDLESS
-    _set_heads(a, t, c, s, True)
-    worst = 0
-    for v in range(count):
-        worst = max(worst, head[v] + ticks[v] + tail[v])
+            gang = a[t[at.SITE_PTR] + c.site[choice] + 1] - a[t[at.SITE_PTR] + c.site[choice]]
+            s.work[2][v], s.work[7][v] = c.ticks[choice], c.ticks[choice] * gang
+
+
+@compiled
+def least_time(a: Ints, t: Ints, c: Choices, s: Stack, since: int) -> int:
+    """No plan that has what is placed is shorter; heads before ``since`` stand already."""
+    count = len(s.chosen)
+    head, tail, ticks = s.work[0], s.work[1], s.work[2]
+    _set_ticks(a, t, c, s)
+    worst = _set_heads(a, t, c, s, since)
+    if worst < s.numbers[BEST]:
+        worst = max(worst, _set_tails(a, t, c, s))
     if worst >= s.numbers[BEST] or worst > ENDLESS // (t[at.DEVICES] + 1):
         return int(worst)
-    for v in range(count):
-        s.work[3][v], s.work[5][v] = head[v] * t[at.DEVICES], tail[v] * t[at.DEVICES]
-    pooled = preemptive(s.work[3], s.work[7], s.work[5], count, s.work[6])
-    worst = max(worst, -(-pooled // t[at.DEVICES]))
     for device in range(t[at.DEVICES]):
         found = 0
         for v in range(count):
@@ -193,6 +219,12 @@ def least_time(a: Ints, t: Ints, c: Choices, s: Stack) -> int:
         if found > 1:
             number = preemptive(s.work[3], s.work[4], s.work[5], found, s.work[6])
             worst = max(worst, number)
+    if worst >= s.numbers[BEST]:
+        return int(worst)
+    for v in range(count):
+        s.work[3][v], s.work[5][v] = head[v] * t[at.DEVICES], tail[v] * t[at.DEVICES]
+    pooled = preemptive(s.work[3], s.work[7], s.work[5], count, s.work[6])
+    worst = max(worst, -(-pooled // t[at.DEVICES]))
     if t[at.COMMUNICATION] == 0 or worst >= s.numbers[BEST]:
         return int(worst)
     return max(int(worst), _least_with_legs(a, t, s))
@@ -298,7 +330,7 @@ def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
         _set(a, t, c, s, (depth, k))
         s.numbers[TRIED] += 1
         if not _too_much(a, t, c, s):
-            number = max(s.values[depth], least_time(a, t, c, s))
+            number = max(s.values[depth], least_time(a, t, c, s, max(0, depth - 1)))
             if number < s.numbers[BEST]:
                 b = found
                 while b > 0 and s.bound[depth, b - 1] < number:
@@ -315,15 +347,16 @@ def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
 def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
     """Schedule a complete placement: first by a rule, then in every order."""
     count = len(s.chosen)
-    least = least_time(a, t, c, s)  # sets heads and tails
+    least = max(s.values[count], least_time(a, t, c, s, count - 1))
+    if least >= s.numbers[BEST]:  # then not all tails are set
+        return
     for v in range(count):
         a[t[at.RANK] + v] = -s.work[1][v] - s.work[2][v]
     found = decode(a, t, (True, False, False), 1.0, s.numbers[BEST])
     if found < s.numbers[BEST]:
         _keep(a, t, s, found)
-    if not find_legs(a, t) or max(least, s.values[count]) >= s.numbers[BEST]:
+    if not find_legs(a, t) or least >= s.numbers[BEST]:
         return
-    least = max(least, s.values[count])
     fits = True
     if t[at.LIMITED]:
         weigh(a, t)

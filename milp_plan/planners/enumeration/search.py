@@ -29,20 +29,17 @@ class Enumeration:
     ----------
     problem
         Any that :meth:`suits`.
-    known
-        Value of the best plan known, in ticks; only shorter ones are looked for.
     """
 
-    def __init__(self, problem: PlanningProblem, known: int | None = None) -> None:
+    def __init__(self, problem: PlanningProblem) -> None:
         self.decoder = Decoder(problem)
         compiled = self.decoder.compiled
         self.choices = choices_of(compiled)
         if self.choices is None:
             return
         memory = self.decoder.memory
-        best = NEVER if known is None else -(-known // compiled.unit)
         sizes = len(memory.part(at.MEMORY)), len(memory.part(at.START)), len(compiled.view.units)
-        self.stack = empty_stack(self.choices, sizes, best)
+        self.stack = empty_stack(self.choices, sizes)
         for part in (at.SITE, at.OPTION):
             memory.part(part)[:] = -1
 
@@ -56,6 +53,12 @@ class Enumeration:
             and not problem.has_memory_ways
             and len(problem.graph.operators) <= LARGEST
         )
+
+    def cut(self, known: int | None) -> None:
+        """From here on look only for plans shorter than so many ticks."""
+        if self.choices is not None and known is not None:
+            numbers = self.stack.numbers
+            numbers[BEST] = min(int(numbers[BEST]), -(-known // self.decoder.compiled.unit))
 
     def plans(self, budget: Budget, choices: int | None = None) -> Iterator[Plan]:
         """Better and better plans, until all is done, the budget ends, or so many were looked at.

@@ -10,24 +10,22 @@ from functools import partial
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.core.bound import Bound
 from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, Crew, best_plan, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
-from milp_plan.planners.enumeration import Enumeration
 
 from ..cluster import Team
 from ..compiling import LAST, LIST_SCHEDULES, NEAR
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish
-from ..settings import AUTO
 from ..way import Step, Way
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
+from .small_schedule import SmallSearch
 from .tiny_schedule import is_tiny, offer_best_of_all
 
 BASELINE_SHARE = 0.1
@@ -49,10 +47,6 @@ ANNEALING_S_EACH = 0.04
 
 NEAR_SHARE, NEAR_IN_VAIN = 0.15, 8
 """Part of the time left for windows before a model that proves, and rounds in vain until it."""
-
-ENUMERATION_SHARE, ENUMERATED = 0.15, 500_000
-"""Part of the time limit for looking at every placement of a small problem; choices and schedules
-looked at where a run must be repeatable."""
 
 CONSTRUCTION_SHARE = 0.1
 """Part of the time left that constructions may take."""
@@ -99,6 +93,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.team: Team | None = None
         self.crew: Crew | None = None
         self.early: EarlySearch | None = None
+        self.small = SmallSearch(ledger)
         self.bound_share = BOUND_SHARE
         self.constructed: int | None = None
         ledger.cores = os.cpu_count()
@@ -129,6 +124,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Both stages; with a cluster, its workers search beside what is done here."""
         modelled = self.ledger.formulation is not None
         alone = self.settings.dask is None
+        small = self.small
+        lists = (Step("baselines", self.find_baselines, always=True),)
+        at_once = (*lists, Step("enumeration", small.begin, lambda: small.ready))
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("strategies first", self.choose_strategies, lambda: self.meshed),
@@ -136,10 +134,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("search beside", self.search_beside, lambda: self.early is not None),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
+            *(at_once if small.suits else ()),
             Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
-            Step("baselines", self.find_baselines, always=True),
-            Step("enumeration", self.enumerate, lambda: self.small, loops=(LIST_SCHEDULES,)),
+            *(() if small.suits else lists),
+            Step("enumeration", small.go, lambda: small.suits, loops=(LIST_SCHEDULES,)),
             Step(
                 "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
             ),
@@ -263,22 +262,6 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             ledger.offer(plan, plan.planner, "baselines")
 
         _, ledger.baselines = self.heuristics(self.problem, BASELINE_SHARE, take)
-
-    @property
-    def small(self) -> bool:
-        """Whether every placement may be looked at; who names a formulation asks for its model."""
-        return self.settings.formulation == AUTO and Enumeration.suits(self.problem)
-
-    def enumerate(self) -> None:
-        """Every placement and order of a small problem, but those that cannot be better."""
-        ledger = self.ledger
-        with self.budget.phase("enumerate"):
-            search = Enumeration(self.problem, ledger.value)
-            part = self.budget.part("enumerate", ENUMERATION_SHARE)
-            for plan in search.plans(part, ENUMERATED if ledger.repeatable else None):
-                ledger.offer(plan, plan.planner, "enumerate")
-        if search.least is not None:
-            ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))
 
     def heuristics(
         self,

@@ -118,7 +118,8 @@ def test_shipped_instances_are_proved(name: str, optimum: int) -> None:
 
 def test_what_is_known_is_proved_without_a_plan() -> None:
     problem = next(trap.problem for trap in TRAPS if trap.name == "fan-out-one-send")
-    search = Enumeration(problem, 70)
+    search = Enumeration(problem)
+    search.cut(70)
     assert last_of(search, problem) is None
     assert search.least == 70
 
@@ -135,3 +136,15 @@ def test_a_search_that_is_stopped_says_what_is_left(monkeypatch: pytest.MonkeyPa
         assert before <= search.least <= 1_462_844
         before = search.least
     assert 1_399_652 <= before < 1_462_844
+
+
+def test_a_search_goes_on_with_a_plan_from_elsewhere() -> None:
+    problem = read(INSTANCES / "unet-inference-2xH100.json")
+    assert isinstance(problem, PlanningProblem)
+    search = Enumeration(problem)
+    last_of(search, problem, 1000)
+    assert search.least is not None
+    assert search.least < 1_462_844
+    search.cut(1_462_844)
+    assert last_of(search, problem) is None
+    assert search.least == 1_462_844

@@ -1,0 +1,63 @@
+"""Few operators: placements and orders are looked at before bounds and models take their time."""
+
+from __future__ import annotations
+
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.core.compiled import kept
+from milp_plan.planners.enumeration import Enumeration
+
+from ..compiling import LAST, LIST_SCHEDULES
+from ..ledger import Ledger
+from ..settings import AUTO
+
+SHARE, LOOKED_AT = 0.15, 500_000
+"""Part of the time limit; choices and schedules looked at where a run must be repeatable."""
+
+AT_ONCE_S, LEAST_S = 2.0, 5.0
+"""Seconds before the bounds, and the least that must be left: loading its loops takes a second."""
+
+
+class SmallSearch:
+    """Every placement and order of a small problem, but those that cannot be better.
+
+    Parameters
+    ----------
+    ledger
+        Of the run.
+    """
+
+    def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
+        self.ledger = ledger
+        self._search: Enumeration | None = None
+
+    @property
+    def suits(self) -> bool:
+        """Whether all may be looked at; who names a formulation asks for its model."""
+        return self.ledger.settings.formulation == AUTO and Enumeration.suits(self.ledger.problem)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can begin before the bounds: nothing to compile, and time for them left."""
+        ledger = self.ledger
+        enough = not ledger.repeatable and ledger.budget.left_s >= LEAST_S
+        return self.suits and enough and kept(LAST[LIST_SCHEDULES])
+
+    def begin(self) -> None:
+        """Search for a moment, which is enough for most."""
+        self._look(self.ledger.budget.at_most("enumerate", AT_ONCE_S))
+
+    def go(self) -> None:
+        """Search on."""
+        self._look(self.ledger.budget.part("enumerate", SHARE))
+
+    def _look(self, part: Budget) -> None:
+        ledger = self.ledger
+        with ledger.budget.phase("enumerate"):
+            search = self._search = self._search or Enumeration(ledger.problem)
+            search.cut(ledger.value)
+            for plan in search.plans(part, LOOKED_AT if ledger.repeatable else None):
+                ledger.offer(plan, plan.planner, "enumerate")
+        if search.least is not None:
+            ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))

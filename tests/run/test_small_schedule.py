@@ -1,0 +1,52 @@
+"""Few operators: when every placement is looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from milp_plan.backends import Stop
+from milp_plan.run.ways import small_schedule
+from milp_plan.zoo import TRAPS
+
+from .cases import quick
+
+TRAP = next(trap for trap in TRAPS if trap.name == "fan-out-one-send")
+
+
+def phases(**changes: object) -> set[str]:
+    """What a run of a small problem took its time for."""
+    found = quick(TRAP.problem, **changes)
+    assert found.record["stop"] == Stop.PROVED.value
+    assert found.value == TRAP.optimum
+    return set(found.record["phases"])
+
+
+@pytest.fixture(autouse=True)
+def ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has to be compiled."""
+    monkeypatch.setattr(small_schedule, "kept", lambda _loop: True)
+
+
+def test_it_comes_before_bounds_and_after_baselines() -> None:
+    """It proved unet-inference two seconds later, behind bounds that do not."""
+    assert {"baselines", "enumerate"} <= phases()
+    assert "bounds" not in phases()
+
+
+def test_bounds_come_first_where_loading_its_loops_would_take_their_time() -> None:
+    assert "bounds" in phases(time_limit_s=small_schedule.LEAST_S - 0.5)
+
+
+def test_bounds_come_first_where_a_run_must_be_repeatable() -> None:
+    assert "bounds" in phases(node_limit=10)
+
+
+def test_what_a_moment_leaves_open_is_looked_at_behind_the_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(small_schedule, "AT_ONCE_S", 0.0)
+    assert "bounds" in phases()
+
+
+def test_a_formulation_by_name_is_asked() -> None:
+    assert "enumerate" not in phases(formulation="operator_schedule")
