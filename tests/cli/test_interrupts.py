@@ -28,7 +28,7 @@ from .cases import INSTANCES, call
     [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)],
 )
 def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Path) -> None:
-    instance = INSTANCES / "unet-inference-2xH100.json"
+    instance = INSTANCES / "unet-training-4xA100.json"
     plan = tmp_path / "plan.json"
     process = start(
         *(tmp_path, "milp_plan", "solve", instance, "--time-limit", "600", "--json"),

@@ -64,7 +64,7 @@ def test_proved_infeasible(tmp_path: Path) -> None:
 @pytest.mark.untraced
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
 def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
-    instance = INSTANCES / "unet-inference-2xH100.json"
+    instance = INSTANCES / "unet-training-4xA100.json"
     other = INSTANCES / "gang-beats-single.json"
     process = start(
         tmp_path, "milp_plan", "solve", instance, other, "--time-limit", "600", "--json"

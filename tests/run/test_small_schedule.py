@@ -23,8 +23,9 @@ def phases(**changes: object) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing has to be compiled."""
+    """Nothing has to be compiled, and nothing is too small."""
     monkeypatch.setattr(small_schedule, "kept", lambda _loop: True)
+    monkeypatch.setattr(small_schedule, "FEW", 0)
 
 
 def test_it_comes_before_bounds_and_after_baselines() -> None:
@@ -35,6 +36,11 @@ def test_it_comes_before_bounds_and_after_baselines() -> None:
 
 def test_bounds_come_first_where_loading_its_loops_would_take_their_time() -> None:
     assert "bounds" in phases(time_limit_s=small_schedule.LEAST_S - 0.5)
+
+
+def test_bounds_come_first_where_they_take_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_schedule, "FEW", len(TRAP.problem.graph.operators) + 1)
+    assert "bounds" in phases()
 
 
 def test_bounds_come_first_where_a_run_must_be_repeatable() -> None:

@@ -134,10 +134,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("search beside", self.search_beside, lambda: self.early is not None),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
-            *(at_once if small.suits else ()),
+            *(at_once if small.leads else ()),
             Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
-            *(() if small.suits else lists),
+            *(() if small.leads else lists),
             Step("enumeration", small.go, lambda: small.suits, loops=(LIST_SCHEDULES,)),
             Step(
                 "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)

@@ -18,6 +18,9 @@ SHARE, LOOKED_AT = 0.15, 500_000
 AT_ONCE_S, LEAST_S = 2.0, 5.0
 """Seconds before the bounds, and the least that must be left: loading its loops takes a second."""
 
+FEW = 20
+"""Operators below which bounds come first: they take milliseconds, mostly prove, load nothing."""
+
 
 class SmallSearch:
     """Every placement and order of a small problem, but those that cannot be better.
@@ -38,11 +41,16 @@ class SmallSearch:
         return self.ledger.settings.formulation == AUTO and Enumeration.suits(self.ledger.problem)
 
     @property
+    def leads(self) -> bool:
+        """Whether baselines and a moment of it come before the bounds."""
+        return self.suits and len(self.ledger.problem.graph.operators) >= FEW
+
+    @property
     def ready(self) -> bool:
         """Whether it can begin before the bounds: nothing to compile, and time for them left."""
         ledger = self.ledger
         enough = not ledger.repeatable and ledger.budget.left_s >= LEAST_S
-        return self.suits and enough and kept(LAST[LIST_SCHEDULES])
+        return self.leads and enough and kept(LAST[LIST_SCHEDULES])
 
     def begin(self) -> None:
         """Search for a moment, which is enough for most."""
