@@ -1,14 +1,12 @@
 """The command for an accelerator, where there is none; with PyTorch: ``tests/torch``."""
 
-import importlib.util
-
-import pytest
+import sys
 
 from milp_plan.cli.exits import Exit
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="PyTorch is installed")
-def test_without_pytorch_it_says_what_to_install(script, tmp_path, capsys):
+def test_without_pytorch_it_says_what_to_install(script, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
     out = tmp_path / "page.md"
     assert script("torch_device").main(["--output", str(out)]) == Exit.SOLVER_FAILURE
     assert "pip install 'milp_plan[torch]'" in capsys.readouterr().err

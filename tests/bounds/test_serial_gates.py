@@ -29,7 +29,7 @@ from milp_plan.io import Goal, read
 from milp_plan.models.planted_serial import planted_serial
 from milp_plan.serial import merged_tables, operator_tables, read_serial
 from milp_plan.serial.gates import comparable, segments
-from tests.support.public import PUBLIC
+from tests.support.public import public_file
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 
@@ -185,9 +185,7 @@ def test_far_figures_are_rounded_down():
 @pytest.mark.parametrize(("calls", "value"), [(1, 1199.70349), (2, 1186.54806)])
 def test_the_best_plans_of_a_public_graph_are_proved(calls, value):
     """Inception-v3 has blocks of four branches between gates; its best plans are known."""
-    path = PUBLIC / "dnn-partitioning/latency-inputs/LayerGraphs/inceptionv3_inference.json"
-    if not path.exists():
-        pytest.skip(f"no file {path}: MILP_PLAN_BENCHMARKS names no such folder")
+    path = public_file("dnn-partitioning/latency-inputs/LayerGraphs/inceptionv3_inference.json")
     graph = read_serial(read(path, goal=Goal(Objective.LATENCY, calls=calls)))
     found = gate_bound(merged_tables(graph), lambda: 600.0, round(1201 * graph.scale))
     assert found.value / graph.scale == pytest.approx(value, abs=1e-5)

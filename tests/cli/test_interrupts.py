@@ -22,7 +22,9 @@ from .cases import INSTANCES, call
 
 
 @pytest.mark.untraced
-@pytest.mark.skipif(os.name == "nt", reason="sends signals")
+@pytest.mark.skipif(
+    os.name == "nt", reason="Windows cannot send SIGINT or SIGTERM to another process"
+)
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)],

@@ -130,7 +130,7 @@ def test_its_test_inherits_the_contract(stub: Path) -> None:
 
 
 def test_what_it_writes_is_clean(stub: Path) -> None:
-    pytest.importorskip("ruff")
+    pytest.importorskip("ruff", reason="checks style: make install has ruff")
     config = REPOSITORY / "pyproject.toml"
     files = [stub, stub.parent / "tests" / "test_my_idea.py"]
     for command in (["check", "--ignore=ARG002"], ["format", "--check"]):

@@ -104,7 +104,7 @@ def test_one_file_for_two_outputs(here: Path) -> None:
     assert "is the file of --plan-output as well" in result.stderr
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a device of Unix")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no /dev/null")
 def test_a_device_is_no_output(here: Path) -> None:
     result = call("solve", instance_file(here), "--plan-output", "/dev/null")
     assert result.exit_code == Exit.USAGE

@@ -62,7 +62,7 @@ def test_proved_infeasible(tmp_path: Path) -> None:
 
 
 @pytest.mark.untraced
-@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot send SIGINT to another process")
 def test_ctrl_c_keeps_the_best_plan(tmp_path: Path) -> None:
     instance = INSTANCES / "unet-training-4xA100.json"
     other = INSTANCES / "gang-beats-single.json"

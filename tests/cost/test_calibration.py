@@ -8,13 +8,11 @@ import pytest
 from benchmarks.cost_model import GROUPS, HELD_OUT, degrees, predictions, rows_of, spearman
 from milp_plan.cost.calibration import Calibration, MeasuredStep, calibrate
 from milp_plan.cost.devices import DeviceSpec, LinkSpec
-from tests.support.public import PUBLIC
+from tests.support.public import PUBLIC, needs_public
 
 FILE = PUBLIC / "simulator" / "mlp_data_parallel.csv"
 GRID = PUBLIC / "simulator" / "mlp_grid.csv"
-KNOWN = pytest.mark.skipif(
-    not FILE.is_file(), reason="no folder simulator in $MILP_PLAN_BENCHMARKS"
-)
+KNOWN = needs_public("simulator")
 
 
 def made(seed):

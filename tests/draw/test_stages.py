@@ -24,7 +24,7 @@ ONE = Fraction(1)
 
 
 def test_a_bar_per_stage_against_the_limit() -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="pictures: pip install 'milp_plan[plot]'")
     way = Configuration("plain", ONE, Fraction(0), Fraction(10), ONE)
     layers = tuple(Layer(name, {1: (way,)}) for name in "ab")
     problem = HybridProblem("two", layers, (), Limits(2, Fraction(100), ONE, 4))
@@ -38,7 +38,7 @@ def test_a_bar_per_stage_against_the_limit() -> None:
 
 
 def test_memory_at_every_instant_against_the_limit() -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="pictures: pip install 'milp_plan[plot]'")
     problem = sharding_problem("three", [[1], [1], [1]], usages=[[3], [4], [5]], limit=12)
     (axes,) = usage_figure(problem, ShardingPlan("three", (0, 0, 0))).axes
     held, limit = axes.lines

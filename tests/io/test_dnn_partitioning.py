@@ -5,7 +5,7 @@ import pytest
 
 from milp_plan import io
 from milp_plan.core import InputError
-from tests.support.public import PUBLIC
+from tests.support.public import public_file
 
 from .samples import store
 
@@ -156,9 +156,7 @@ COUNTED = {
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_benchmark_file(name):
-    path = PUBLIC / "dnn-partitioning" / f"{name}.json"
-    if not path.exists():
-        pytest.skip(f"no file {name} in $MILP_PLAN_BENCHMARKS/dnn-partitioning")
+    path = public_file(f"dnn-partitioning/{name}.json")
     problem = io.read(path)
     graph = problem.graph
     edges = sum(len(v.consumers) for v in graph.values if not v.persistent)

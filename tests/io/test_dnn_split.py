@@ -7,12 +7,12 @@ import pytest
 from milp_plan import io
 from milp_plan.check import verify
 from milp_plan.core import InputError, Objective
-from tests.support.public import PUBLIC
+from tests.support.public import public_file
 
 from .samples import store
 from .test_dnn_partitioning import sample
 
-FOLDER = PUBLIC / "dnn-partitioning"
+FOLDER = "dnn-partitioning"
 SPLIT = {"cpus": [{"load": 1.5, "nodes": [3]}], "fpgas": [{"nodes": [1, 4]}, {"nodes": [2]}]}
 
 
@@ -129,10 +129,8 @@ def latency_score(instance, split):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_experts_are_worth_what_the_published_program_says(name):
-    instance = FOLDER / f"{name}.json"
-    split = FOLDER / "human-experts" / f"{instance.stem}_expert.json"
-    if not (instance.exists() and split.exists()):
-        pytest.skip(f"no {name} with its split in $MILP_PLAN_BENCHMARKS/dnn-partitioning")
+    instance = public_file(f"{FOLDER}/{name}.json")
+    split = public_file(f"{FOLDER}/human-experts/{instance.stem}_expert.json")
     latency = name.startswith("latency")
     problem = io.read(instance, io.Goal(Objective.LATENCY if latency else Objective.BOTTLENECK))
     verdict = verify(problem, io.read_plan(split, problem, instance))

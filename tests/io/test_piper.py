@@ -6,7 +6,7 @@ from milp_plan import io, run
 from milp_plan.core import InputError
 from milp_plan.hybrid import Choice, HybridPlan, Limits, Stage
 from milp_plan.io import piper
-from tests.support.public import PUBLIC
+from tests.support.public import PUBLIC, needs_public
 
 from .samples import store
 
@@ -132,7 +132,7 @@ def test_plan_file_defects(tmp_path):
         io.read(path)
 
 
-@pytest.mark.skipif(not HOME.is_dir(), reason="MILP_PLAN_BENCHMARKS names no piper files")
+@needs_public("piper")
 def test_public_files():
     sizes = {
         path.stem: (len(problem.layers), len(problem.flows), problem.degrees)

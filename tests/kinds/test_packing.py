@@ -26,12 +26,12 @@ from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from milp_plan.zoo.packings import dissection
-from tests.support.public import PUBLIC
+from tests.support.public import PUBLIC, needs_public
 from tests.support.tiny import TINY
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 HOME = PUBLIC / "minimalloc"
-KNOWN = pytest.mark.skipif(not HOME.is_dir(), reason="MILP_PLAN_BENCHMARKS names no minimalloc")
+KNOWN = needs_public("minimalloc")
 
 
 def command(*words):

@@ -32,13 +32,11 @@ from milp_plan.run.kinds.rematerialisation import Share, budget
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from milp_plan.run.watched import Known, Watch, Watched, refine
-from tests.support.public import PUBLIC
+from tests.support.public import PUBLIC, needs_public
 from tests.support.rematerialisation import ask_scipy, diamond, drawn, least
 
 HOME = PUBLIC / "rematerialisation"
-KNOWN = pytest.mark.skipif(
-    not HOME.is_dir(), reason="no folder rematerialisation in $MILP_PLAN_BENCHMARKS"
-)
+KNOWN = needs_public("rematerialisation")
 SEEDS = range(60)
 
 

@@ -22,13 +22,11 @@ from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from tests.cli.cases import call
 from tests.io.samples import store
-from tests.support.public import PUBLIC
+from tests.support.public import PUBLIC, needs_public
 from tests.support.resharding import least
 
 CASES = PUBLIC / "resharding" / "cases.csv"
-KNOWN = pytest.mark.skipif(
-    not CASES.is_file(), reason="no folder resharding in $MILP_PLAN_BENCHMARKS"
-)
+KNOWN = needs_public("resharding")
 CARDS = tuple(Card(name, 10**9) for name in "abcd")
 SLICES = (Slice("top", 6, ("a", "b"), ("c", "d")), Slice("low", 4, ("a",), ("c",)))
 PROBLEM = ReshardingProblem("hand", CARDS, SLICES)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,9 +134,11 @@ def test_a_run_of_a_store_that_failed_is_one_clear_error(tmp_path: Path) -> None
         read_entry(path)
 
 
-def test_without_the_library_there_is_one_clear_error(tmp_path: Path) -> None:
-    if importlib.util.find_spec("bokeh") is not None:
-        pytest.skip("Bokeh is installed")
+def test_without_the_library_there_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bokeh", "bokeh.plotting"):
+        monkeypatch.setitem(sys.modules, name, None)
     path, _ = run_files(tmp_path)
     result = call("report", path, "-o", tmp_path / "page.html")
     assert result.exit_code == Exit.SOLVER_FAILURE

@@ -83,7 +83,7 @@ def test_loops_beside_their_sources_are_found_without_numba() -> None:
         f"print(kept({LAST[SHARDING_SEARCH]!r}), 'numba' in sys.modules)"
     )
     if not kept(LAST[SHARDING_SEARCH]):
-        pytest.skip("loops are not compiled here")
+        pytest.skip("this loop is not compiled here: make install")
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
 

@@ -33,7 +33,9 @@ SMALL = "gpt-tiny-inference-2xV100"
 HARD = "moe-tiny-inference-4xA100"
 """Its model takes several seconds."""
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="Windows cannot send SIGINT or SIGTERM to another process"
+)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import signal
 import sys
 
+import numba
 import pytest
 
 from milp_plan.backends import Stop
@@ -119,7 +120,6 @@ def load_and_go_on(began):
 
 def test_the_alarm_waits_for_what_is_compiled(monkeypatch):
     """A loop that was given up halfway could not be called again in the same process."""
-    numba = pytest.importorskip("numba")
     if numba.config.DISABLE_JIT:
         pytest.skip("nothing is compiled (NUMBA_DISABLE_JIT)")
     from numba.core.registry import CPUDispatcher

@@ -264,7 +264,7 @@ def test_published_figures_that_are_refused(table):
 
 @pytest.mark.parametrize("kind", ["value-time", "performance-profile"])
 def test_pictures(kind, done, tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="pictures: pip install 'milp_plan[plot]'")
     suite, store = done
     picture = tmp_path / "a.png"
     result = call("plot", kind, suite, "--store", store, "-o", picture)

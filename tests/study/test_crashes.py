@@ -11,7 +11,9 @@ from tests.support.processes import finish
 
 from .cases import INSTANCES, TINY, bench, ended, records, suite_file, until
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="sends signals")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="Windows cannot send SIGINT or SIGTERM to another process"
+)
 
 RUNS = 4
 SEEDS = f"seeds = {list(range(RUNS))}"

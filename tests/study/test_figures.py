@@ -14,7 +14,7 @@ from milp_plan.report.comparison import (
     value_time,
 )
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib", reason="pictures: pip install 'milp_plan[plot]'")
 
 
 def lines(axes):

@@ -198,7 +198,7 @@ def test_damaged_files_are_findings(tmp_path):
     ("model", "recorded"), [("gpt2.py:four", "gpt2-four"), ("resnet50.py", "resnet50")]
 )
 def test_pytorch_exports_the_operations_it_is_captured_with(tmp_path, model, recorded):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="needs torch: make test-torch")
     pytest.importorskip("onnxscript", reason="needs onnxscript: make test-torch")
     logging.getLogger("torch").setLevel(logging.ERROR)
     module, args = load_builder(str(MODELS / model)).build()

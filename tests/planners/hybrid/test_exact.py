@@ -14,11 +14,11 @@ from milp_plan.planners.hybrid.knapsack import FOUND, NONE, Menu, choose
 from milp_plan.planners.hybrid.lattice import all_down_sets, prefixes
 from milp_plan.planners.hybrid.tables import is_exact
 from tests.support.hybrid import best_value, chain, random_problem
-from tests.support.public import PUBLIC as PUBLIC_FILES
+from tests.support.public import PUBLIC, needs_public
 
 GIB = 2**30
-HOME = PUBLIC_FILES / "piper"
-PUBLIC = pytest.mark.skipif(not HOME.is_dir(), reason="MILP_PLAN_BENCHMARKS names no piper files")
+HOME = PUBLIC / "piper"
+KNOWN = needs_public("piper")
 
 
 def check_answer(problem, answer, best):
@@ -223,7 +223,7 @@ def test_repeated_layers():
     assert repeated_layers(replace(problem, layers=layers)) == ("a", "b", "c")
 
 
-@PUBLIC
+@KNOWN
 @pytest.mark.parametrize(
     ("file", "memory", "devices", "off", "published"),
     [  # seconds per sample, measured with the published code of Piper; bandwidth 25 GiB/s
@@ -255,7 +255,7 @@ def test_public_values(file, memory, devices, off, published):
         assert verdict.value / problem.units.time_scale == pytest.approx(published, rel=1e-6)
 
 
-@PUBLIC
+@KNOWN
 def test_public_uniform_split():
     """Never worse than the published uniform split; equal where both choose the same."""
     for memory, devices, published in ((8, 8, 0.230978), (80, 512, 0.00241478679)):
@@ -270,7 +270,7 @@ def test_public_uniform_split():
         assert found[1] <= published * (1 + 1e-6)
 
 
-@PUBLIC
+@KNOWN
 def test_zero_cost_layers_make_gnmt_small():
     problem = read_hybrid(HOME / "gnmt.json")
     smaller = without_free_layers(problem).problem

@@ -16,7 +16,7 @@ from milp_plan.planners.serial.scotch import graph_text, read_map
 from milp_plan.serial.ideals import all_ideals
 from milp_plan.serial.value import bottleneck
 from tests.serial.orders import graph_of, planted_graph
-from tests.support.public import PUBLIC
+from tests.support.public import public_file
 from tests.support.seeds import few
 from tests.support.serial_brute import brute_serial
 
@@ -202,9 +202,7 @@ def test_scotch_program(tmp_path, monkeypatch, caplog):
     ],
 )
 def test_published_graphs(name):
-    path = PUBLIC / "dnn-partitioning" / "throughput-inputs" / f"{name}.json"
-    if not path.exists():
-        pytest.skip(f"no file {name} in $MILP_PLAN_BENCHMARKS/dnn-partitioning")
+    path = public_file(f"dnn-partitioning/throughput-inputs/{name}.json")
     problem = io.read(path, Goal(Objective.BOTTLENECK, contiguous=True))
     search = ContiguousSearch(graph_of(problem))
     search.linear()
