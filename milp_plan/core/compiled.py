@@ -29,9 +29,10 @@ _LOADING = RLock()
 class Loop:
     """A function that is compiled when it is first called, from Python or from another loop."""
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[..., object], *, inline: bool = False) -> None:
         update_wrapper(self, function)
         self.py_func = function
+        self.inline = inline
         self._made: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -43,12 +44,12 @@ class Loop:
         """What numba has made of it."""
         with _LOADING, undisturbed():
             if self._made is None:
-                self._made = _maker()(self.py_func)
+                self._made = _maker()(self.py_func, self.inline)
         return self._made
 
 
 @cache
-def _maker() -> Callable[[Callable[..., object]], Any]:
+def _maker() -> Callable[[Callable[..., object], bool], Any]:
     """Load numba; return what makes a loop of a function, or leaves it as it is."""
     from numba import config
     from numba.core.registry import CPUDispatcher
@@ -57,7 +58,7 @@ def _maker() -> Callable[[Callable[..., object]], Any]:
     from numba.extending import typeof_impl
 
     if config.DISABLE_JIT:
-        return lambda function: function
+        return lambda function, _inline: function
 
     class Compiled(CPUDispatcher):  # type: ignore[misc]
         """A loop that is compiled once for all numbers of a type.
@@ -79,8 +80,8 @@ def _maker() -> Callable[[Callable[..., object]], Any]:
                     self._cache.flush()
                     return super().compile(sig)
 
-    def make(function: Callable[..., object]) -> Any:
-        loop = Compiled(function, targetoptions=OPTIONS)
+    def make(function: Callable[..., object], inline: bool) -> Any:
+        loop = Compiled(function, targetoptions=OPTIONS | {"forceinline": inline})
         loop.enable_caching()
         return loop
 
@@ -94,6 +95,11 @@ def _maker() -> Callable[[Callable[..., object]], Any]:
 def compiled(function: _Function) -> _Function:
     """Compile a function of numbers and arrays on its first call; releases the GIL."""
     return cast(_Function, Loop(function))
+
+
+def inlined(function: _Function) -> _Function:
+    """Compile a function into every loop that calls it: for what is called at each step of one."""
+    return cast(_Function, Loop(function, inline=True))
 
 
 @compiled

@@ -8,7 +8,7 @@ a cutoff any more is given up without a loss.
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, inlined
 
 from .layout import (
     AHEAD,
@@ -48,53 +48,57 @@ def look_ahead(a: Ints, t: Ints) -> int:
     Operators stand in topological order, so readers are done before what they read.
     """
     resources = t[RESOURCES]
-    a[t[LOAD] : t[LOAD] + resources] = 0
-    a[t[AHEAD] : t[AHEAD] + resources] = NEVER
+    site, site_ptr, site_device = a[t[SITE] :], a[t[SITE_PTR] :], a[t[SITE_DEVICE] :]
+    output_ptr, output_value, tails = a[t[OUTPUT_PTR] :], a[t[OUTPUT_VALUE] :], a[t[TAIL] :]
+    load, ahead = a[t[LOAD] :], a[t[AHEAD] :]
+    for resource in range(resources):
+        load[resource] = 0
+        ahead[resource] = NEVER
     least = 0
     for operator in range(t[OPERATORS] - 1, -1, -1):
         tail = 0
-        for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
-            tail = max(tail, _behind(a, t, a[t[OUTPUT_VALUE] + i]))
-        a[t[TAIL] + operator] = tail
-        site, units = a[t[SITE] + operator], units_at(a, t, operator)
-        for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
-            _count(a, t, a[t[SITE_DEVICE] + i], units, tail)
+        for i in range(output_ptr[operator], output_ptr[operator + 1]):
+            tail = max(tail, _behind(a, t, load, ahead, tails, output_value[i]))
+        tails[operator] = tail
+        here, units = site[operator], units_at(a, t, operator)
+        for i in range(site_ptr[here], site_ptr[here + 1]):
+            _count(load, ahead, site_device[i], units, tail)
         least = max(least, units + tail)
     for resource in range(resources):
-        if a[t[LOAD] + resource] > 0:
-            a[t[AHEAD] + resource] += a[t[LOAD] + resource]
-            least = max(least, a[t[AHEAD] + resource])
+        if load[resource] > 0:
+            ahead[resource] += load[resource]
+            least = max(least, ahead[resource])
     return int(least)
 
 
-@compiled
+@inlined
 def units_at(a: Ints, t: Ints, operator: int) -> int:
     """Units of an operator where it stands."""
     return int(a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + a[t[SITE] + operator]])
 
 
-@compiled
-def _count(a: Ints, t: Ints, resource: int, units: int, tail: int) -> None:
-    a[t[LOAD] + resource] += units
-    a[t[AHEAD] + resource] = min(a[t[AHEAD] + resource], tail)
+@inlined
+def _count(load: Ints, ahead: Ints, resource: int, units: int, tail: int) -> None:
+    load[resource] += units
+    ahead[resource] = min(ahead[resource], tail)
 
 
-@compiled
-def _behind(a: Ints, t: Ints, value: int) -> int:
+@inlined
+def _behind(a: Ints, t: Ints, load: Ints, ahead: Ints, tails: Ints, value: int) -> int:  # noqa: PLR0917 (compiled)
     """Least units from the moment a value is made: its readers, here and over legs."""
     longest = 0
     for i in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
         if a[t[NATIVE] + a[t[READER_EDGE] + i]]:
             reader = a[t[READER] + i]
-            longest = max(longest, units_at(a, t, reader) + a[t[TAIL] + reader])
+            longest = max(longest, units_at(a, t, reader) + tails[reader])
     for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_FIRST] + value + 1]):
         tail, link = 0, a[t[LEG_HEAD] + leg]
         while link >= 0:
             reader = a[t[LINK_READER] + link]
-            tail = max(tail, units_at(a, t, reader) + a[t[TAIL] + reader])
+            tail = max(tail, units_at(a, t, reader) + tails[reader])
             link = a[t[NEXT_OF_LEG] + link]
-        a[t[TAIL] + t[OPERATORS] + leg] = tail
+        tails[t[OPERATORS] + leg] = tail
         for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
-            _count(a, t, t[DEVICES] + a[t[LEG_HELD] + i], a[t[LEG_UNITS] + leg], tail)
+            _count(load, ahead, t[DEVICES] + a[t[LEG_HELD] + i], a[t[LEG_UNITS] + leg], tail)
         longest = max(longest, a[t[LEG_UNITS] + leg] + tail)
     return int(longest)

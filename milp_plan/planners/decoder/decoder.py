@@ -16,6 +16,7 @@ from .events import run_events
 from .holding import set_aside, static_excess, weigh
 from .layout import NEVER, Ints
 from .legs import find_legs, persistent_bytes
+from .plain import is_plain, run_plain
 from .tables import Compiled, compiled_problem
 
 
@@ -193,4 +194,6 @@ def decode(a: Ints, t: Ints, rules: tuple[bool, bool, bool], aside: float, cutof
             else:
                 a[t[at.TIMED]] = 1
                 set_aside(a, t, aside)
+    if not a[t[at.TIMED]] and is_plain(a, t):
+        return run_plain(a, t, rules[2], cutoff)
     return run_events(a, t, rules, cutoff)

@@ -7,7 +7,7 @@ for a more urgent transfer whose value is being made.
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, inlined
 
 from .heaps import drop_event, push_event
 from .holding import (
@@ -92,22 +92,23 @@ from .queues import idle, join, leave, next_at, outranked, serve
 # -- starts ----------------------------------------------------------------------------------------
 
 
-@compiled
-def _begin(a: Ints, t: Ints, task: int, time: int, units: int) -> None:
+@inlined
+def begin(a: Ints, t: Ints, task: int, time: int, units: int) -> None:
+    """Begin a task, which takes so many units."""
     a[t[START] + task] = time
     a[t[STOP] + task] = time + units
     a[t[HEAD]] = max(a[t[HEAD]], time + units + a[t[TAIL] + task])
     push_event(a, t, time + units, task)
 
 
-@compiled
+@inlined
 def _work_off(a: Ints, t: Ints, resource: int, time: int, units: int) -> None:
     """A task begins on a resource, which has as much left as before at most."""
     a[t[HEAD]] = max(a[t[HEAD]], time + a[t[AHEAD] + resource])
     a[t[AHEAD] + resource] -= units
 
 
-@compiled
+@inlined
 def _begin_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
     site = a[t[SITE] + operator]
     units = a[t[TICKS] + a[t[OPTION] + operator] * t[SITES] + site]
@@ -118,10 +119,10 @@ def _begin_operator(a: Ints, t: Ints, operator: int, time: int) -> None:
         take(a, t, site, a[t[MADE] + operator] + a[t[BESIDES] + operator])
         for i in range(a[t[OUTPUT_PTR] + operator], a[t[OUTPUT_PTR] + operator + 1]):
             native_uses(a, t, a[t[OUTPUT_VALUE] + i])
-    _begin(a, t, operator, time, units)
+    begin(a, t, operator, time, units)
 
 
-@compiled
+@inlined
 def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
     """Whether a leg can start: everything it holds is free, and its targets have memory."""
     devices = t[DEVICES]
@@ -135,7 +136,7 @@ def _leg_may(a: Ints, t: Ints, leg: int) -> bool:
     return has_room(a, t, a[t[LEG_TARGET] + leg], need, grows)
 
 
-@compiled
+@inlined
 def _share(a: Ints, t: Ints, leg: int, other: int) -> bool:
     """Whether two legs hold a resource in common."""
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
@@ -163,7 +164,7 @@ def _holds(a: Ints, t: Ints, leg: int, time: int) -> bool:
     return False
 
 
-@compiled
+@inlined
 def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
     devices = t[DEVICES]
     for i in range(a[t[LEG_HELD_PTR] + leg], a[t[LEG_HELD_PTR] + leg + 1]):
@@ -173,7 +174,7 @@ def _begin_leg(a: Ints, t: Ints, leg: int, time: int) -> None:
         amount = a[t[BYTES] + a[t[LEG_VALUE] + leg] * t[LAYOUTS] + a[t[LEG_LAYOUT] + leg]]
         take(a, t, a[t[LEG_TARGET] + leg], amount)
         a[t[LEG_USES] + leg] = a[t[LEG_READERS] + leg] + 1
-    _begin(a, t, t[OPERATORS] + leg, time, a[t[LEG_UNITS] + leg])
+    begin(a, t, t[OPERATORS] + leg, time, a[t[LEG_UNITS] + leg])
 
 
 @compiled
@@ -198,7 +199,7 @@ def _next_leg(a: Ints, t: Ints, queue: int, time: int, holding: bool) -> int:
 
 
 @compiled
-def _start_legs(a: Ints, t: Ints, time: int, holding: bool) -> None:
+def start_legs(a: Ints, t: Ints, time: int, holding: bool) -> None:
     """Start legs, the most urgent first, until none can."""
     while a[t[COUNT] + 1] > 0:
         best, home, kept = -1, -1, 0
@@ -259,8 +260,9 @@ def _start_operators(a: Ints, t: Ints, time: int, patient: bool) -> None:
 # -- stops -----------------------------------------------------------------------------------------
 
 
-@compiled
-def _queue_leg(a: Ints, t: Ints, leg: int) -> None:
+@inlined
+def queue_leg(a: Ints, t: Ints, leg: int) -> None:
+    """Have a leg wait for what it holds."""
     first = t[SITES]
     holds = a[t[LEG_HELD_PTR] + leg + 1] > a[t[LEG_HELD_PTR] + leg]
     queue = first + a[t[LEG_HELD] + a[t[LEG_HELD_PTR] + leg]] if holds else t[QUEUES] - 1
@@ -298,9 +300,9 @@ def _deliver(a: Ints, t: Ints, value: int, time: int) -> None:
     at_once = t[COMMUNICATION] == 0 and not a[t[TIMED]]
     for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_FIRST] + value + 1]):
         if at_once:
-            _begin(a, t, t[OPERATORS] + leg, time, a[t[LEG_UNITS] + leg])
+            begin(a, t, t[OPERATORS] + leg, time, a[t[LEG_UNITS] + leg])
         else:
-            _queue_leg(a, t, leg)
+            queue_leg(a, t, leg)
 
 
 @compiled
@@ -340,7 +342,8 @@ def _end_leg(a: Ints, t: Ints, leg: int) -> None:
 
 
 @compiled
-def _prepare(a: Ints, t: Ints) -> None:
+def prepare(a: Ints, t: Ints) -> None:
+    """Nothing has begun; what waits for no copy is ready."""
     operators = t[OPERATORS]
     a[t[QUEUE] : t[QUEUE] + t[QUEUES]] = -1
     a[t[BUSY] : t[BUSY] + t[RESOURCES]] = False
@@ -410,16 +413,16 @@ def run_events(a: Ints, t: Ints, rules: tuple[bool, bool, bool], cutoff: int) ->
         memory lets nothing start.
     """
     patient, soft, holding = rules
-    _prepare(a, t)
+    prepare(a, t)
     operators = t[OPERATORS]
     time, latest = 0, 0
     while True:
         if a[t[COUNT] + 1] > 0 and not holding:
-            _start_legs(a, t, time, holding)
+            start_legs(a, t, time, holding)
         if a[t[COUNT] + 2] > 0:
             _start_operators(a, t, time, patient)
         if a[t[COUNT] + 1] > 0 and holding:  # behind operators: what they make may be awaited
-            _start_legs(a, t, time, holding)
+            start_legs(a, t, time, holding)
         if a[t[HEAD]] >= cutoff:
             return NEVER
         if a[t[COUNT]] == 0:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import inlined
 
 from .layout import COUNT, EVENT_TASK, EVENT_TIME, LEFT, RANK, RIGHT, Ints
 
 
-@compiled
+@inlined
 def push_event(a: Ints, t: Ints, time: int, task: int) -> None:
     """Add an event to the binary heap."""
     times, tasks = t[EVENT_TIME], t[EVENT_TASK]
@@ -24,7 +24,7 @@ def push_event(a: Ints, t: Ints, time: int, task: int) -> None:
     a[tasks + at] = task
 
 
-@compiled
+@inlined
 def drop_event(a: Ints, t: Ints) -> None:
     """Remove the earliest event, which stands first."""
     times, tasks = t[EVENT_TIME], t[EVENT_TASK]
@@ -47,7 +47,7 @@ def drop_event(a: Ints, t: Ints) -> None:
     a[tasks + at] = task
 
 
-@compiled
+@inlined
 def meld(a: Ints, t: Ints, one: int, two: int) -> int:
     """Join two skew heaps, -1 is an empty one; return the root: the task of smallest rank.
 
@@ -75,7 +75,7 @@ def meld(a: Ints, t: Ints, one: int, two: int) -> int:
         one = down
 
 
-@compiled
+@inlined
 def _before(a: Ints, rank: int, task: int, other: int) -> bool:
     mine, its = a[rank + task], a[rank + other]
     return mine < its or (mine == its and task < other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, inlined
 
 from .layout import (
     BASE,
@@ -53,14 +53,14 @@ from .layout import (
 )
 
 
-@compiled
+@inlined
 def look_at(a: Ints, t: Ints, device: int) -> None:
     """Something changed on a device: its sites, and legs that wait for memory, may go on."""
     for i in range(a[t[BESIDE_PTR] + device], a[t[BESIDE_PTR] + device + 1]):
         look_at_site(a, t, a[t[BESIDE] + i])
 
 
-@compiled
+@inlined
 def look_at_site(a: Ints, t: Ints, site: int) -> None:
     """Something changed for the operators that wait for a site."""
     if not a[t[DIRTY] + site] and a[t[QUEUE] + site] >= 0:
@@ -109,7 +109,7 @@ def release_native(a: Ints, t: Ints, value: int, by: tuple[int, int]) -> None:
             look_at(a, t, holder)
 
 
-@compiled
+@inlined
 def release_leg(a: Ints, t: Ints, leg: int) -> None:
     """One task less needs the copy that a leg makes."""
     a[t[LEG_USES] + leg] -= 1
@@ -138,7 +138,7 @@ def weigh(a: Ints, t: Ints) -> None:
         a[t[BESIDES] + operator] = a[t[WORKSPACE] + option] if running else 0
 
 
-@compiled
+@inlined
 def has_room(a: Ints, t: Ints, site: int, need: int, grows: bool) -> bool:
     """Whether every device of a site has so many bytes left; what grows leaves some aside."""
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
@@ -149,7 +149,7 @@ def has_room(a: Ints, t: Ints, site: int, need: int, grows: bool) -> bool:
     return True
 
 
-@compiled
+@inlined
 def take(a: Ints, t: Ints, site: int, need: int) -> None:
     """Hold so many bytes more on every device of a site."""
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, inlined
 
 from .layout import (
     BASE,
@@ -65,7 +65,7 @@ from .layout import (
 )
 
 
-@compiled
+@inlined
 def send_units(a: Ints, t: Ints, value: int, site: int, device: int) -> tuple[int, int]:
     """Units of the fastest send to a device, and its source; (-1, -1) where there is no channel."""
     best, source = -1, -1
@@ -79,7 +79,7 @@ def send_units(a: Ints, t: Ints, value: int, site: int, device: int) -> tuple[in
     return best, source
 
 
-@compiled
+@inlined
 def reshard_units(
     a: Ints, t: Ints, value: int, made: tuple[int, int], read: tuple[int, int]
 ) -> int:
@@ -116,7 +116,7 @@ def reshard_units(
     return int(change + longest)
 
 
-@compiled
+@inlined
 def _leg_to(a: Ints, t: Ints, value: int, target: int, layout: int) -> int:
     """The leg of a value, of those known, that makes a copy; -1 if there is none yet."""
     for leg in range(a[t[LEG_FIRST] + value], a[t[LEG_COUNT]]):
@@ -125,13 +125,13 @@ def _leg_to(a: Ints, t: Ints, value: int, target: int, layout: int) -> int:
     return -1
 
 
-@compiled
+@inlined
 def _hold(a: Ints, t: Ints, resource: int) -> None:
     a[t[LEG_HELD] + a[t[LEG_COUNT] + 2]] = resource
     a[t[LEG_COUNT] + 2] += 1
 
 
-@compiled
+@inlined
 def _hold_between(a: Ints, t: Ints, home: int, target: int) -> None:
     """What a reshard holds: every pair of its devices (law: exclusion)."""
     devices = t[DEVICES]
@@ -150,7 +150,7 @@ def _hold_between(a: Ints, t: Ints, home: int, target: int) -> None:
             _hold(a, t, devices + device)
 
 
-@compiled
+@inlined
 def _new_leg(a: Ints, t: Ints, value: int, ends: tuple[int, int, int, int], units: int) -> int:
     """A transfer from a site, or one device of it, to a site, in a layout."""
     home, source, target, layout = ends
@@ -172,7 +172,7 @@ def _new_leg(a: Ints, t: Ints, value: int, ends: tuple[int, int, int, int], unit
     return int(leg)
 
 
-@compiled
+@inlined
 def _link(a: Ints, t: Ints, edge: int, leg: int, reader: int) -> None:
     link = a[t[LEG_COUNT] + 1]
     a[t[LINK_LEG] + link] = leg
@@ -192,32 +192,38 @@ def find_legs(a: Ints, t: Ints) -> bool:  # noqa: C901, PLR0912 (a compiled loop
 
     Operators without a site (-1) are left out.
     """
+    site, option, copies = a[t[SITE] :], a[t[OPTION] :], a[t[COPIES] :]
+    reader_ptr, readers, reader_edge = a[t[READER_PTR] :], a[t[READER] :], a[t[READER_EDGE] :]
+    input_head, is_native, producer = a[t[INPUT_HEAD] :], a[t[NATIVE] :], a[t[PRODUCER] :]
+    plain = t[LAYOUTS] == 1
     a[t[LEG_COUNT] : t[LEG_COUNT] + 3] = 0
     a[t[LEG_HELD_PTR]] = 0
-    a[t[COPIES] : t[COPIES] + t[OPERATORS]] = 0
+    copies[: t[OPERATORS]] = 0
     for value in range(t[VALUES]):
         a[t[LEG_FIRST] + value] = a[t[LEG_COUNT]]
-        maker = a[t[PRODUCER] + value]
-        if maker < 0 or a[t[SITE] + maker] < 0:
+        maker = producer[value]
+        if maker < 0 or site[maker] < 0:
             continue
-        home = a[t[SITE] + maker]
-        native = a[
-            t[WRITE_LAYOUT] + a[t[WRITE_PTR] + a[t[OPTION] + maker]] + a[t[OUTPUT_PLACE] + value]
-        ]
-        for i in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
-            reader, edge = a[t[READER] + i], a[t[READER_EDGE] + i]
-            here = a[t[SITE] + reader]
+        home, native, wanted = site[maker], 0, 0
+        if not plain:
+            native = a[
+                t[WRITE_LAYOUT] + a[t[WRITE_PTR] + option[maker]] + a[t[OUTPUT_PLACE] + value]
+            ]
+        for i in range(reader_ptr[value], reader_ptr[value + 1]):
+            reader, edge = readers[i], reader_edge[i]
+            here = site[reader]
             if here < 0:
                 continue
-            at = a[t[READ_PTR] + a[t[OPTION] + reader]] + edge - a[t[INPUT_PTR] + reader]
-            wanted = a[t[READ_LAYOUT] + at]
-            a[t[INPUT_HEAD] + edge] = -1
-            a[t[NATIVE] + edge] = False
+            if not plain:
+                at = a[t[READ_PTR] + option[reader]] + edge - a[t[INPUT_PTR] + reader]
+                wanted = a[t[READ_LAYOUT] + at]
+            input_head[edge] = -1
+            is_native[edge] = False
             if native == wanted and (
                 here == home or (wanted == 0 and a[t[WITHIN] + here * t[SITES] + home])
             ):
-                a[t[NATIVE] + edge] = True
-                a[t[COPIES] + reader] += 1
+                is_native[edge] = True
+                copies[reader] += 1
             elif native == 0 and wanted == 0:
                 for j in range(a[t[SITE_PTR] + here], a[t[SITE_PTR] + here + 1]):
                     device = a[t[SITE_DEVICE] + j]

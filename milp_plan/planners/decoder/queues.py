@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import inlined
 
 from .heaps import meld
 from .holding import has_room, look_at_site
@@ -27,14 +27,14 @@ from .layout import (
 )
 
 
-@compiled
+@inlined
 def join(a: Ints, t: Ints, queue: int, task: int) -> None:
     """Put a task into a queue."""
     a[t[LEFT] + task] = a[t[RIGHT] + task] = -1
     a[t[QUEUE] + queue] = meld(a, t, a[t[QUEUE] + queue], task)
 
 
-@compiled
+@inlined
 def leave(a: Ints, t: Ints, queue: int) -> int:
     """Take the most urgent task out of a queue."""
     task = a[t[QUEUE] + queue]
@@ -42,7 +42,7 @@ def leave(a: Ints, t: Ints, queue: int) -> int:
     return int(task)
 
 
-@compiled
+@inlined
 def serve(a: Ints, t: Ints, site: int, operator: int) -> None:
     """One copy more is there for an operator; with the last one it is ready."""
     a[t[WAITS] + operator] -= 1
@@ -51,7 +51,7 @@ def serve(a: Ints, t: Ints, site: int, operator: int) -> None:
         look_at_site(a, t, site)
 
 
-@compiled
+@inlined
 def idle(a: Ints, t: Ints, site: int) -> bool:
     """Whether every device of a site is free."""
     for i in range(a[t[SITE_PTR] + site], a[t[SITE_PTR] + site + 1]):
@@ -60,7 +60,7 @@ def idle(a: Ints, t: Ints, site: int) -> bool:
     return True
 
 
-@compiled
+@inlined
 def fits(a: Ints, t: Ints, operator: int) -> bool:
     """Whether there is memory for an operator on its site, if memory is watched."""
     if not a[t[TIMED]]:
@@ -69,7 +69,7 @@ def fits(a: Ints, t: Ints, operator: int) -> bool:
     return has_room(a, t, a[t[SITE] + operator], need, a[t[GROWS] + operator])
 
 
-@compiled
+@inlined
 def next_at(a: Ints, t: Ints, site: int) -> int:
     """Take the most urgent operator with enough memory out of a site's queue; -1 if none has."""
     found, passed = -1, 0
@@ -85,7 +85,7 @@ def next_at(a: Ints, t: Ints, site: int) -> int:
     return found
 
 
-@compiled
+@inlined
 def outranked(a: Ints, t: Ints, operator: int) -> bool:
     """Whether a more urgent operator waits for one of the same devices."""
     site = a[t[SITE] + operator]

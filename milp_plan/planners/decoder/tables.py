@@ -280,12 +280,13 @@ class Compiled:
         room |= dict.fromkeys((at.NATIVE, at.INPUT_HEAD), edges)
         room |= dict.fromkeys((at.QUEUE, at.WAITING, at.LISTED), queues)
         room |= dict.fromkeys(range(at.USED, at.PEAK + 1), devices)
-        room |= dict.fromkeys((at.DIRTY, at.DIRTY_LIST), sites)
         return room | {
             at.LEG_FIRST: values + 1,
             at.LEG_HELD: legs * width + 1,
             at.LEG_COUNT: 3,
             at.BUSY: sizes[at.RESOURCES],
+            at.DIRTY: sites,
+            at.DIRTY_LIST: max(sites, operators),
             at.NATIVE_USES: values * devices * timed,
             at.SEEN: values * len(self.layouts) * devices * timed,
             at.LOAD: sizes[at.RESOURCES],

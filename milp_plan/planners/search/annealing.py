@@ -23,6 +23,7 @@ from ..decoder.legs import busiest
 from .states import State, Undo, move, new_undo, take_back
 from .units import Units, units_of
 from .urgency import Urgency, rank_anew, urgency_of
+from .waits import Waits, new_waits, note, same
 
 HOTTEST, COLDEST = 0.003, 0.0001
 """Relative worsening that is accepted with probability 1/e, at the start and at the end."""
@@ -109,7 +110,7 @@ def worth(a: Ints, t: Ints, rules: Rules, cutoff: int) -> tuple[int, bool]:
 def cool(  # noqa: PLR0917 (compiled)
     a: Ints,
     t: Ints,
-    search: tuple[Units, Undo, Kept, Urgency],
+    search: tuple[Units, Undo, Kept, Urgency, Waits],
     heat: Heat,
     count: tuple[int, int],
     value: int,
@@ -119,8 +120,9 @@ def cool(  # noqa: PLR0917 (compiled)
 
     ``count`` is the seed, and the number of moves.
     """
-    units, undo, kept, urgency = search
+    units, undo, kept, urgency, waits = search
     seed, moves = count
+    waits.known[0] = False
     np.random.seed(seed)
     fall = (heat.cold / heat.hot) ** (1.0 / moves)
     now = heat.hot
@@ -131,12 +133,15 @@ def cool(  # noqa: PLR0917 (compiled)
             continue
         if np.random.random() < ANEW:
             rank_anew(a, t, undo, urgency, heat.width)
+        elif same(a, t, waits, undo):
+            continue
         worst = value * (1.0 - now * np.log(1.0 - np.random.random()))
         found, fits = worth(a, t, rules, int(worst) + 1)
         if found == NEVER:
             take_back(a, t, undo)
             continue
         value = found
+        note(a, t, waits, rules.holding)
         if fits and found < kept.value[0]:
             _keep(a, t, kept, found)
     return value
@@ -162,6 +167,7 @@ class Annealing:
         self.urgency = urgency_of(problem, self.decoder.compiled)
         size = self.decoder.size
         self.undo = new_undo(size, len(self.units.ptr) - 1)
+        self.waits = new_waits(self.decoder)
         self.random = np.random.default_rng(seed)
         self.tried = 0
         zeros = np.zeros(size, dtype=np.int64)
@@ -222,7 +228,7 @@ class Annealing:
             self.value = cool(
                 self.decoder.memory.a,
                 self.decoder.memory.t,
-                (self.units, self.undo, self.kept, self.urgency),
+                (self.units, self.undo, self.kept, self.urgency, self.waits),
                 Heat(heat, heat * 0.999, self.width),
                 (seed, block),
                 self.value,
@@ -242,8 +248,13 @@ class Annealing:
             return
         memory, nothing = self.decoder.memory, Kept(*(entry.copy() for entry in self.kept))
         heat = Heat(HOTTEST, COLDEST, self.width)
-        search = self.units, self.undo, nothing, self.urgency
+        search = self.units, self.undo, nothing, self.urgency, self.waits
         cool(memory.a, memory.t, search, heat, (0, 1), self.value, self.rules)
+
+    @property
+    def scheduled(self) -> int:
+        """Schedules made, at most: moves but for those that surely leave the schedule as it is."""
+        return self.tried - int(self.waits.spared[0])
 
     @property
     def best(self) -> State:

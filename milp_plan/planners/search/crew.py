@@ -33,7 +33,7 @@ HOTTER, HOTTER_MOST = 2.0, 8.0
 FEWEST, MOST = 3, 16
 """Rounds, at least and at most."""
 
-ROUND_S_EACH, ROUND_MOVES_EACH = 0.016, 60
+ROUND_S_EACH, ROUND_MOVES_EACH = 0.006, 60
 """Seconds and moves of a round for each operator: what longer ones find is nearly nothing, what
 another one finds is more."""
 
@@ -330,7 +330,7 @@ class Crew:
     def tried(self) -> int:
         """Schedules in all."""
         orders = 0 if self.sequences is None else self.sequences.tried
-        return orders + sum(search.tried for search in self.searches)
+        return orders + sum(search.scheduled for search in self.searches)
 
 
 class _Clock:
