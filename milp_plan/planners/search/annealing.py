@@ -252,9 +252,9 @@ class Annealing:
         cool(memory.a, memory.t, search, heat, (0, 1), self.value, self.rules)
 
     @property
-    def scheduled(self) -> int:
-        """Schedules made, at most: moves but for those that surely leave the schedule as it is."""
-        return self.tried - int(self.waits.spared[0])
+    def spared(self) -> int:
+        """Moves that surely left the schedule as it was: none was made for them."""
+        return int(self.waits.spared[0])
 
     @property
     def best(self) -> State:

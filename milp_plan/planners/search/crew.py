@@ -328,9 +328,14 @@ class Crew:
 
     @property
     def tried(self) -> int:
-        """Schedules in all."""
+        """Moves in all."""
         orders = 0 if self.sequences is None else self.sequences.tried
-        return orders + sum(search.scheduled for search in self.searches)
+        return orders + sum(search.tried for search in self.searches)
+
+    @property
+    def scheduled(self) -> int:
+        """Schedules in all: moves but for those that surely change none."""
+        return self.tried - sum(search.spared for search in self.searches)
 
 
 class _Clock:

@@ -335,8 +335,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         endless = ledger.repeatable or part.limit_s == float("inf")
         with self.budget.phase("anneal"):
             crew.run(part, self.annealing_moves if endless else None, self.take)
-        ledger.details["annealing"] = {"starts": len(crew.starts), "schedules": crew.tried}
-        ledger.say("anneal", f"{crew.tried} schedules")
+        ledger.details["annealing"] = {"starts": len(crew.starts), "schedules": crew.scheduled}
+        ledger.say("anneal", f"{crew.scheduled} schedules")
 
     @property
     def annealing_moves(self) -> int:
