@@ -96,6 +96,15 @@ def test_both_loops_make_the_same_schedule(seed: int, model: CommunicationModel)
 
 
 @pytest.mark.parametrize("model", MODELS)
+def test_most_of_these_problems_have_schedules(model: CommunicationModel) -> None:
+    drawn = [
+        random_problem(seed, objective=Objective.MAKESPAN, communication=model)
+        for seed in range(20)
+    ]
+    assert sum(agree(unwatched(one), Random(0), 2) > 0 for one in drawn) > 10
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_both_loops_make_the_same_schedule_of_a_training_step(model: CommunicationModel) -> None:
     problem = generate("gpt-tiny", "4xA100", mode="training", batch=8, micro_batches=4)
     cluster = replace(problem.cluster, communication=model)
