@@ -8,43 +8,52 @@ from .layout import COUNT, EVENT_TASK, EVENT_TIME, LEFT, RANK, RIGHT, Ints
 
 
 @inlined
-def push_event(a: Ints, t: Ints, time: int, task: int) -> None:
-    """Add an event to the binary heap."""
-    times, tasks = t[EVENT_TIME], t[EVENT_TASK]
-    at = a[t[COUNT]]
-    a[t[COUNT]] += 1
+def push(times: Ints, tasks: Ints, count: int, time: int, task: int) -> None:
+    """Add an event to a binary heap of so many."""
+    at = count
     while at > 0:
         above = (at - 1) >> 1
-        if a[times + above] <= time:
+        if times[above] <= time:
             break
-        a[times + at] = a[times + above]
-        a[tasks + at] = a[tasks + above]
+        times[at] = times[above]
+        tasks[at] = tasks[above]
         at = above
-    a[times + at] = time
-    a[tasks + at] = task
+    times[at] = time
+    tasks[at] = task
 
 
 @inlined
-def drop_event(a: Ints, t: Ints) -> None:
-    """Remove the earliest event, which stands first."""
-    times, tasks = t[EVENT_TIME], t[EVENT_TASK]
-    count = a[t[COUNT]] - 1
-    a[t[COUNT]] = count
-    time, task = a[times + count], a[tasks + count]
+def drop(times: Ints, tasks: Ints, count: int) -> None:
+    """Remove the earliest event, which stands first, from a binary heap; so many are left."""
+    time, task = times[count], tasks[count]
     at = 0
     while True:
         below = 2 * at + 1
         if below >= count:
             break
-        if below + 1 < count and a[times + below + 1] < a[times + below]:
+        if below + 1 < count and times[below + 1] < times[below]:
             below += 1
-        if a[times + below] >= time:
+        if times[below] >= time:
             break
-        a[times + at] = a[times + below]
-        a[tasks + at] = a[tasks + below]
+        times[at] = times[below]
+        tasks[at] = tasks[below]
         at = below
-    a[times + at] = time
-    a[tasks + at] = task
+    times[at] = time
+    tasks[at] = task
+
+
+@inlined
+def push_event(a: Ints, t: Ints, time: int, task: int) -> None:
+    """Add an event to the heap of the decoder."""
+    push(a[t[EVENT_TIME] :], a[t[EVENT_TASK] :], a[t[COUNT]], time, task)
+    a[t[COUNT]] += 1
+
+
+@inlined
+def drop_event(a: Ints, t: Ints) -> None:
+    """Remove the earliest event from the heap of the decoder."""
+    a[t[COUNT]] -= 1
+    drop(a[t[EVENT_TIME] :], a[t[EVENT_TASK] :], a[t[COUNT]])
 
 
 @inlined

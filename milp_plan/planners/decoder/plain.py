@@ -10,7 +10,7 @@ from __future__ import annotations
 from milp_plan.core.compiled import compiled, inlined
 
 from .events import begin, prepare, queue_leg, start_legs
-from .heaps import meld
+from .heaps import drop, meld, push
 from .layout import (
     AHEAD,
     BUSY,
@@ -64,42 +64,6 @@ def is_plain(a: Ints, t: Ints) -> bool:
 
 
 @inlined
-def _push(times: Ints, tasks: Ints, count: int, time: int, task: int) -> None:
-    """Add a stop to a binary heap of so many."""
-    at = count
-    while at > 0:
-        above = (at - 1) >> 1
-        if times[above] <= time:
-            break
-        times[at] = times[above]
-        tasks[at] = tasks[above]
-        at = above
-    times[at] = time
-    tasks[at] = task
-
-
-@inlined
-def _drop(times: Ints, tasks: Ints, count: int) -> None:
-    """Remove the first stop; so many are left."""
-    time = times[count]
-    task = tasks[count]
-    at = 0
-    while True:
-        below = 2 * at + 1
-        if below >= count:
-            break
-        if below + 1 < count and times[below + 1] < times[below]:
-            below += 1
-        if times[below] >= time:
-            break
-        times[at] = times[below]
-        tasks[at] = tasks[below]
-        at = below
-    times[at] = time
-    tasks[at] = task
-
-
-@inlined
 def _serve(  # noqa: PLR0917 (a tuple of arrays takes longer than the rest)
     a: Ints, t: Ints, waits: Ints, site: Ints, queue: Ints, look: Ints, reader: int, many: int
 ) -> int:
@@ -149,7 +113,7 @@ def run_plain(a: Ints, t: Ints, holding: bool, cutoff: int) -> int:  # noqa: C90
             head = max(head, time + ahead[device])
             head = max(head, until + tail[first])
             ahead[device] -= units
-            _push(times, tasks, a[counts], until, first)
+            push(times, tasks, a[counts], until, first)
             a[counts] += 1
         a[t[HEAD]] = head
         many = 0
@@ -164,7 +128,7 @@ def run_plain(a: Ints, t: Ints, holding: bool, cutoff: int) -> int:  # noqa: C90
         while count > 0 and times[0] == time:
             task = tasks[0]
             count -= 1
-            _drop(times, tasks, count)
+            drop(times, tasks, count)
             a[counts] = count
             if task >= operators:
                 leg = task - operators

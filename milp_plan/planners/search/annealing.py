@@ -178,6 +178,10 @@ class Annealing:
         self.holds = holding and problem.cluster.communication is not CommunicationModel.DELAY
         self.rules = Rules(self.loads, False, 1.0, self.holds)
 
+    def forget(self) -> None:
+        """Let the next state be the best one."""
+        self.kept.value[0] = NEVER
+
     def begin(self, start: State, *, soft: bool = False) -> bool:
         """Stand at a state; whether it has a schedule.
 

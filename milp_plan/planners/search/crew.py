@@ -1,5 +1,6 @@
 """Several searches at once, each in a thread, in rounds that begin where the best ones ended.
 
+Where there is time, all of that is done several times from the start on: see :mod:`.rounds`.
 The compiled loops release the interpreter, so threads share the cores.
 """
 
@@ -19,27 +20,20 @@ from ..constructions import MOST_SCHEDULES, Start, best_starts, placed
 from ..decoder import NEVER, Decoder
 from ..decoder.layout import Ints
 from .annealing import COLDEST, HOTTEST, Annealing, plan_of
+from .rounds import (
+    COOLEST,
+    ROUND_MOVES_EACH,
+    ROUND_S_EACH,
+    SLOW_ROUND_S_EACH,
+    Clock,
+    Epoch,
+    epochs_for,
+    heat,
+)
 from .sequences import COLDEST as ORDER_COLDEST
 from .sequences import HOTTEST as ORDER_HOTTEST
 from .sequences import Sequences, Timed
 from .states import State
-
-LAST_HEATS = (0.5, 0.25)
-"""First heats of the last two rounds, as parts of the hottest, with which all others begin."""
-
-HOTTER, HOTTER_MOST = 2.0, 8.0
-"""After each round in vain the next one begins so much hotter; at most so much in all."""
-
-FEWEST, MOST = 3, 16
-"""Rounds, at least and at most."""
-
-ROUND_S_EACH, ROUND_MOVES_EACH = 0.006, 60
-"""Seconds and moves of a round for each operator: what longer ones find is nearly nothing, what
-another one finds is more."""
-
-COOLEST = 0.25
-"""Where there is no time for one such round, the first heat is lower in proportion, but not less
-than this part of the hottest: what little can be tried is better tried near the start."""
 
 FAR = 0.01
 """A search goes on from its own best state while that is not this much worse than the best."""
@@ -87,6 +81,8 @@ class Crew:
         self._later: State | None = None
         self._stop = Event()
         self._heard: Found | None = None
+        self._ends: list[Found] = []
+        self._told = NEVER
         self._quiet_until = 0.0
 
     # -- where to begin ----------------------------------------------------------------------------
@@ -183,23 +179,35 @@ class Crew:
             return
         self._tell(self.starts[0], on_better)
         self.load()
-        begins = [self.starts[n % len(self.starts)] for n in range(len(self.searches))]
         wanted = self._coolings(budget, moves)
-        count = max(FEWEST, int(min(MOST, wanted)))
         hottest = min(1.0, max(COOLEST, wanted))
-        rival, in_vain = self._rival, 0
-        if rival is not None:
-            clock = _Clock(budget, (0, 2 * count), moves, self._stop)
-            self._round([rival], clock, (hottest, False), on_better, None)
-        for number in range(count):
-            turn = (1, 2 * count) if rival is not None and number == 0 else (number, count)
-            clock = _Clock(budget, turn, moves, self._stop)
-            known = self.best.value
-            how = _heat(count - 1 - number, in_vain) * hottest, number % 2 == 1
-            self._round(begins, clock, how, on_better, self._orders(number, count))
+        for epoch in epochs_for(wanted):
+            self._epoch(epoch, hottest, budget, moves, on_better)
             if self._stop.is_set():
                 return
-            best = self.best
+
+    def _epoch(
+        self,
+        epoch: Epoch,
+        hottest: float,
+        budget: Budget,
+        moves: int | None,
+        on_better: Callable[[Plan], object],
+    ) -> None:
+        begins = self._begins(epoch)
+        rival, in_vain = self._rival if epoch.number == 0 else None, 0
+        if rival is not None:
+            clock = Clock(budget, epoch.turn(0, half=1), moves, self._stop)
+            self._round([rival], clock, (hottest, False), on_better, None)
+        for number in range(epoch.rounds):
+            half = 2 if rival is not None and number == 0 else 0
+            clock = Clock(budget, epoch.turn(number, half=half), moves, self._stop)
+            known = min(self._now.value, begins[0].value)
+            how = heat(epoch.rounds - 1 - number, in_vain) * hottest, number % 2 == 1
+            self._round(begins, clock, how, on_better, self._orders(number, epoch.rounds))
+            if self._stop.is_set():
+                return
+            best = self._listed(self._now)
             in_vain = 0 if best.value < known else in_vain + 1
             if best.value == NEVER:
                 continue
@@ -207,8 +215,23 @@ class Crew:
                 own if (own := search.best).value <= best.value * (1 + FAR) else best
                 for search in self.searches
             ]
-            if number + 1 == count // 2 and self._later is not None:
+            if epoch.last and number + 1 == epoch.rounds // 2 and self._later is not None:
                 begins[0] = min(begins[0], self._later, key=lambda state: state.value)
+
+    def _begins(self, epoch: Epoch) -> list[State]:
+        """Where the searches begin an epoch; what they found before is put aside."""
+        self._ends.append(self._now)
+        self._ends.sort(key=lambda end: end.value)
+        del self._ends[max(1, len(self.searches)) :]
+        for search in self.searches:
+            search.forget()
+        if self.sequences is not None:
+            self.sequences.forget()
+        choices = self.starts
+        if epoch.number > 0 and epoch.last:
+            far = self._ends[0].value * (1 + FAR)
+            choices = [self._listed(end) for end in self._ends if end.value <= far]
+        return [choices[n % len(choices)] for n in range(len(self.searches))]
 
     @property
     def _rival(self) -> State | None:
@@ -242,39 +265,52 @@ class Crew:
 
     @property
     def _best_plan(self) -> Plan | None:
-        """The best plan that any search found."""
-        best = self._best_found
+        """The best plan of this epoch."""
+        best = self._now
         if isinstance(best, Timed):
             return best.plan(self.decoder, "annealing")
         return None if best.value == NEVER else plan_of(self.decoder, best, "annealing")
 
     @property
-    def _best_found(self) -> Found:
-        """The best state that any search found."""
+    def _now(self) -> Found:
+        """The best state of this epoch."""
         found: list[Found] = [search.best for search in self.searches]
         if self.sequences is not None:
             found.append(self.sequences.best)
         return min(found, key=lambda state: state.value)
 
     @property
+    def _best_found(self) -> Found:
+        """The best state that any search found."""
+        return min([self._now, *self._ends], key=lambda state: state.value)
+
+    @property
     def best(self) -> State:
         """The same for list schedules: what starts first is the most urgent."""
-        best = self._best_found
-        if isinstance(best, State):
-            return best
-        starts = best.start[: self.decoder.size].astype(np.float64)
-        return State(best.site, best.option, _spread(starts), best.value)
+        return self._listed(self._best_found)
+
+    def _listed(self, found: Found) -> State:
+        if isinstance(found, State):
+            return found
+        starts = found.start[: self.decoder.size].astype(np.float64)
+        return State(found.site, found.option, _spread(starts), found.value)
+
+    @property
+    def round_s(self) -> float:
+        """Seconds of one round; there has to be a start."""
+        self.decoder.decode(*self.starts[0][:3])
+        return (ROUND_S_EACH if self.decoder.plain else SLOW_ROUND_S_EACH) * self.decoder.size
 
     def _coolings(self, budget: Budget, moves: int | None) -> float:
         """How many coolings there is time for: many short ones rather than a few long ones."""
         if moves is None:
-            return budget.limit_s / (ROUND_S_EACH * self.decoder.size)
+            return budget.limit_s / self.round_s
         return moves / (ROUND_MOVES_EACH * self.decoder.size)
 
     def _round(
         self,
         begins: Sequence[State],
-        clock: _Clock,
+        clock: Clock,
         how: tuple[float, bool],
         on_better: Callable[[Plan], object],
         orders: Sequences | None,
@@ -311,8 +347,8 @@ class Crew:
         last: bool = False,
     ) -> None:
         """Tell of the best state that was heard of, if not too soon after the last one."""
-        if state is not None and (self._heard is None or state.value < self._heard.value):
-            self._heard = state
+        if state is not None and state.value < self._told:
+            self._heard, self._told = state, state.value
         if self._heard is not None and (last or now() >= self._quiet_until):
             best, self._heard, began = self._heard, None, now()
             self._tell(best, on_better)
@@ -338,55 +374,10 @@ class Crew:
         return self.tried - sum(search.spared for search in self.searches)
 
 
-class _Clock:
-    """How much of a round is over: by the clock or, repeatably, by moves.
-
-    Parameters
-    ----------
-    budget, stop
-        Of all rounds; what ends them early.
-    turn
-        Number of the round, and of rounds in all.
-    moves
-        Of each search in all rounds, if they are counted.
-    """
-
-    def __init__(
-        self, budget: Budget, turn: tuple[int, int], moves: int | None, stop: Event
-    ) -> None:
-        self.budget, self.stop = budget, stop
-        number, count = turn
-        self.since, self.until = number / count, (number + 1) / count
-        self.most: int | None = None
-        if moves is not None:
-            self.most = moves * (number + 1) // count - moves * number // count
-
-    def of(self, search: Annealing | Sequences) -> Callable[[], float]:
-        """The clock of one search."""
-        first = search.tried
-
-        def done() -> float:
-            if self.stop.is_set() or (self.most is None and self.budget.over):
-                return 1.0
-            if self.most is not None:
-                return (search.tried - first) / self.most if self.most else 1.0
-            passed = self.budget.elapsed_s / self.budget.limit_s
-            return max(0.0, (passed - self.since) / (self.until - self.since))
-
-        return done
-
-
-def _heat(left: int, in_vain: int) -> float:
-    """First heat of a round before so many others, as a part of the hottest, after some in vain."""
-    if left < len(LAST_HEATS):
-        return LAST_HEATS[-1 - left]
-    return float(min(HOTTER_MOST, HOTTER**in_vain))
-
-
 def _work(
     search: Annealing,
     begin: State,
-    clock: _Clock,
+    clock: Clock,
     how: tuple[float, bool],
     found: SimpleQueue[Found | BaseException],
 ) -> None:
@@ -400,7 +391,7 @@ def _work(
 
 
 def _order(
-    search: Sequences, clock: _Clock, heat: float, found: SimpleQueue[Found | BaseException]
+    search: Sequences, clock: Clock, heat: float, found: SimpleQueue[Found | BaseException]
 ) -> None:
     """A round of the search over sequences, in its thread."""
     try:

@@ -412,6 +412,10 @@ class Sequences:
         site, option, start, value = self.kept
         return Timed(site.copy(), option.copy(), start.copy(), int(value[0]))
 
+    def forget(self) -> None:
+        """Let the next state be the best one."""
+        self.kept.value[0] = NEVER
+
     def begin(self, plan: Plan) -> bool:
         """Stand at a plan; whether every order of its tasks is allowed.
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.planners import Crew
 from milp_plan.planners.search import State
-from milp_plan.planners.search.crew import ROUND_S_EACH
 
 from ..beside import Beside
 from ..ledger import Ledger
@@ -55,9 +54,9 @@ class EarlySearch:
 
     def _search(self, take: Take) -> None:
         """One cooling after the other, each from the best state."""
-        size = len(self.ledger.problem.graph.operators)
+        cooling_s = self._crew.round_s
         while not self._ended and not self.ledger.done:
-            cooling = self.ledger.budget.at_most("early search", ROUND_S_EACH * size)
+            cooling = self.ledger.budget.at_most("early search", cooling_s)
             self._crew.run(cooling, on_better=take)
             self._crew.begin_at(self._crew.best)
 

@@ -12,6 +12,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.planners import Crew
 from milp_plan.planners.search import State, annealing
 from milp_plan.planners.search import crew as crew_module
+from milp_plan.planners.search import rounds as rounds_module
 from milp_plan.zoo import generate
 from tests.check.cases import cluster, op, option, plan, problem, run, value
 from tests.support.brute import brute_force
@@ -20,6 +21,8 @@ from tests.support.problems import random_problem_with_plan
 pytestmark = pytest.mark.untraced
 
 MOVES = 400
+BEGUN = 10_000
+"""Where crews of three and more epochs begin."""
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +224,7 @@ def test_what_has_few_moves_begins_cooler(
     crew.add(start)
     monkeypatch.setattr(Crew, "_round", lambda _crew, _begins, _clock, how, *_: heats.append(how))
     size = crew.decoder.size
-    crew.run(Budget(60.0), int(coolings * crew_module.ROUND_MOVES_EACH * size))
+    crew.run(Budget(60.0), int(coolings * rounds_module.ROUND_MOVES_EACH * size))
     assert heats[0][0] == pytest.approx(part, rel=0.02)
 
 
@@ -233,7 +236,12 @@ def test_what_comes_later_begins_half_way_if_it_is_the_best(ahead, monkeypatch):
     later = crew.starts[0]._replace(value=0 if ahead else crew.starts[0].value + 1)
     crew.begin_later(later)
     rounds = []
-    monkeypatch.setattr(Crew, "_round", lambda _, begins, *__: rounds.append(list(begins)))
+
+    def searched(_crew: Crew, begins, *_) -> None:
+        rounds.append(list(begins))
+        crew.searches[0].begin(begins[0])
+
+    monkeypatch.setattr(Crew, "_round", searched)
     crew.run(Budget(60.0), MOVES)
     assert not any(begin is later for begins in rounds[: len(rounds) // 2] for begin in begins)
     assert any(begin is later for begin in rounds[len(rounds) // 2]) == ahead
@@ -279,14 +287,6 @@ def test_a_rival_of_a_given_plan_takes_no_moves_from_the_number_of_all():
     assert crew.tried == MOVES
 
 
-@pytest.mark.parametrize(
-    ("left", "in_vain", "heat"),
-    [(9, 0, 1), (9, 1, 2), (9, 2, 4), (9, 7, 8), (1, 3, 0.5), (0, 3, 0.25)],
-)
-def test_rounds_in_vain_make_the_next_hotter_but_for_the_last(left, in_vain, heat):
-    assert crew_module._heat(left, in_vain) == heat
-
-
 def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.MonkeyPatch):
     a_problem, start = cases()[0]
     crew, heats = Crew(a_problem), []
@@ -295,9 +295,60 @@ def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.M
     def searched(_crew: Crew, begins, _clock, how, *_) -> None:
         heats.append(how[0])
         if len(heats) == 3:
-            crew.searches[0].kept.value[0] -= 1
+            crew.searches[0].kept.value[0] = crew.starts[0].value - 1
 
     monkeypatch.setattr(Crew, "_round", searched)
-    crew.run(Budget(60.0), 8 * crew_module.ROUND_MOVES_EACH * crew.decoder.size)
+    crew.run(Budget(60.0), 8 * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
     assert heats[:5] == [1.0, 2.0, 4.0, 1.0, 2.0]
-    assert heats[-2:] == list(crew_module.LAST_HEATS)
+    assert heats[-2:] == list(rounds_module.LAST_HEATS)
+
+
+def epochs_of(monkeypatch, *values):
+    """Rounds of a crew whose epochs end with these values: where each begins, and the crew."""
+    a_problem, start = cases()[0]
+    crew, rounds = Crew(a_problem, threads=2, orders=False), []
+    crew.add(start)
+    crew.starts = [crew.starts[0]._replace(value=BEGUN)]
+    crew.searches[0].forget()
+    monkeypatch.setattr(Crew, "load", lambda _: None)
+
+    def searched(_crew: Crew, begins, clock, *_) -> None:
+        rounds.append([begin.value for begin in begins])
+        done = round(clock.until * 5 * len(values))
+        kept = crew.searches[0].kept.value
+        kept[0] = min(kept[0], values[(done - 1) // 5])
+
+    monkeypatch.setattr(Crew, "_round", searched)
+    moves = 5 * len(values) * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
+    crew.run(Budget(60.0), moves)
+    return crew, [rounds[n : n + 5] for n in range(0, len(rounds), 5)]
+
+
+def test_epochs_begin_at_the_starts_and_the_last_at_the_best_ends(monkeypatch):
+    crew, epochs = epochs_of(monkeypatch, 9_970, 9_960, 9_980, 9_950)
+    assert [rounds[0] for rounds in epochs[:3]] == [[BEGUN, BEGUN]] * 3
+    assert epochs[3][0] == [9_960, 9_970]
+    assert crew.best.value == 9_950
+
+
+def test_an_epoch_forgets_what_the_others_found_but_the_crew_does_not(monkeypatch):
+    crew, epochs = epochs_of(monkeypatch, 9_910, 9_990, 9_980)
+    assert epochs[1][1] == [9_990, 9_990], "the second round goes on where its own epoch stands"
+    assert crew.best.value == 9_910
+
+
+def test_ends_far_worse_than_the_best_are_not_begun_at(monkeypatch):
+    _, epochs = epochs_of(monkeypatch, 9_990, 5_000, 9_980)
+    assert epochs[2][0] == [5_000, 5_000]
+
+
+def test_only_what_is_better_than_all_before_is_told_in_later_epochs():
+    heard = []
+    a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=4, micro_batches=1)
+    crew = Crew(a_problem)
+    crew.construct(Budget(60.0), most=5)
+    moves = 15 * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
+    crew.run(Budget(60.0), moves, lambda found: heard.append(found.stop_ns))
+    assert len(heard) > 1
+    assert heard == sorted(set(heard), reverse=True)
+    assert crew.decoder.ticks(crew.best.value) == heard[-1]
