@@ -54,11 +54,6 @@ class Decoder:
         """Whether memory can bind at all, and so is counted."""
         return bool(self.memory.size(at.LIMITED))
 
-    @property
-    def plain(self) -> bool:
-        """Whether the last schedule was one of :mod:`.plain`, which take least time."""
-        return not self.memory.part(at.TIMED)[0] and is_plain(self.memory.a, self.memory.t)
-
     # -- names and numbers -----------------------------------------------------------------------
 
     def place(self, placements: Mapping[str, Placement]) -> tuple[Ints, Ints]:

@@ -24,11 +24,10 @@ from .rounds import (
     COOLEST,
     ROUND_MOVES_EACH,
     ROUND_S_EACH,
-    SLOW_ROUND_S_EACH,
     Clock,
     Epoch,
     epochs_for,
-    heat,
+    first_heat,
 )
 from .sequences import COLDEST as ORDER_COLDEST
 from .sequences import HOTTEST as ORDER_HOTTEST
@@ -195,15 +194,17 @@ class Crew:
         on_better: Callable[[Plan], object],
     ) -> None:
         begins = self._begins(epoch)
-        rival, in_vain = self._rival if epoch.number == 0 else None, 0
-        if rival is not None:
-            clock = Clock(budget, epoch.turn(0, half=1), moves, self._stop)
+        spans, in_vain = [epoch.span(number) for number in range(epoch.rounds)], 0
+        if epoch.first and (rival := self._rival) is not None:
+            since, until = spans[0]
+            half = (since + until) / 2
+            clock = Clock(budget, (since, half), moves, self._stop)
             self._round([rival], clock, (hottest, False), on_better, None)
-        for number in range(epoch.rounds):
-            half = 2 if rival is not None and number == 0 else 0
-            clock = Clock(budget, epoch.turn(number, half=half), moves, self._stop)
+            spans[0] = half, until
+        for number, span in enumerate(spans):
+            clock = Clock(budget, span, moves, self._stop)
             known = min(self._now.value, begins[0].value)
-            how = heat(epoch.rounds - 1 - number, in_vain) * hottest, number % 2 == 1
+            how = first_heat(epoch.rounds - 1 - number, in_vain) * hottest, number % 2 == 1
             self._round(begins, clock, how, on_better, self._orders(number, epoch.rounds))
             if self._stop.is_set():
                 return
@@ -228,7 +229,7 @@ class Crew:
         if self.sequences is not None:
             self.sequences.forget()
         choices = self.starts
-        if epoch.number > 0 and epoch.last:
+        if epoch.last and not epoch.first:
             far = self._ends[0].value * (1 + FAR)
             choices = [self._listed(end) for end in self._ends if end.value <= far]
         return [choices[n % len(choices)] for n in range(len(self.searches))]
@@ -297,9 +298,8 @@ class Crew:
 
     @property
     def round_s(self) -> float:
-        """Seconds of one round; there has to be a start."""
-        self.decoder.decode(*self.starts[0][:3])
-        return (ROUND_S_EACH if self.decoder.plain else SLOW_ROUND_S_EACH) * self.decoder.size
+        """Seconds of one round."""
+        return ROUND_S_EACH * self.decoder.size
 
     def _coolings(self, budget: Budget, moves: int | None) -> float:
         """How many coolings there is time for: many short ones rather than a few long ones."""

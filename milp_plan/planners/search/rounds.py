@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
 from threading import Event
 from typing import NamedTuple
 
@@ -18,16 +20,27 @@ HOTTER, HOTTER_MOST = 2.0, 8.0
 """After each round in vain the next one begins so much hotter; at most so much in all."""
 
 FEWEST, ENOUGH, MOST = 3, 5, 16
-"""Rounds of an epoch: at least; so many that with time for twice as many there are two epochs; at
-most, which is the most epochs as well."""
+"""Rounds of an epoch: at least; so many that most have settled; at most, also of early epochs."""
 
-ROUND_S_EACH, SLOW_ROUND_S_EACH, ROUND_MOVES_EACH = 0.006, 0.016, 60
-"""Seconds of a round for each operator, where schedules are plain and elsewhere, and moves: what
-longer ones find is nearly nothing, what another one finds is more."""
+MOST_LAST = 8
+"""Rounds of the last one of several at most: where more would fit each is longer, and so hot for
+longer. Some valleys are left only so."""
+
+ENOUGH_FOR_EPOCHS = 20
+"""Where there is time for so many rounds, there are several epochs; large graphs have not settled
+by then."""
+
+ROUND_S_EACH, ROUND_MOVES_EACH = 0.006, 60
+"""Seconds of a round for each operator, and moves: what longer ones find is nearly nothing, what
+another one finds is more."""
 
 COOLEST = 0.25
 """Where there is no time for one such round, the first heat is lower in proportion, but not less
 than this part of the hottest: what little can be tried is better tried near the start."""
+
+
+Span = tuple[Fraction, Fraction]
+"""Parts of the time of a search that are over when something begins, and when it ends."""
 
 
 class Epoch(NamedTuple):
@@ -37,26 +50,35 @@ class Epoch(NamedTuple):
     ones ended.
     """
 
-    number: int
-    epochs: int
+    since: Fraction
+    until: Fraction
     rounds: int
+
+    @property
+    def first(self) -> bool:
+        """Whether there was none before."""
+        return self.since == 0
 
     @property
     def last(self) -> bool:
         """Whether no other follows."""
-        return self.number == self.epochs - 1
+        return self.until == 1
 
-    def turn(self, number: int, *, half: int = 0) -> tuple[int, int]:
-        """Number of a round among all, and of all; in halves of rounds, which ``half`` of it."""
-        first, count = self.number * self.rounds + number, self.epochs * self.rounds
-        return (first, count) if not half else (2 * first + half - 1, 2 * count)
+    def span(self, number: int) -> Span:
+        """When a round begins and ends."""
+        each = (self.until - self.since) / self.rounds
+        return self.since + number * each, self.since + (number + 1) * each
 
 
 def epochs_for(wanted: float) -> list[Epoch]:
-    """Epochs where there is time for so many rounds."""
-    epochs = max(1, int(min(MOST, wanted / ENOUGH)))
-    rounds = max(FEWEST, int(min(MOST, wanted / epochs)))
-    return [Epoch(number, epochs, rounds) for number in range(epochs)]
+    """Epochs where there is time for so many rounds; the last one of several has half of it."""
+    if wanted < ENOUGH_FOR_EPOCHS:
+        return [Epoch(Fraction(0), Fraction(1), max(FEWEST, int(min(MOST, wanted))))]
+    count = int(min(MOST, wanted / 2 / ENOUGH))
+    rounds = int(min(MOST, wanted / 2 / count))
+    ends = [Fraction(number, 2 * count) for number in range(count + 1)]
+    early = [Epoch(since, until, rounds) for since, until in pairwise(ends)]
+    return [*early, Epoch(Fraction(1, 2), Fraction(1), int(min(MOST_LAST, wanted / 2)))]
 
 
 class Clock:
@@ -66,21 +88,19 @@ class Clock:
     ----------
     budget, stop
         Of all rounds; what ends them early.
-    turn
-        Number of the round, and of rounds in all.
+    span
+        When the round begins and ends.
     moves
         Of each search in all rounds, if they are counted.
     """
 
-    def __init__(
-        self, budget: Budget, turn: tuple[int, int], moves: int | None, stop: Event
-    ) -> None:
+    def __init__(self, budget: Budget, span: Span, moves: int | None, stop: Event) -> None:
         self.budget, self.stop = budget, stop
-        number, count = turn
-        self.since, self.until = number / count, (number + 1) / count
+        since, until = span
+        self.since, self.until = float(since), float(until)
         self.most: int | None = None
         if moves is not None:
-            self.most = moves * (number + 1) // count - moves * number // count
+            self.most = int(moves * until) - int(moves * since)
 
     def of(self, search: Annealing | Sequences) -> Callable[[], float]:
         """The clock of one search."""
@@ -97,7 +117,7 @@ class Clock:
         return done
 
 
-def heat(left: int, in_vain: int) -> float:
+def first_heat(left: int, in_vain: int) -> float:
     """First heat of a round before so many others, as a part of the hottest, after some in vain."""
     if left < len(LAST_HEATS):
         return LAST_HEATS[-1 - left]

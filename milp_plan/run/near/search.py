@@ -46,6 +46,9 @@ STEP = 5e-4
 """Part of the value by which a round has to improve it, in ticks at least one, but by no more than
 half of what is above the bound: nothing is below that."""
 
+PATIENCE = 10
+"""So many rounds in vain, one after the other, halve what the next ones ask for."""
+
 BOLD = 0.3
 """Part of the rounds that ask for more than a step: their models are smaller."""
 
@@ -256,7 +259,7 @@ class Worker:
         """A neighbourhood with room for an improvement; ``None`` where none is found soon."""
         value = tape.makespan
         bound = (self.ledger.lower or 0) // self.search.view.tick
-        horizon = latest(value, bound)
+        horizon = latest(value, bound, self.search.vain)
         for _ in range(TRIES):
             choice = CHOOSERS[arm.name](tape, self.rng, int(arm.size))
             free, sites, order_only = choice
@@ -294,9 +297,13 @@ class Worker:
         return ledger.offer(packed, BY, phase)
 
 
-def latest(value: int, bound: int) -> int:
-    """When a round has to end its plan, beside a plan of some value and a bound below it."""
-    return value - max(1, min(int(value * STEP), (value - bound) // 2))
+def latest(value: int, bound: int, vain: int) -> int:
+    """When a round has to end its plan, beside a plan of some value and a bound below it.
+
+    Later after rounds in vain: what is left to find may be less than a step.
+    """
+    step = STEP / 2 ** min(vain // PATIENCE, 60)
+    return value - max(1, min(int(value * step), (value - bound) // 2))
 
 
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:

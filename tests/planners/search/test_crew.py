@@ -304,38 +304,28 @@ def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.M
     assert heats[-2:] == list(rounds_module.LAST_HEATS)
 
 
-def test_rounds_are_longer_where_schedules_are_not_plain():
-    lengths = set()
-    for a_problem, start in cases():
-        crew = Crew(a_problem)
-        crew.add(start)
-        lengths.add(round(crew.round_s / crew.decoder.size, 9))
-        bare = not any(device.memory_bytes is not None for device in a_problem.cluster.devices)
-        gangs = any(one.gang > 1 for entry in a_problem.graph.operators for one in entry.options)
-        if bare and not gangs:
-            assert crew.decoder.plain
-    assert lengths == {rounds_module.ROUND_S_EACH, rounds_module.SLOW_ROUND_S_EACH}
-
-
 def epochs_of(monkeypatch, *values):
     """Rounds of a crew whose epochs end with these values: where each begins, and the crew."""
     a_problem, start = cases()[0]
-    crew, rounds = Crew(a_problem, threads=2, orders=False), []
+    crew = Crew(a_problem, threads=2, orders=False)
+    rounds: list[list[list[int]]] = [[] for _ in values]
     crew.add(start)
     crew.starts = [crew.starts[0]._replace(value=BEGUN)]
     crew.searches[0].forget()
     monkeypatch.setattr(Crew, "load", lambda _: None)
 
+    early = len(values) - 1
+
     def searched(_crew: Crew, begins, clock, *_) -> None:
-        rounds.append([begin.value for begin in begins])
-        done = round(clock.until * ENOUGH * len(values))
+        epoch = min(early, int(clock.since * 2 * early + 1e-9))
+        rounds[epoch].append([begin.value for begin in begins])
         kept = crew.searches[0].kept.value
-        kept[0] = min(kept[0], values[(done - 1) // ENOUGH])
+        kept[0] = min(kept[0], values[epoch])
 
     monkeypatch.setattr(Crew, "_round", searched)
-    moves = ENOUGH * len(values) * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
+    moves = 2 * ENOUGH * early * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
     crew.run(Budget(60.0), moves)
-    return crew, [rounds[n : n + ENOUGH] for n in range(0, len(rounds), ENOUGH)]
+    return crew, rounds
 
 
 def test_epochs_begin_at_the_starts_and_the_last_at_the_best_ends(monkeypatch):
@@ -361,7 +351,7 @@ def test_only_what_is_better_than_all_before_is_told_in_later_epochs():
     a_problem = generate("gpt-tiny", "2xA100", mode="training", batch=4, micro_batches=1)
     crew = Crew(a_problem)
     crew.construct(Budget(60.0), most=5)
-    moves = 3 * ENOUGH * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
+    moves = rounds_module.ENOUGH_FOR_EPOCHS * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
     crew.run(Budget(60.0), moves, lambda found: heard.append(found.stop_ns))
     assert len(heard) > 1
     assert heard == sorted(set(heard), reverse=True)

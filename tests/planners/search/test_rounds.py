@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milp_plan.core.budget import Budget
-from milp_plan.planners.search.rounds import ENOUGH, FEWEST, MOST, Clock, epochs_for, heat
+from milp_plan.planners.search.rounds import (
+    ENOUGH,
+    ENOUGH_FOR_EPOCHS,
+    FEWEST,
+    MOST,
+    MOST_LAST,
+    Clock,
+    epochs_for,
+    first_heat,
+)
 
 
 @pytest.mark.parametrize(
@@ -16,34 +25,35 @@ from milp_plan.planners.search.rounds import ENOUGH, FEWEST, MOST, Clock, epochs
     [(9, 0, 1), (9, 1, 2), (9, 2, 4), (9, 7, 8), (1, 3, 0.5), (0, 3, 0.25)],
 )
 def test_rounds_in_vain_make_the_next_hotter_but_for_the_last(left, in_vain, part):
-    assert heat(left, in_vain) == part
+    assert first_heat(left, in_vain) == part
 
 
 @pytest.mark.parametrize(
-    ("wanted", "epochs", "rounds"),
-    [
-        (0.1, 1, FEWEST),
-        (2 * ENOUGH - 1, 1, 2 * ENOUGH - 1),
-        (2 * ENOUGH, 2, ENOUGH),
-        (1e9, MOST, MOST),
-    ],
+    ("wanted", "rounds"), [(0.1, FEWEST), (9.9, 9), (ENOUGH_FOR_EPOCHS - 0.1, MOST)]
 )
-def test_there_are_several_epochs_where_there_is_time_for_two(wanted, epochs, rounds):
-    found = epochs_for(wanted)
-    assert [epoch.number for epoch in found] == list(range(epochs))
-    assert all(epoch.rounds == rounds for epoch in found)
-    assert [epoch.last for epoch in found] == [False] * (epochs - 1) + [True]
+def test_there_is_one_epoch_where_there_is_no_time_for_more(wanted, rounds):
+    (epoch,) = epochs_for(wanted)
+    assert (epoch.first, epoch.last, epoch.rounds) == (True, True, rounds)
 
 
-@given(wanted=st.floats(0.0, 1e6), moves=st.integers(0, 10**9), rival=st.booleans())
-def test_rounds_share_all_the_moves_and_none_twice(wanted: float, moves: int, rival: bool):
-    shares = []
-    for epoch in epochs_for(wanted):
-        for number in range(epoch.rounds):
-            halves = (1, 2) if rival and epoch.number == number == 0 else (0,)
-            turns = [epoch.turn(number, half=half) for half in halves]
-            shares += [Clock(Budget(), turn, moves, Event()) for turn in turns]
-    assert shares[0].since == 0.0
-    assert shares[-1].until == 1.0
-    assert all(one.until == pytest.approx(two.since) for one, two in pairwise(shares))
+@pytest.mark.parametrize(
+    ("wanted", "early", "rounds"),
+    [(ENOUGH_FOR_EPOCHS, 2, ENOUGH), (6 * ENOUGH, 3, ENOUGH), (1e9, MOST, MOST)],
+)
+def test_the_last_of_several_epochs_has_half_of_the_time(wanted, early, rounds):
+    *before, last = epochs_for(wanted)
+    assert len(before) == early
+    assert all(epoch.rounds == rounds for epoch in before)
+    assert [epoch.first for epoch in before] == [True] + [False] * (early - 1)
+    assert not any(epoch.last for epoch in before)
+    assert last.last
+    assert (float(last.since), last.rounds) == (0.5, MOST_LAST)
+
+
+@given(wanted=st.floats(0.0, 1e6), moves=st.integers(0, 10**9))
+def test_rounds_share_all_the_moves_and_none_twice(wanted: float, moves: int):
+    spans = [epoch.span(number) for epoch in epochs_for(wanted) for number in range(epoch.rounds)]
+    assert (spans[0][0], spans[-1][1]) == (0, 1)
+    assert all(one[1] == two[0] for one, two in pairwise(spans))
+    shares = [Clock(Budget(), span, moves, Event()) for span in spans]
     assert sum(share.most for share in shares) == moves

@@ -221,10 +221,20 @@ def test_the_last_part_above_a_bound_is_asked_for(above):
     assert verify(books.problem, books.plan).ok
 
 
-@given(value=st.integers(1, 10**15), above=st.integers(1, 10**15))
-def test_a_round_never_asks_for_less_than_a_bound(value, above):
+def test_what_is_less_than_a_step_is_found_after_rounds_in_vain():
+    """Whatever the bound, no plan was asked for that is better by less than 500 of a million."""
+    long, short = 10**6, 40
+    a_problem = problem([op("a", long), op("b", short)])
+    a_plan = plan(run("a", "d0", 0, long), run("b", "d0", long, long + short))
+    books = searched(a_problem, a_plan, Settings(node_limit=200, rounds=6 * near.PATIENCE))
+    assert books.value == long
+    assert books.lower is None, "a bound near the value would ask for less as well"
+
+
+@given(value=st.integers(1, 10**15), above=st.integers(1, 10**15), vain=st.integers(0, 10**6))
+def test_a_round_never_asks_for_less_than_a_bound(value, above, vain):
     bound = max(0, value - above)
-    assert bound <= near.latest(value, bound) < value
+    assert bound <= near.latest(value, bound, vain) < value
 
 
 def test_units_of_time_keep_order_and_sums():
