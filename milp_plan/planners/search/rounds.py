@@ -24,7 +24,7 @@ FEWEST, ENOUGH, MOST = 3, 5, 16
 
 MOST_LAST = 8
 """Rounds of the last one of several at most: where more would fit each is longer, and so hot for
-longer. Some valleys are left only so."""
+longer. Meant for valleys that short rounds do not leave; the evidence is thin."""
 
 ENOUGH_FOR_EPOCHS = 20
 """Where there is time for so many rounds, there are several epochs; large graphs have not settled
