@@ -70,7 +70,7 @@ def measure(case: dict[str, Any]) -> Row:
         folder = Path(name)
         file = instance_file(case["file"], folder)
         ours, about = solve(file, case, folder)
-        theirs = peer(file, case, folder)
+        theirs = peer(Path(cpsat.__file__), file, case, folder)
     return {**about, "ours": ours, "peer": theirs}
 
 
@@ -109,13 +109,13 @@ def solve(file: Path, case: dict[str, Any], folder: Path) -> tuple[Row, Row]:
     return found, about
 
 
-def peer(file: Path, case: dict[str, Any], folder: Path) -> Row:
-    """Run the peer; return what it found."""
-    plan, script, python = folder / "peer.json", Path(cpsat.__file__), peer_python()
+def peer(program: Path, file: Path, case: dict[str, Any], folder: Path) -> Row:
+    """Run a peer, in the peers' environment; return what it found."""
+    plan, python = folder / "peer.json", peer_python()
     options = ["--limit", case["limit"], "--workers", case["threads"], "--seed", case["seed"]]
     clock, before = Budget(), processor_s()
     own = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-    done = _run([python, script, file, *options, "--out", plan], own)
+    done = _run([python, program, file, *options, "--out", plan], own)
     wall_s, used_s = clock.elapsed_s, processor_s() - before
     if done.returncode:
         raise RuntimeError(f"the peer failed on {file.name}: {done.stderr[-2000:]}")
@@ -124,10 +124,10 @@ def peer(file: Path, case: dict[str, Any], folder: Path) -> Row:
         "value": told["value"],
         "bound": told["bound"],
         "check": checked(file, plan) if told["value"] is not None else "no plan",
-        "by": told.get("by", told["unsupported"]),
+        "by": told.get("by", told.get("unsupported")),
         "wall_s": round(wall_s, 2),
         "processor_s": round(used_s, 2),
-        "trace": told["trace"],
+        "trace": told.get("trace", []),
         "solved": told.get("solved", 0),
     }
 
@@ -156,10 +156,14 @@ def _run(
 # -- the page -------------------------------------------------------------------------------------
 
 
-def better_by(row: Row) -> float | None:
+def less_by(ours: int | None, theirs: int | None) -> float | None:
     """(theirs - ours) / theirs; ``None`` where one of them has no plan."""
-    ours, theirs = row["ours"]["value"], row["peer"]["value"]
-    return None if ours is None or theirs is None else float((theirs - ours) / theirs)
+    return None if ours is None or theirs is None else (theirs - ours) / theirs
+
+
+def better_by(row: Row) -> float | None:
+    """How much less than the peer's our value is."""
+    return less_by(row["ours"]["value"], row["peer"]["value"])
 
 
 def present(rows: list[Row]) -> Row:

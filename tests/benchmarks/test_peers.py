@@ -37,6 +37,14 @@ def peers() -> Iterator[ModuleType]:
     sys.path.remove(str(PEERS))
 
 
+@pytest.fixture
+def another(peers: ModuleType) -> ModuleType:
+    """The script that measures somebody else's program."""
+    import another
+
+    return another
+
+
 def offered(peers, path, seconds_are_over):
     """Every plan that constructions tell of."""
     instance = peers.reader.Instance(path)
@@ -167,3 +175,68 @@ def row(case, place):
         "ours": {**tool, "value": ours * 10**6, "trace": [[1.0, 6_000_000], [2.0, ours * 10**6]]},
         "peer": {**tool, **broken, "value": theirs * 10**6, "trace": [[3.0, theirs * 10**6]]},
     }
+
+
+PROGRAM = """
+import json, sys
+assert sys.argv[2:-1] == ["--limit", "60", "--workers", "2", "--seed", "0", "--out"], sys.argv
+print("first words")
+print(json.dumps({"value": None, "bound": 5}))
+"""
+
+
+def test_another_program_is_run_by_its_words(peers, another, tmp_path, monkeypatch):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    monkeypatch.setattr(peers, "peer_python", lambda: sys.executable)
+    monkeypatch.setenv("MILP_PLAN_PEER", str(tmp_path / "program.py"))
+    case = {"file": "instances/unet-inference-2xH100.json", "limit": 60, "threads": 2, "seed": 0}
+    first = another.measure(case)
+    assert first["other"]["value"] is None
+    assert first["other"]["check"] == "no plan"
+    (tmp_path / "part.py").write_text("")  # of the same program, which is another one now
+    assert another.measure(case)["program"] != first["program"]
+
+
+@pytest.mark.parametrize("named", [None, "", "no/such/file.py"])
+def test_without_another_program_the_variable_is_named(another, named, monkeypatch):
+    monkeypatch.delenv("MILP_PLAN_PEER", raising=False)
+    if named is not None:
+        monkeypatch.setenv("MILP_PLAN_PEER", named)
+    with pytest.raises(RuntimeError, match=r"MILP_PLAN_PEER is .* name the program"):
+        another.measure({"file": "instances/unet-inference-2xH100.json"})
+
+
+def test_page_about_another_program(another):
+    known = json.loads(another.KNOWN.read_text())["rows"]
+    factors = (2, 1, 0.5, None)
+    rows = [
+        {
+            **{name: row[name] for name in another.SAME},
+            "program": "theirs.py 0",
+            "other": {
+                "value": None if factor is None else int(factor * row["ours"]["value"]),
+                "check": "no plan" if factor is None else "ok",
+                "wall_s": 59.0,
+            },
+        }
+        for factor, row in zip(factors, known, strict=False)
+    ]
+    said = another.present(rows)
+    assert (said["better"], said["equal"], said["worse"], said["none"]) == (1, 1, 1, 1)
+    assert said["weaker"] >= 1  # our own peer, where the program needs half of our time
+    assert said["median"] == "0.00%"
+    assert [row["shown"]["better"] for row in rows] == ["50.00%", "0.00%", "-100.00%", "—"]
+    worse = [line for line in another.complaints(rows) if "better than milp_plan" in line]
+    assert worse == [f"{rows[2]['name']}, 60 s: the program is better than milp_plan by 100.00%"]
+
+
+def test_the_same_instances_are_measured_of_another_program():
+    ours, theirs = (
+        [
+            case
+            for case in read_study(ROOT / "results" / name / "study.toml")[0].all_cases()
+            if case["limit"] == 60
+        ]
+        for name in ("peers", "another-peer")
+    )
+    assert ours == theirs
