@@ -22,11 +22,11 @@ HOTTER, HOTTER_MOST = 2.0, 8.0
 FEWEST, ENOUGH, MOST = 3, 5, 16
 """Rounds of an epoch: at least; so many that most have settled; at most, also of early epochs."""
 
-MOST_LAST = 8
-"""Rounds of the last one of several at most: where more would fit each is longer, and so hot for
-longer. Meant for valleys that short rounds do not leave; the evidence is thin."""
+EARLY, MOST_LAST = Fraction(3, 4), 8
+"""Part of the time of all epochs but the last one; rounds of the last one at most: where more would
+fit each is longer, and so hot for longer."""
 
-ENOUGH_FOR_EPOCHS = 20
+ENOUGH_FOR_EPOCHS = 15
 """Where there is time for so many rounds, there are several epochs; large graphs have not settled
 by then."""
 
@@ -71,14 +71,14 @@ class Epoch(NamedTuple):
 
 
 def epochs_for(wanted: float) -> list[Epoch]:
-    """Epochs where there is time for so many rounds; the last one of several has half of it."""
+    """Epochs where there is time for so many rounds; early ones have the most of it."""
     if wanted < ENOUGH_FOR_EPOCHS:
         return [Epoch(Fraction(0), Fraction(1), max(FEWEST, int(min(MOST, wanted))))]
-    count = int(min(MOST, wanted / 2 / ENOUGH))
-    rounds = int(min(MOST, wanted / 2 / count))
-    ends = [Fraction(number, 2 * count) for number in range(count + 1)]
+    count = int(min(MOST, EARLY * wanted / ENOUGH))
+    rounds = int(min(MOST, EARLY * wanted / count))
+    ends = [EARLY * number / count for number in range(count + 1)]
     early = [Epoch(since, until, rounds) for since, until in pairwise(ends)]
-    return [*early, Epoch(Fraction(1, 2), Fraction(1), int(min(MOST_LAST, wanted / 2)))]
+    return [*early, Epoch(EARLY, Fraction(1), int(min(MOST_LAST, (1 - EARLY) * wanted)))]
 
 
 class Clock:

@@ -314,17 +314,17 @@ def epochs_of(monkeypatch, *values):
     crew.searches[0].forget()
     monkeypatch.setattr(Crew, "load", lambda _: None)
 
-    early = len(values) - 1
+    early, share = len(values) - 1, float(rounds_module.EARLY)
 
     def searched(_crew: Crew, begins, clock, *_) -> None:
-        epoch = min(early, int(clock.since * 2 * early + 1e-9))
+        epoch = min(early, int(clock.since * early / share + 1e-9))
         rounds[epoch].append([begin.value for begin in begins])
         kept = crew.searches[0].kept.value
         kept[0] = min(kept[0], values[epoch])
 
     monkeypatch.setattr(Crew, "_round", searched)
-    moves = 2 * ENOUGH * early * rounds_module.ROUND_MOVES_EACH * crew.decoder.size
-    crew.run(Budget(60.0), moves)
+    wanted = int(ENOUGH * early / share) + 2  # a little more than is enough
+    crew.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
     return crew, rounds
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from milp_plan.core.budget import Budget
 from milp_plan.planners.search.rounds import (
+    EARLY,
     ENOUGH,
     ENOUGH_FOR_EPOCHS,
     FEWEST,
@@ -29,7 +30,8 @@ def test_rounds_in_vain_make_the_next_hotter_but_for_the_last(left, in_vain, par
 
 
 @pytest.mark.parametrize(
-    ("wanted", "rounds"), [(0.1, FEWEST), (9.9, 9), (ENOUGH_FOR_EPOCHS - 0.1, MOST)]
+    ("wanted", "rounds"),
+    [(0.1, FEWEST), (9.9, 9), (ENOUGH_FOR_EPOCHS - 0.1, ENOUGH_FOR_EPOCHS - 1)],
 )
 def test_there_is_one_epoch_where_there_is_no_time_for_more(wanted, rounds):
     (epoch,) = epochs_for(wanted)
@@ -38,16 +40,16 @@ def test_there_is_one_epoch_where_there_is_no_time_for_more(wanted, rounds):
 
 @pytest.mark.parametrize(
     ("wanted", "early", "rounds"),
-    [(ENOUGH_FOR_EPOCHS, 2, ENOUGH), (6 * ENOUGH, 3, ENOUGH), (1e9, MOST, MOST)],
+    [(ENOUGH_FOR_EPOCHS, 2, ENOUGH), (6 * ENOUGH, 4, ENOUGH), (1e9, MOST, MOST)],
 )
-def test_the_last_of_several_epochs_has_half_of_the_time(wanted, early, rounds):
+def test_the_last_of_several_epochs_has_a_quarter_of_the_time(wanted, early, rounds):
     *before, last = epochs_for(wanted)
     assert len(before) == early
     assert all(epoch.rounds == rounds for epoch in before)
     assert [epoch.first for epoch in before] == [True] + [False] * (early - 1)
     assert not any(epoch.last for epoch in before)
     assert last.last
-    assert (float(last.since), last.rounds) == (0.5, MOST_LAST)
+    assert (last.since, last.rounds) == (EARLY, min(MOST_LAST, int((1 - EARLY) * wanted)))
 
 
 @given(wanted=st.floats(0.0, 1e6), moves=st.integers(0, 10**9))
