@@ -68,7 +68,7 @@ def present(rows: list[Row]) -> Row:
         beside = known.get(_same(row), {})
         ours, peers = (beside.get(tool, {}).get("value") for tool in ("ours", "peer"))
         theirs = row["other"]["value"]
-        row["name"] = Path(row["file"].rpartition(":")[2]).name.partition(".json")[0]
+        row["name"] = beside.get("name", row["file"])
         row["operators"], row["devices"] = beside.get("operators"), beside.get("devices")
         row["better"], row["peer_better"] = less_by(ours, theirs), less_by(peers, theirs)
         row["shown"] = {
@@ -79,10 +79,8 @@ def present(rows: list[Row]) -> Row:
             "peer_better": share(row["peer_better"]),
         }
     compared = [row for row in rows if row["better"] is not None]
-    large = [row["better"] for row in compared if row["operators"] > LARGE]
-    generated = [
-        row["better"] for row in compared if row["operators"] > LARGE and ":" in row["file"]
-    ]
+    large = [row for row in compared if row["operators"] > LARGE]
+    generated = [row for row in large if ":" in row["file"]]
     return {
         "count": len(rows),
         "programs": ", ".join(sorted({row["program"] for row in rows})),
@@ -93,10 +91,14 @@ def present(rows: list[Row]) -> Row:
         "weaker": sum((row["peer_better"] or 0) < 0 for row in rows),
         "large_limit": LARGE,
         "large": len(large),
-        "median": share(median(large) if large else None),
+        "median": _median(large),
         "generated": len(generated),
-        "generated_median": share(median(generated) if generated else None),
+        "generated_median": _median(generated),
     }
+
+
+def _median(rows: list[Row]) -> str:
+    return share(median(row["better"] for row in rows) if rows else None)
 
 
 def _same(row: Row) -> tuple[Any, ...]:
