@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +31,16 @@ from .rounds import (
     first_heat,
 )
 from .sequences import COLDEST as ORDER_COLDEST
+from .sequences import ELSEWHERE, Sequences, Timed
 from .sequences import HOTTEST as ORDER_HOTTEST
-from .sequences import Sequences, Timed
 from .states import State
 
 FAR = 0.01
 """A search goes on from its own best state while that is not this much worse than the best."""
+
+HOT = 3.0
+"""Where there are several epochs, all rounds of a search over sequences begin so much hotter: on
+graphs that have settled only walls are left between a plan and better ones."""
 
 LOOK_S = 0.2
 """Seconds between two looks at what the threads have found."""
@@ -48,6 +53,14 @@ BETWEEN = 1024
 
 Found = State | Timed
 """What a search tells of."""
+
+
+class Order(NamedTuple):
+    """A round of a search over sequences: its first heat, and how many units go elsewhere."""
+
+    search: Sequences
+    hot: float
+    elsewhere: float
 
 
 class Crew:
@@ -205,7 +218,7 @@ class Crew:
             clock = Clock(budget, span, moves, self._stop)
             known = min(self._now.value, begins[0].value)
             how = first_heat(epoch.rounds - 1 - number, in_vain) * hottest, number % 2 == 1
-            self._round(begins, clock, how, on_better, self._orders(number, epoch.rounds))
+            self._round(begins, clock, how, on_better, self._orders(epoch, number, how[0]))
             if self._stop.is_set():
                 return
             best = self._listed(self._now)
@@ -246,28 +259,28 @@ class Crew:
             return None
         return next((one for one in self.starts if one.value > first), None)
 
-    def _orders(self, number: int, count: int) -> Sequences | None:
+    def _orders(self, epoch: Epoch, number: int, heat: float) -> Order | None:
         """The search over sequences, at the best plan; ``None`` in rounds that go without.
 
-        It has the later rounds of one search, or every other of these where there is one thread.
-        Not where memory decides which orders are allowed.
+        It has the later rounds of one search, or every other of these where there is one thread;
+        in the last of them and every other one before, units stay where they are. Not where memory
+        decides which orders are allowed.
         """
-        if not self.orders or number < count // 2:
-            return None
-        if len(self.searches) == 1 and (count - number) % 2 == 0:
+        after, every = epoch.rounds - 1 - number, 1 if len(self.searches) > 1 else 2
+        if not self.orders or number < epoch.rounds // 2 or after % every:
             return None
         if self.sequences is None:
             self.sequences = Sequences(self.problem, self.seed)
-        plan = self._best_plan
+        plan = self._best_plan(epoch)
         if plan is None or not self.sequences.begin(plan):
             return None
         self.sequences.load()
-        return self.sequences
+        elsewhere = ELSEWHERE if after // every % 2 else 0.0
+        return Order(self.sequences, ORDER_HOTTEST * (heat if epoch.alone else HOT), elsewhere)
 
-    @property
-    def _best_plan(self) -> Plan | None:
-        """The best plan of this epoch."""
-        best = self._now
+    def _best_plan(self, epoch: Epoch) -> Plan | None:
+        """The best plan of this epoch; in the last one, of all."""
+        best = self._best_found if epoch.last else self._now
         if isinstance(best, Timed):
             return best.plan(self.decoder, "annealing")
         return None if best.value == NEVER else plan_of(self.decoder, best, "annealing")
@@ -313,7 +326,7 @@ class Crew:
         clock: Clock,
         how: tuple[float, bool],
         on_better: Callable[[Plan], object],
-        orders: Sequences | None,
+        orders: Order | None,
     ) -> None:
         found: SimpleQueue[Found | BaseException] = SimpleQueue()
         threads = [
@@ -321,7 +334,7 @@ class Crew:
             for search, begin in zip(self.searches, begins, strict=True)
         ]
         if orders is not None:
-            args = orders, clock, how[0], found
+            args = orders, clock, found
             threads[-1] = Thread(target=_order, args=args, daemon=True)
         for thread in threads:
             thread.start()
@@ -390,12 +403,12 @@ def _work(
         found.put(error)
 
 
-def _order(
-    search: Sequences, clock: Clock, heat: float, found: SimpleQueue[Found | BaseException]
-) -> None:
+def _order(order: Order, clock: Clock, found: SimpleQueue[Found | BaseException]) -> None:
     """A round of the search over sequences, in its thread."""
     try:
-        search.run(clock.of(search), ORDER_HOTTEST * heat, ORDER_COLDEST, found.put, clock.most)
+        search, hot, elsewhere = order
+        done = clock.of(search)
+        search.run(done, hot, ORDER_COLDEST, found.put, clock.most, elsewhere=elsewhere)
     except BaseException as error:  # handed to the thread that waits
         found.put(error)
 

@@ -60,6 +60,11 @@ class Epoch(NamedTuple):
         return self.since == 0
 
     @property
+    def alone(self) -> bool:
+        """Whether there is no other."""
+        return self.first and self.last
+
+    @property
     def last(self) -> bool:
         """Whether no other follows."""
         return self.until == 1

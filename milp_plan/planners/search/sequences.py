@@ -461,27 +461,30 @@ class Sequences:
         cold: float = COLDEST,
         on_better: Callable[[Timed], object] = lambda _state: None,
         most: int | None = None,
+        *,
+        elsewhere: float = ELSEWHERE,
     ) -> None:
         """Cool down while ``done`` goes from 0 to 1; tell of the best state after a block.
 
-        With ``most`` there are no more moves than that.
+        With ``most`` there are no more moves than that. ``elsewhere`` is the part of the moves that
+        place units elsewhere; below 0 none does.
         """
         usual = max(20, BLOCK // int(self.tasks.number[self.state.now[2]]))
         last = None if most is None else self.tried + most
         while (share := done()) < 1.0:
             block = usual if last is None else min(usual, last - self.tried)
             seed, known = int(self.random.integers(1 << 31)), int(self.kept.value[0])
-            self._cool(hot * (cold / hot) ** share, (seed, block))
+            self._cool(hot * (cold / hot) ** share, elsewhere, (seed, block))
             self.tried += block
             if self.kept.value[0] < known:
                 on_better(self.best)
 
-    def _cool(self, heat: float, count: tuple[int, int]) -> None:
+    def _cool(self, heat: float, elsewhere: float, count: tuple[int, int]) -> None:
         memory = self.decoder.memory
         found = self.units, self.undo, self.tasks, self.state, self.kept
-        self.value = cool(memory.a, memory.t, found, heat, ELSEWHERE, count, self.value)
+        self.value = cool(memory.a, memory.t, found, heat, elsewhere, count, self.value)
 
     def load(self) -> None:
         """Have the loops compiled or read from disk, by no move; see :meth:`Annealing.load`."""
         if not getattr(cool, "signatures", None):
-            self._cool(HOTTEST, (0, 0))
+            self._cool(HOTTEST, ELSEWHERE, (0, 0))

@@ -10,7 +10,7 @@ from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
 from milp_plan.planners import Crew
-from milp_plan.planners.search import State, annealing
+from milp_plan.planners.search import Sequences, State, annealing
 from milp_plan.planners.search import crew as crew_module
 from milp_plan.planners.search import rounds as rounds_module
 from milp_plan.planners.search.rounds import ENOUGH
@@ -302,6 +302,44 @@ def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.M
     crew.run(Budget(60.0), 8 * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
     assert heats[:5] == [1.0, 2.0, 4.0, 1.0, 2.0]
     assert heats[-2:] == list(rounds_module.LAST_HEATS)
+
+
+@pytest.mark.parametrize(
+    ("threads", "kinds"), [(2, "---pbp"), (1, "---b-p")], ids=["two threads", "one"]
+)
+def test_units_stay_in_the_last_round_of_sequences_and_every_other(threads, kinds, monkeypatch):
+    """``p``: orders of one placement; ``b``: both may change."""
+    a_problem, start = next(case for case in cases() if admitted(*case))
+    crew, asked = Crew(a_problem, threads=threads), []
+    crew.add(start)
+
+    def searched(_crew: Crew, begins, _clock, _how, _hear, orders) -> None:
+        crew.searches[0].begin(begins[0])
+        asked.append("-" if orders is None else "b" if orders.elsewhere else "p")
+
+    monkeypatch.setattr(Crew, "_round", searched)
+    crew.run(Budget(60.0), 6 * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
+    assert "".join(asked) == kinds
+
+
+def admitted(a_problem, start):
+    """Whether memory admits every order of a plan."""
+    return a_problem.objective is Objective.MAKESPAN and Sequences(a_problem).begin(start)
+
+
+def test_sequences_of_the_last_epoch_begin_at_the_best_plan_of_all(monkeypatch):
+    """A list schedule cannot say for what a device waits, so the best plan of an epoch was lost."""
+    a_problem, start = cases()[0]
+    crew, begun = Crew(a_problem), []
+    crew.add(start)
+    crew.searches[0].begin(crew.starts[0])
+    now = crew.searches[0].best.value
+    crew._ends = [crew.starts[0]._replace(value=now - 1)]
+    monkeypatch.setattr(crew_module, "plan_of", lambda _, state, *__: begun.append(state.value))
+    early, *_, last = rounds_module.epochs_for(20.0)
+    for epoch in (early, last):
+        crew._best_plan(epoch)
+    assert begun == [now, now - 1]
 
 
 def epochs_of(monkeypatch, *values):

@@ -38,11 +38,13 @@ def searched(a_problem, start, moves, seed=0, elsewhere=0.3):
     """A search after so many moves."""
     search = Sequences(a_problem, seed)
     assert search.begin(start)
-    sequences.ELSEWHERE, before = elsewhere, sequences.ELSEWHERE
-    try:
-        search.run(lambda: search.tried / moves if moves else 1.0, 0.05, 0.001, most=moves)
-    finally:
-        sequences.ELSEWHERE = before
+    search.run(
+        lambda: search.tried / moves if moves else 1.0,
+        0.05,
+        0.001,
+        most=moves,
+        elsewhere=elsewhere,
+    )
     return search
 
 
