@@ -10,7 +10,7 @@ from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.budget import Budget
 from milp_plan.planners import Crew
-from milp_plan.planners.search import Sequences, State, annealing
+from milp_plan.planners.search import Sequences, State, annealing, sequences
 from milp_plan.planners.search import crew as crew_module
 from milp_plan.planners.search import rounds as rounds_module
 from milp_plan.planners.search.rounds import ENOUGH
@@ -320,6 +320,24 @@ def test_units_stay_in_the_last_round_of_sequences_and_every_other(threads, kind
     monkeypatch.setattr(Crew, "_round", searched)
     crew.run(Budget(60.0), 6 * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
     assert "".join(asked) == kinds
+
+
+@pytest.mark.parametrize("wanted", [6, 20])
+def test_rounds_of_sequences_are_hot_throughout_where_there_are_epochs(wanted, monkeypatch):
+    a_problem, start = next(case for case in cases() if admitted(*case))
+    crew, heats = Crew(a_problem, threads=2), []
+    crew.add(start)
+
+    def searched(_crew: Crew, begins, _clock, how, _hear, orders) -> None:
+        crew.searches[0].begin(begins[0])
+        if orders is not None:
+            heats.append((orders.hot / sequences.HOTTEST, how[0]))
+
+    monkeypatch.setattr(Crew, "_round", searched)
+    crew.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
+    expected = [crew_module.HOT if wanted == 20 else heat for _, heat in heats]
+    assert [hot for hot, _ in heats] == pytest.approx(expected)
+    assert len(heats) >= 3
 
 
 def admitted(a_problem, start):
