@@ -304,45 +304,36 @@ def test_rounds_are_in_vain_until_one_brings_a_better_plan(monkeypatch: pytest.M
     assert heats[-2:] == list(rounds_module.LAST_HEATS)
 
 
+def orders_of(threads, wanted, monkeypatch):
+    """Heat of each round, and the search over sequences in it, where memory admits every order."""
+    a_problem, start = next((p, start) for p, start in cases() if Sequences(p).begin(start))
+    crew, rounds = Crew(a_problem, threads=threads), []
+    crew.add(start)
+
+    def searched(_crew: Crew, begins, _clock, how, _hear, orders) -> None:
+        crew.searches[0].begin(begins[0])
+        rounds.append((how[0], orders))
+
+    monkeypatch.setattr(Crew, "_round", searched)
+    crew.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
+    return rounds
+
+
 @pytest.mark.parametrize(
     ("threads", "kinds"), [(2, "---pbp"), (1, "---b-p")], ids=["two threads", "one"]
 )
 def test_units_stay_in_the_last_round_of_sequences_and_every_other(threads, kinds, monkeypatch):
     """``p``: orders of one placement; ``b``: both may change."""
-    a_problem, start = next(case for case in cases() if admitted(*case))
-    crew, asked = Crew(a_problem, threads=threads), []
-    crew.add(start)
-
-    def searched(_crew: Crew, begins, _clock, _how, _hear, orders) -> None:
-        crew.searches[0].begin(begins[0])
-        asked.append("-" if orders is None else "b" if orders.elsewhere else "p")
-
-    monkeypatch.setattr(Crew, "_round", searched)
-    crew.run(Budget(60.0), 6 * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
-    assert "".join(asked) == kinds
+    asked = [orders for _, orders in orders_of(threads, 6, monkeypatch)]
+    assert "".join("-" if o is None else "b" if o.elsewhere else "p" for o in asked) == kinds
 
 
 @pytest.mark.parametrize("wanted", [6, 20])
 def test_rounds_of_sequences_are_hot_throughout_where_there_are_epochs(wanted, monkeypatch):
-    a_problem, start = next(case for case in cases() if admitted(*case))
-    crew, heats = Crew(a_problem, threads=2), []
-    crew.add(start)
-
-    def searched(_crew: Crew, begins, _clock, how, _hear, orders) -> None:
-        crew.searches[0].begin(begins[0])
-        if orders is not None:
-            heats.append((orders.hot / sequences.HOTTEST, how[0]))
-
-    monkeypatch.setattr(Crew, "_round", searched)
-    crew.run(Budget(60.0), wanted * rounds_module.ROUND_MOVES_EACH * crew.decoder.size)
-    expected = [crew_module.HOT if wanted == 20 else heat for _, heat in heats]
-    assert [hot for hot, _ in heats] == pytest.approx(expected)
-    assert len(heats) >= 3
-
-
-def admitted(a_problem, start):
-    """Whether memory admits every order of a plan."""
-    return a_problem.objective is Objective.MAKESPAN and Sequences(a_problem).begin(start)
+    rounds = [(heat, o.hot) for heat, o in orders_of(2, wanted, monkeypatch) if o is not None]
+    expected = [crew_module.HOT if wanted == 20 else heat for heat, _ in rounds]
+    assert [hot / sequences.HOTTEST for _, hot in rounds] == pytest.approx(expected)
+    assert len(rounds) >= 3
 
 
 def test_sequences_of_the_last_epoch_begin_at_the_best_plan_of_all(monkeypatch):
