@@ -8,6 +8,7 @@ devices once or several times around; and priorities that know passes and micro-
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ from reader import NO_BATCH, Copy, Instance, Mode, Plan
 FORWARD = "forward"
 FIRST = ("backward first", "chain, batch 0.1")
 """Priorities that are tried on every placement, where they mean something."""
+
+ONCE = "once"
+"""End of the family of stages that are dealt once around."""
 
 MOST_AGAIN = 12
 """Placements, the best ones, on which the other priorities are tried as well."""
@@ -294,7 +298,7 @@ class Stages:
                     for name, sequence in self.sequences():
                         words = f"{name} stages, {order_name}, bytes {part:g}"
                         devices = self.deal(order, sequence, part, even=even)
-                        family = f"{order_name} {name.partition(' ')[2] or 'once'}"
+                        family = f"{order_name} {name.partition(' ')[2] or ONCE}"
                         yield words + ("" if even else ", by speed"), family, devices
 
 
@@ -384,11 +388,12 @@ class Climb:
                 near[b] |= {a} - {b}
         self.neighbours = [sorted(entry) for entry in near]
 
-    def run(self, over: Over, tell: Callable[[Start], None]) -> None:
-        """Go on until the time is over, telling each better plan."""
+    def run(self, over: Over, tell: Callable[[Start], None], patience_s: float) -> None:
+        """Go on until the time is over or for so long in vain, telling each better plan."""
+        since = time.monotonic()
         if any(len(self.instance.sites[mode.site]) > 1 for mode in self.best.plan.modes):
             return
-        while not over():
+        while not over() and time.monotonic() - since < patience_s:
             tried = self._moved()
             modes = None if tried == self.devices else self.stages.modes(tried)
             if modes is None:
@@ -400,7 +405,7 @@ class Climb:
                 continue
             self.devices = tried
             if plan.value < best.plan.value:
-                self.best = best._replace(plan=plan)
+                self.best, since = best._replace(plan=plan), time.monotonic()
                 tell(self.best)
 
     def _moved(self) -> list[int]:

@@ -21,13 +21,16 @@ import random  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-from constructions import Climb, Constructions, Start  # noqa: E402
+from constructions import ONCE, Climb, Constructions, Start  # noqa: E402
 from neighbourhoods import KINDS, neighbourhood  # noqa: E402
 from reader import Instance, Plan, UnsupportedError  # noqa: E402
 
 CONSTRUCTION_SHARE, MOST_CONSTRUCTION_S = 0.15, 20.0
 CLIMB_SHARE = 0.1
 """Parts of the limit for constructions, and for moving classes about in the best of them."""
+
+PATIENCE_S = 2.0
+"""Seconds of such moves in vain after which they end."""
 
 MOST_PAIRS = 4000
 """Pairs of a producer's mode and a reader's mode up to which the whole model is built."""
@@ -39,11 +42,11 @@ STEP_S = 4.0
 SIZE = 40
 """Operators of the first neighbourhoods."""
 
-RACE = ((0.12, 3), (0.25, 2), (1.0, 1))
-"""Until which part of the time how many of the best plans, each of another kind, are improved."""
+NEAR = 1.3
+"""Plans this many times as long as the best are improved as well."""
 
-NEAR = 1.1
-"""Plans this many times as long as the best may still win the race."""
+STILL = 8
+"""Answers in vain, one after the other, after which a plan rests until the others do too."""
 
 LEAST_WORTH = 0.3
 """Weight of a kind of neighbourhood that has not helped for long."""
@@ -74,7 +77,7 @@ def _construct(part: int, seed: int, end: float, climb_end: float) -> None:
     for step in (tries.lists, tries.stages) if part % 2 else (tries.stages, tries.lists):
         step()
     if best:
-        Climb(_instance, best[-1], seed).run(lambda: time.monotonic() > climb_end, tell)
+        Climb(_instance, best[-1], seed).run(lambda: time.monotonic() > climb_end, tell, PATIENCE_S)
 
 
 class Racer:
@@ -82,6 +85,7 @@ class Racer:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.vain = 0
         self.worth = dict.fromkeys(KINDS, 1.0)
         self.sizes = {kind: SIZE * (3 if kind == "order" else 1) for kind in KINDS}
 
@@ -91,6 +95,7 @@ class Racer:
         better = plan is not None and plan.value < self.plan.value
         if better or (plan is not None and plan.value == self.plan.value == begun):
             self.plan = plan
+        self.vain = 0 if better else self.vain + 1
         self.worth[kind] = 0.85 * max(0.0, self.worth[kind]) + better
         if better:
             self.worth = {name: max(0.0, worth) for name, worth in self.worth.items()}
@@ -138,7 +143,8 @@ class Search:
         self.by = ""
         self.bound = self.instance.bound
         self.trace: list[tuple[float, int]] = []
-        self.families: dict[str, Plan] = {}
+        self.built: Plan | None = None
+        self.firsts: dict[str, Plan] = {}
         self.solved = 0
         import ortools.sat.python.cp_model  # noqa: F401  (once, before there are processes)
 
@@ -170,8 +176,8 @@ class Search:
             try:
                 plan, by, family = self.news.get(timeout=0.05)
                 self.offer(plan, by)
-                if family not in self.families or plan.value < self.families[family].value:
-                    self.families[family] = plan
+                self.built = self.plan
+                self.firsts.setdefault(family, plan)
             except queue.Empty:
                 if all(job.ready() for job in jobs):
                     break
@@ -220,28 +226,29 @@ class Search:
             self.bound = max(self.bound, int(answer.bound))
 
     def racers(self) -> list[Racer]:
-        """The best plan of all, and the best of other kinds that are not far from it."""
+        """The best plan of all, the best construction, and a plain one, if they are near.
+
+        What nobody has improved yet often leads further than the best, which stands still.
+        """
         assert self.plan is not None
-        plans = sorted(self.families.values(), key=lambda plan: plan.value)
-        near = [plan for plan in plans if plan.value <= NEAR * self.plan.value]
-        first = [] if near and near[0].value == self.plan.value else [self.plan]
-        return [Racer(plan) for plan in (*first, *near)]
+        plain = [plan for family, plan in self.firsts.items() if family.endswith(ONCE)]
+        plans = {
+            plan.value: plan
+            for plan in (min(plain, key=_length, default=None), self.built)
+            if plan is not None and plan.value <= NEAR * self.plan.value
+        }
+        return [Racer(plan) for plan in (plans | {self.plan.value: self.plan}).values()]
 
     def neighbourhoods(self) -> None:
         """One small model after the other in each process, until the end."""
         if self.plan is None or self.proved:
             return
         rng, most = random.Random(self.seed), len(self.instance.operators)
-        racers, began = self.racers(), time.monotonic()
+        racers = self.racers()
         running: list[Any] = []
-        turn = 0
         while not self.proved:
-            part = (time.monotonic() - began) / max(1e-9, self.end - began)
-            count = next(count for until, count in RACE if part < until or until == 1.0)
-            racers = sorted(racers, key=lambda racer: racer.plan.value)[:count]
             while len(running) < self.workers and time.monotonic() < self.end - LAST_S:
-                racer = racers[turn % len(racers)]
-                turn += 1
+                racer = awake(racers)
                 if max(racer.worth.values()) < 0:
                     racer.worth = dict.fromkeys(KINDS, 0.0)
                 kind = rng.choices(KINDS, [LEAST_WORTH + racer.worth[kind] for kind in KINDS])[0]
@@ -271,6 +278,18 @@ class Search:
             self.neighbourhoods()
         finally:
             self.pool.terminate()
+
+
+def _length(plan: Plan) -> int:
+    return plan.value
+
+
+def awake(racers: list[Racer]) -> Racer:
+    """The best plan that does not rest."""
+    if all(racer.vain >= STILL for racer in racers):
+        for racer in racers:
+            racer.vain = 0
+    return min((r for r in racers if r.vain < STILL), key=lambda racer: racer.plan.value)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
@@ -87,7 +88,9 @@ def test_training_step_with_micro_batches_and_little_memory(peers, tmp_path):
     best = min(found, key=lambda start: start.plan.value)
     better = []
     rounds = iter([False] * 30 + [True])
-    peers.constructions.Climb(instance, best, 0).run(lambda: next(rounds), better.append)
+    climb = peers.constructions.Climb(instance, best, 0)
+    climb.run(lambda: next(rounds), better.append, patience_s=600.0)
+    climb.run(lambda: False, better.append, patience_s=0.0)  # ends: all of it is in vain
     for start in (best, *better):
         path.write_text(json.dumps(instance.plan_file(start.plan)))
         assert verify(problem, read_plan(path)).ok
@@ -107,6 +110,25 @@ def test_neighbourhoods_are_whole_classes_and_chains_are_tight(peers, tmp_path):
         assert free.moving <= free.turning
         for members in instance.classes_of_operators:
             assert not free.moving & set(members) or free.moving >= set(members)
+
+
+def test_a_plan_that_stands_still_rests_until_the_others_do_too(peers):
+    class Value(NamedTuple):
+        value: int
+
+    best, plain = racers = [peers.cpsat.Racer(Value(value)) for value in (10, 12)]
+    in_vain = ("INFEASIBLE", None, "order", 0.0)
+    improved = []
+    for _ in range(2 * peers.cpsat.STILL + 1):
+        improved.append(peers.cpsat.awake(racers))
+        improved[-1].learn(in_vain, begun=improved[-1].plan.value, most=100)
+    half = peers.cpsat.STILL
+    assert improved == [best] * half + [plain] * half + [best]
+    assert peers.cpsat.awake([best, plain]) is best
+    best.vain = half
+    assert peers.cpsat.awake([best, plain]) is plain
+    plain.learn(("OPTIMAL", Value(9), "order", 0.0), begun=12, most=100)
+    assert (plain.vain, plain.plan.value) == (0, 9)
 
 
 def test_other_problems_are_refused(peers, tmp_path):

@@ -56,7 +56,7 @@ Found = State | Timed
 
 
 class Order(NamedTuple):
-    """A round of a search over sequences: its first heat, and how many units go elsewhere."""
+    """A round of a search over sequences: its first heat, the part of moves that place units."""
 
     search: Sequences
     hot: float
@@ -262,9 +262,9 @@ class Crew:
     def _orders(self, epoch: Epoch, number: int, heat: float) -> Order | None:
         """The search over sequences, at the best plan; ``None`` in rounds that go without.
 
-        It has the later rounds of one search, or every other of these where there is one thread;
-        in the last of them and every other one before, units stay where they are. Not where memory
-        decides which orders are allowed.
+        It has the later rounds of one search, or every other of these where there is one thread.
+        Where there are several epochs, units stay where they are in the last of them and every
+        other one before. Not where memory decides which orders are allowed.
         """
         after, every = epoch.rounds - 1 - number, 1 if len(self.searches) > 1 else 2
         if not self.orders or number < epoch.rounds // 2 or after % every:
@@ -275,8 +275,10 @@ class Crew:
         if plan is None or not self.sequences.begin(plan):
             return None
         self.sequences.load()
+        if epoch.alone:
+            return Order(self.sequences, ORDER_HOTTEST * heat, ELSEWHERE)
         elsewhere = ELSEWHERE if after // every % 2 else 0.0
-        return Order(self.sequences, ORDER_HOTTEST * (heat if epoch.alone else HOT), elsewhere)
+        return Order(self.sequences, ORDER_HOTTEST * HOT, elsewhere)
 
     def _best_plan(self, epoch: Epoch) -> Plan | None:
         """The best plan of this epoch; in the last one, of all."""

@@ -320,11 +320,15 @@ def orders_of(threads, wanted, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("threads", "kinds"), [(2, "---pbp"), (1, "---b-p")], ids=["two threads", "one"]
+    ("threads", "wanted", "kinds"),
+    [(2, 20, "--pbp" * 4), (1, 20, "--b-p" * 4), (2, 6, "---bbb"), (1, 6, "---b-b")],
+    ids=["two threads", "one", "two threads, one epoch", "one, one epoch"],
 )
-def test_units_stay_in_the_last_round_of_sequences_and_every_other(threads, kinds, monkeypatch):
+def test_units_stay_in_the_last_round_of_sequences_and_every_other_where_there_are_epochs(
+    threads, wanted, kinds, monkeypatch
+):
     """``p``: orders of one placement; ``b``: both may change."""
-    asked = [orders for _, orders in orders_of(threads, 6, monkeypatch)]
+    asked = [orders for _, orders in orders_of(threads, wanted, monkeypatch)]
     assert "".join("-" if o is None else "b" if o.elsewhere else "p" for o in asked) == kinds
 
 
