@@ -149,6 +149,33 @@ def test_instances_of_the_study(peers, tmp_path):
     assert peers.reader.Instance(made).name == "moe-tiny-4mb-4xA100"
 
 
+@pytest.fixture
+def drawn(peers: ModuleType) -> ModuleType:
+    """The script that draws graphs by their numbers."""
+    import drawn
+
+    return drawn
+
+
+def test_a_number_draws_one_graph(drawn):
+    study, _ = read_study(ROOT / "results" / "drawn-graphs" / "study.toml")
+    numbers = [case["draw"] for case in study.all_cases()]
+    assert numbers == list(range(1, len(numbers) + 1))  # none left out
+    found = {drawn.draw(number)[0].fingerprint for number in (1, 2, 9, 10, 1)}
+    assert len(found) == 4
+
+
+def test_less_memory_than_a_list_schedule_holds(drawn):
+    for number in (3, 8):
+        problem, asked = drawn.draw(number)
+        assert asked["memory_scale"] != "1"
+        roomy = generate(**{**asked, "memory_scale": "1"})
+        plan = drawn.PLANNERS[drawn.LIST](roomy)
+        assert verify(roomy, plan).ok
+        broken = verify(problem, plan).violations
+        assert {violation.rule for violation in broken} == {"memory"}
+
+
 SHOWN = [
     "instances/inception-v3-training-8xH100+8xA100.json.gz",
     "instances/unet-inference-2xH100.json",
@@ -252,13 +279,9 @@ def test_page_about_another_program(another):
     assert worse == [f"{rows[2]['name']}, 60 s: the program is better than milp_plan by 100.00%"]
 
 
-def test_the_same_instances_are_measured_of_another_program():
+def test_the_same_cases_are_measured_of_another_program():
     ours, theirs = (
-        [
-            case
-            for case in read_study(ROOT / "results" / name / "study.toml")[0].all_cases()
-            if case["limit"] == 60
-        ]
+        read_study(ROOT / "results" / name / "study.toml")[0].all_cases()
         for name in ("peers", "another-peer")
     )
     assert ours == theirs
