@@ -18,7 +18,7 @@ from . import interrupts
 from .answers import answer_each, head, units_of
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, varied
-from .limits import POSITIVE_SETTING, SETTING
+from .limits import POSITIVE_SETTING, SECONDS, SETTING
 from .output import note, say, say_table
 from .outputs import Content, Output, Writing, refuse
 from .progress import display
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @varied
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=60.0,
     show_default=True,
     help="Seconds for all memories together, from the start of the process.",

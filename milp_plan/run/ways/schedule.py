@@ -20,8 +20,10 @@ from milp_plan.planners.decoder.layout import LIMITED
 from ..cluster import Team
 from ..compiling import LAST, LIST_SCHEDULES, NEAR
 from ..ledger import Ledger
+from ..model import Solver
 from ..near import search_near
 from ..polish import polish
+from ..settings import Settings
 from ..way import Step, Way
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
@@ -80,10 +82,18 @@ OWN = "operator_schedule"
 """The formulation of every problem whose plans have times."""
 
 
+def _polished(problem: PlanningProblem, solver: Solver | None) -> bool:
+    """Whether a formulation searches near plans of a problem itself."""
+    if solver is None or not solver.formulation.card.neighbourhoods:
+        return False
+    return solver.found.name != OWN or problem.objective is not Objective.MAKESPAN
+
+
 class ScheduleWay(Way[PlanningProblem, Plan]):
     """The way for every schedule problem."""
 
     name = "schedule"
+    uses = Way.uses | {"rounds", "target", "dask"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -114,11 +124,27 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return None if problem.serial is None else "transfers are work of the devices"
 
     @classmethod
-    def homebound(cls, problem: PlanningProblem) -> str | None:
-        """Nothing that the compiled decoder can search."""
-        if problem.needs_schedule and problem.objective in SEARCHED:
-            return None
-        return "only plans with times are searched there, for makespan, span or bottleneck"
+    def unused(
+        cls,
+        problem: PlanningProblem,
+        settings: Settings,
+        solver: Solver | None,
+    ) -> dict[str, str]:
+        """Also what depends on the objective, and on what is asked of the formulation."""
+        why = super().unused(problem, settings, solver)
+        searched = problem.needs_schedule and problem.objective in SEARCHED
+        if settings.node_limit is not None:
+            why["dask"] = "a search on a cluster depends on the clock, a run with node_limit not"
+        elif not searched and "dask" not in why:
+            why["dask"] = "only plans with times are searched there, for makespan, span, bottleneck"
+        if solver is None or not problem.needs_schedule:
+            why["target"] = "stage one makes a coarse model only of a schedule that a model plans"
+        elif settings.only:
+            why.pop("target", None)
+        near = problem.objective is Objective.MAKESPAN or settings.rounds is None
+        if not (near or _polished(problem, solver)):
+            why["rounds"] = "there is no search near a plan for this objective and formulation"
+        return why
 
     def steps(self) -> Iterable[Step]:
         """Both stages; with a cluster, its workers search beside what is done here."""
@@ -153,6 +179,15 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("model", self.exact_stage, lambda: modelled and not self.searched),
             Step("near", self.search_near, lambda: alone, loops=(NEAR,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
+        )
+
+    def alone(self) -> Iterable[Step]:
+        """The model; where a size is asked for, of the problem that stage one makes."""
+        if self.settings.target is None:
+            return super().alone()
+        return (
+            Step("coarsening", self.choose_coarsening),
+            Step("model", self.exact_stage),
         )
 
     def go(self) -> None:
@@ -407,6 +442,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             ledger.believe(
                 answer, cutoff, whole=self.coarsening.exact, by=name, phase="expand", undo=undo
             )
+            if ledger.plan is None and not self.coarsening.exact:
+                ledger.say("model", "no plan of the coarse problem: none of the whole follows")
         finally:
             ledger.details |= answer.described()
             for plan in expanded:
@@ -418,10 +455,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
         A foreign one that can, and any where our own small models do not say what counts.
         """
-        found = self.ledger.formulation
-        if found is None or not found.formulation.card.neighbourhoods:
-            return False
-        return found.found.name != OWN or self.problem.objective is not Objective.MAKESPAN
+        return _polished(self.problem, self.ledger.formulation)
 
     def search_near(self) -> None:
         """Small models around the best plan."""
@@ -453,6 +487,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if coarse is self.problem:
             plan, value = self.ledger.plan, self.ledger.value
             return None if plan is None or value is None else (plan, value)
+        if self.settings.only:
+            return None
         found, values = self.heuristics(coarse)
         if found is None:
             return None
@@ -466,6 +502,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         share = EXACT_SHARE if self.coarsening.exact else COARSE_SHARE
         if not self.polishes and self.problem.objective is not Objective.MAKESPAN:
             share = 1.0  # nothing follows
+        if self.settings.only:
+            share = 1.0
         part = self.budget.part("model", share, of_limit=False)
         settings = self.settings
         return Limits(
