@@ -103,11 +103,11 @@ class Settings:
     def _findings(self) -> Iterator[Finding]:
         for name in ("time_limit_s", "gap"):
             number = getattr(self, name)
-            if not (isinstance(number, Real) and number >= 0):  # nan is not, either
+            if not (isinstance(number, Real) and float(number) >= 0):  # nan is not, either
                 yield Finding(name, repr(number), "a number of at least 0", "correct it")
         for name, least in _WHOLE.items():
             whole = getattr(self, name)
-            fits = isinstance(whole, Integral) and least <= whole <= LARGEST_SETTING
+            fits = isinstance(whole, Integral) and least <= int(whole) <= LARGEST_SETTING
             if not (fits or (whole is None and name != "seed")):
                 expected = f"a whole number from {least} to {LARGEST_SETTING}"
                 yield Finding(name, repr(whole), expected, "correct it")
