@@ -74,7 +74,8 @@ def stage_problem(
     Raises
     ------
     InputError
-        Another granularity, no training step, or an operator without formula.
+        Another granularity, no training step, a model without modules, or an operator without
+        formula.
     """
     require_known(capture)
     findings = []
@@ -84,6 +85,9 @@ def stage_problem(
     if capture.mode != "training":
         remedy = "capture it with --mode training"
         findings.append(Finding("mode", repr(capture.mode), "'training'", remedy))
+    if not any(leaf_homes(capture, granularity)):
+        expected, remedy = "modules to cut between", "put the layers into modules of their own"
+        findings.append(Finding("modules", "none inside the model", expected, remedy))
     if findings:
         raise InputError(findings)
     units = fused(capture) if fuse else alone(capture)

@@ -41,8 +41,8 @@ from .colocation import Colocation
 from .fuse import alone, fused
 from .merge import Part, merged
 from .optimizers import OPTIMIZERS, Optimizer
-from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of
-from .recompute import GONE, KEEP, Again, again, blocks_of, require_policies
+from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of, without_module
+from .recompute import GONE, KEEP, Again, again, blocks_of, require_blocks, require_policies
 from .record import ELEMENT_BYTES, captured_with, fingerprint, made_by, read_by, tensors_read
 from .work import bytes_read, coverage, flops_of, require_known
 
@@ -51,6 +51,9 @@ GENERATOR_VERSION = "1"
 
 SUFFIXES = {FORWARD: "F", BACKWARD_INPUT: "B", BACKWARD_WEIGHT: "W"}
 """Kind -> end of an operator's name."""
+
+FIXED = "operators are"
+"""Entry of the provenance: which kernels a plan cannot separate."""
 
 
 def instance(
@@ -75,7 +78,8 @@ def instance(
     cluster
         Where it shall run; device classes must be named ones (``milp_plan.cost.DEVICES``).
     granularity
-        ``"kernel"``, ``"module"`` or ``"block"``.
+        ``"kernel"``, ``"module"`` or ``"block"``; kernels of which no module is known are
+        operators of their own at each.
     optimizer
         One of :data:`OPTIMIZERS`; counts for training only.
     fuse
@@ -108,17 +112,37 @@ def instance(
         expected = f"one of {', '.join(OPTIMIZERS)}"
         raise InputError([Finding("optimizer", repr(optimizer), expected, "correct it")])
     units = fused(capture) if fuse else alone(capture)
-    parts = merged(capture, units, granularity, joint_backward=bool(policies))
+    unknown = without_module(capture)
+    parts = merged(capture, units, granularity, joint_backward=bool(policies), unknown=unknown)
     draft = Draft(capture, cluster, parts, granularity, measured=measured)
     if policies:
+        require_blocks(parts)
         draft.recompute(policies)
-    told = {"granularity": granularity, "kernels": "fused" if fuse else "as in eager PyTorch"}
+    told = {
+        "granularity": granularity,
+        "kernels": "fused" if fuse else "as in eager PyTorch",
+        FIXED: fixed(capture, parts, granularity),
+    }
     if capture.mode == "training":
         draft.updates(OPTIMIZERS[optimizer], barrier)
         told |= {"optimizer": optimizer, "recompute": " ".join(policies)}
     title = name or f"{capture.name}-{capture.mode}"
     provenance = provenance_of(capture, cluster, measured) | told
     return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=provenance)
+
+
+def fixed(capture: Capture, parts: Sequence[Part], granularity: str) -> str:
+    """Say in words what operators are made of: proofs are of them, not of kernels."""
+    single = [part for part in parts if part.single]
+    kernels = sum(len(part.kernels) for part in single)
+    said = []
+    if len(single) < len(parts):
+        merged_ = f"{len(capture.kernels) - kernels:,} kernels in {len(parts) - len(single):,}"
+        said.append(f"{merged_} operators by {granularity}, each on one device in captured order")
+    if single:
+        why = "" if granularity == "kernel" else ", since no module is known of them"
+        said.append(f"{kernels:,} kernels in {len(single):,} operators, alone or fused{why}")
+    return "; ".join(said)
 
 
 class Draft:
@@ -177,17 +201,20 @@ class Draft:
     # operators -----------------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        taken: dict[str, int] = {}
-        names = []
+        count: dict[str, int] = {}
+        names: dict[str, None] = {}
         for part in self.parts:
             label = part.label or "model"
-            if self.granularity == "kernel":
-                name = f"{label}/{self.capture.kernels[part.kernels[-1]].name}"
+            if part.single:
+                stem = f"{label}/{self.capture.kernels[part.kernels[-1]].name}"
             else:
-                name = f"{label}.{SUFFIXES[part.kind]}"
-            taken[name] = taken.get(name, 0) + 1
-            names.append(name if taken[name] == 1 else f"{name}.{taken[name]}")
-        return names
+                stem = f"{label}.{SUFFIXES[part.kind]}"
+            name = stem
+            while name in names:
+                count[stem] = count.get(stem, 1) + 1
+                name = f"{stem}.{count[stem]}"
+            names[name] = None
+        return list(names)
 
     def _operator(self, part: Part, name: str) -> Operator:
         held = self._peak(part.kernels, self._inside(part))
@@ -317,9 +344,13 @@ class Draft:
             if result.kind == "gradient" and result.of is not None:
                 gradients.setdefault(result.of, set()).add(result.storage)
         owners: dict[str, dict[str, list[int]]] = {}
+        flat = len(without_module(self.capture)) == len(self.capture.kernels)
         for parameter in sorted(gradients):
-            module = self.capture.storages[parameter].name.rpartition(".")[0]
+            name = self.capture.storages[parameter].name
+            module = name.rpartition(".")[0]
             label = block_of(module) if self.granularity == "block" else module
+            if flat and not module:
+                label = name
             owners.setdefault(label, {}).setdefault(module, []).append(parameter)
         colocation, added = Colocation(), []
         for label, modules in owners.items():
