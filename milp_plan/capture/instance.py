@@ -17,7 +17,7 @@ class, whatever type of numbers the model uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -43,18 +43,22 @@ from .merge import Part, merged
 from .optimizers import OPTIMIZERS, Optimizer
 from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of, without_module
 from .recompute import GONE, KEEP, Again, again, blocks_of, require_blocks, require_policies
-from .record import ELEMENT_BYTES, captured_with, fingerprint, made_by, read_by, tensors_read
+from .record import (
+    ELEMENT_BYTES,
+    captured_with,
+    fingerprint,
+    handed_out,
+    made_by,
+    read_by,
+    tensors_read,
+)
 from .work import bytes_read, coverage, flops_of, require_known
 
-GENERATOR_VERSION = "1"
+GENERATOR_VERSION = "2"
 """Raised when the same captured graph gives another problem."""
 
 SUFFIXES = {FORWARD: "F", BACKWARD_INPUT: "B", BACKWARD_WEIGHT: "W"}
 """Kind -> end of an operator's name."""
-
-FIXED = "operators are"
-"""Entry of the provenance: which kernels a plan cannot separate."""
-
 
 def instance(
     capture: Capture,
@@ -119,9 +123,9 @@ def instance(
         require_blocks(parts)
         draft.recompute(policies)
     told = {
-        "granularity": granularity,
+        "granularity": _granularity(granularity, capture, unknown),
         "kernels": "fused" if fuse else "as in eager PyTorch",
-        FIXED: fixed(capture, parts, granularity),
+        "fixed": f"{len(capture.kernels):,} kernels run as {len(parts):,} operators",
     }
     if capture.mode == "training":
         draft.updates(OPTIMIZERS[optimizer], barrier)
@@ -131,18 +135,11 @@ def instance(
     return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=provenance)
 
 
-def fixed(capture: Capture, parts: Sequence[Part], granularity: str) -> str:
-    """Say in words what operators are made of: proofs are of them, not of kernels."""
-    single = [part for part in parts if part.single]
-    kernels = sum(len(part.kernels) for part in single)
-    said = []
-    if len(single) < len(parts):
-        merged_ = f"{len(capture.kernels) - kernels:,} kernels in {len(parts) - len(single):,}"
-        said.append(f"{merged_} operators by {granularity}, each on one device in captured order")
-    if single:
-        why = "" if granularity == "kernel" else ", since no module is known of them"
-        said.append(f"{kernels:,} kernels in {len(single):,} operators, alone or fused{why}")
-    return "; ".join(said)
+def _granularity(asked: str, capture: Capture, unknown: Collection[int]) -> str:
+    """Say what operators are: kernels where no module is known, whatever was asked for."""
+    if asked == "kernel" or len(unknown) == len(capture.kernels):
+        return "kernel"
+    return f"{asked} (kernel where no module is known)" if unknown else asked
 
 
 class Draft:
@@ -176,7 +173,7 @@ class Draft:
         self.sizes = [storage.bytes for storage in capture.storages]
         self.readers = read_by(capture)
         self.made = made_by(capture)
-        self.kept = {result.storage for result in capture.results}
+        self.results = {result.storage for result in capture.results}
         self.lasting = {
             result.storage
             for result in capture.results
@@ -249,7 +246,7 @@ class Draft:
         left = sum(
             self.sizes[storage]
             for storage in own
-            if storage in self.kept or not inside.issuperset(self.readers[storage])
+            if storage in self.results or not inside.issuperset(self.readers[storage])
         )
         return outside + left
 
@@ -401,8 +398,8 @@ class Draft:
     # values --------------------------------------------------------------------------------------
 
     def graph(self) -> ComputationGraph:
-        """Return the graph."""
-        values = []
+        """Return the graph; what the model hands out is kept, gradients go when they are used."""
+        values, outputs = [], handed_out(self.capture)
         for place, storage in enumerate(self.capture.storages):
             producer = None
             consumers = self.consumers[place]
@@ -414,7 +411,8 @@ class Draft:
             elif not consumers:
                 continue
             sizes = {FULL: storage.bytes} | ({GONE: 0} if place in self.gone else {})
-            values.append(Value(storage.name, producer, tuple(consumers), sizes))
+            kept = True if place in outputs and producer and consumers else None
+            values.append(Value(storage.name, producer, tuple(consumers), sizes, kept=kept))
         return ComputationGraph(tuple(self.operators), (*values, *self.extra))
 
 

@@ -1,10 +1,9 @@
 """ONNX files, forward passes only: captured as graphs like PyTorch's own.
 
 The library ``onnx`` reads the file, puts functions in the place of their calls and finds shapes;
-weights beside the file are never read. What depends on no input (sizes computed from shapes, weights
-in another type) is there before the first kernel, as every runtime folds it. A weight that is only
-turned or reshaped stays the weight: however many kernels read it in whatever form, it lies there
-once.
+weights beside the file are never read. What depends on no input (sizes computed from shapes,
+weights in another type) is there before the first kernel, as every runtime folds it. A weight that
+is only turned or reshaped stays that weight: it lies there once, whatever forms kernels read.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def capture_onnx(path: str | Path, dimensions: Mapping[str, int] | None = None) 
     except Exception as error:
         said = f"shapes that do not fit ({str(error).splitlines()[0]})"
         raise _error(file, "graph", said, "a valid model", "run onnx.checker on it") from error
-    opset = str(opsets[0]) if opsets else "none"
-    return _Reading(model.graph, Path(path).stem, opset, file).capture()
+    version = str(opsets[0]) if opsets else "none"
+    return _Reading(model.graph, Path(path).stem, version, file).capture()
 
 
 class _Reading:
@@ -109,19 +108,12 @@ class _Reading:
         for entry in self._graph.input:
             if entry.name not in self._weights and (kind := self._kind(entry.name)):
                 self._known(entry.name, *kind, "input")
-        for sparse in self._graph.sparse_initializer:
-            found, expected = "sparse weights", "dense ones"
-            where, remedy = f"weights {sparse.values.name!r}", "export the model with dense weights"
-            self._findings.append(Finding(where, found, expected, remedy))
-            self._refused.add(sparse.values.name)
+        self._refuse_sparse()
         for place, node in enumerate(self._nodes):
             if not self._live.isdisjoint(node.output):
                 self._call(node, place)
-        results = tuple(
-            Result(found.storage, "output", None, found.view)
-            for entry in self._graph.output
-            if (found := self._tensor(entry.name, f"output {entry.name!r}")) is not None
-        )
+        outputs = [self._tensor(e.name, f"output {e.name!r}") for e in self._graph.output]
+        results = [Result(one.storage, "output", None, one.view) for one in outputs if one]
         if self._findings:
             raise InputError(self._findings).in_file(self._file)
         if not self._kernels:
@@ -163,7 +155,7 @@ class _Reading:
             self._view(place, node.output[0], arguments[0])
             self._mask(node, place)
             return
-        results = tuple(self._made(node, name, place) for name in node.output)
+        made = tuple(self._made(node, name, place) for name in node.output)
         kernel = Kernel(
             name=self._unique(node, place),
             operator=operator,
@@ -171,7 +163,7 @@ class _Reading:
             module=module_of(node),
             arguments=arguments,
             keywords=dict(self._attributes(node)),
-            results=results,
+            results=made,
             pointwise=operator in POINTWISE,
         )
         self._kernels.append(kernel)
@@ -304,6 +296,12 @@ class _Reading:
             unique = f"{name}:{count}"
         self._taken.add(unique)
         return unique
+
+    def _refuse_sparse(self) -> None:
+        for entry in self._graph.sparse_initializer:
+            name, remedy = entry.values.name, "export the model with dense weights"
+            self._findings.append(Finding(f"weights {name!r}", "sparse", "dense weights", remedy))
+            self._refused.add(name)
 
     def _refuse_unknown(self, node: Any, name: str) -> None:
         self._refused.add(name)

@@ -20,30 +20,16 @@ def fix_dimensions(graph: Any, given: dict[str, int], file: str) -> None:
         With every input that is no tensor of known rank, every dimension that stays open, and
         every name that the file does not have.
     """
-    findings: list[Finding] = []
+    findings = list(_no_tensors(graph))
     open_at: dict[str, list[str]] = {}
     for entry in _inputs(graph):
-        found = _not_a_tensor(entry)
-        if found:
-            remedy = "export the model with tensors of fixed rank as inputs"
-            findings.append(
-                Finding(f"input {entry.name!r}", found, "a tensor with a shape", remedy)
-            )
-            continue
         for place, dim in enumerate(entry.type.tensor_type.shape.dim):
             name = _open(dim, entry.name, place)
             if name is not None:
                 open_at.setdefault(name, []).append(f"input {entry.name!r}, dimension {place}")
                 if name in given:
                     dim.dim_value = given[name]
-    for name, places in open_at.items():
-        if name not in given:
-            also = f" (also {'; '.join(places[1:])})" if len(places) > 1 else ""
-            found, remedy = f"the open size {name!r}{also}", f"give it: --dimension {name}=N"
-            findings.append(Finding(places[0], found, "a number", remedy))
-    for name in given.keys() - open_at.keys():
-        expected = f"one of {', '.join(open_at) or 'none, all sizes are fixed'}"
-        findings.append(Finding("--dimension", repr(name), expected, "correct the name"))
+    findings += _open_sizes(open_at, given)
     if findings:
         raise InputError(findings).in_file(file)
     for entry in (*graph.value_info, *graph.output):
@@ -54,17 +40,35 @@ def fix_dimensions(graph: Any, given: dict[str, int], file: str) -> None:
                 dim.ClearField("dim_value")
 
 
+def _open_sizes(open_at: dict[str, list[str]], given: dict[str, int]) -> Iterator[Finding]:
+    """Dimensions without a number, and numbers without a dimension."""
+    for name, places in open_at.items():
+        if name not in given:
+            also = f" (also {'; '.join(places[1:])})" if len(places) > 1 else ""
+            found, remedy = f"the open size {name!r}{also}", f"give it: --dimension {name}=N"
+            yield Finding(places[0], found, "a number", remedy)
+    for name in given.keys() - open_at.keys():
+        expected = f"one of {', '.join(open_at) or 'none, all sizes are fixed'}"
+        yield Finding("--dimension", repr(name), expected, "correct the name")
+
+
+def _no_tensors(graph: Any) -> Iterator[Finding]:
+    """Inputs that are no tensors of known rank."""
+    for entry in _inputs(graph):
+        kind = entry.type.WhichOneof("value")
+        found = f"a {(kind or 'value without a type').removesuffix('_type')}"
+        if kind == "tensor_type":
+            if entry.type.tensor_type.HasField("shape"):
+                continue
+            found = "a tensor without a shape"
+        remedy = "export the model with tensors of fixed rank as inputs"
+        yield Finding(f"input {entry.name!r}", found, "a tensor with a shape", remedy)
+
+
 def _inputs(graph: Any) -> Iterator[Any]:
     """What the file does not hold a value of."""
     weights = {entry.name for entry in graph.initializer}
     return (entry for entry in graph.input if entry.name not in weights)
-
-
-def _not_a_tensor(entry: Any) -> str:
-    kind = entry.type.WhichOneof("value")
-    if kind != "tensor_type":
-        return f"a {(kind or 'value without a type').removesuffix('_type')}"
-    return "" if entry.type.tensor_type.HasField("shape") else "a tensor without a shape"
 
 
 def _open(dim: Any, name: str, place: int) -> str | None:
