@@ -33,7 +33,7 @@ from milp_plan.io.capture_wire import Capture
 
 from .fuse import alone, fused
 from .instance import Draft, provenance_of
-from .merge import merged
+from .merge import joined, merged
 from .optimizers import OPTIMIZERS
 from .passes import FORWARD, leaf_homes
 from .record import ELEMENT_BYTES
@@ -102,6 +102,7 @@ def stage_problem(
     told = {
         "granularity": granularity,
         "kernels": "fused" if fuse else "as in eager PyTorch",
+        **joined(capture, parts),
         "optimizer": optimizer,
         "a sample": "one micro-batch",
         WORKSPACE: str(room),

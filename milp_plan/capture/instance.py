@@ -39,7 +39,7 @@ from milp_plan.io.capture_wire import Capture, Storage
 
 from .colocation import Colocation
 from .fuse import alone, fused
-from .merge import Part, merged
+from .merge import Part, joined, merged
 from .optimizers import OPTIMIZERS, Optimizer
 from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of, without_module
 from .recompute import GONE, KEEP, Again, again, blocks_of, require_blocks, require_policies
@@ -59,6 +59,7 @@ GENERATOR_VERSION = "2"
 
 SUFFIXES = {FORWARD: "F", BACKWARD_INPUT: "B", BACKWARD_WEIGHT: "W"}
 """Kind -> end of an operator's name."""
+
 
 def instance(
     capture: Capture,
@@ -125,7 +126,7 @@ def instance(
     told = {
         "granularity": _granularity(granularity, capture, unknown),
         "kernels": "fused" if fuse else "as in eager PyTorch",
-        "fixed": f"{len(capture.kernels):,} kernels run as {len(parts):,} operators",
+        **joined(capture, parts),
     }
     if capture.mode == "training":
         draft.updates(OPTIMIZERS[optimizer], barrier)

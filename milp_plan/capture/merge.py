@@ -111,6 +111,14 @@ def merged(
     return sorted(parts, key=lambda part: part.kernels[0])
 
 
+def joined(capture: Capture, parts: Sequence[Part]) -> dict[str, str]:
+    """Return an entry of the provenance where operators are more than kernels."""
+    kernels = len(capture.kernels)
+    if kernels == len(parts):
+        return {}
+    return {"fixed": f"{kernels:,} kernels run as {len(parts):,} operators"}
+
+
 def _ordered(
     units: Sequence[tuple[int, ...]], edges: list[tuple[int, ...]], place_of: dict[int, int]
 ) -> list[int]:

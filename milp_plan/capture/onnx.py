@@ -8,21 +8,20 @@ is only turned or reshaped stays that weight: it lies there once, whatever forms
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import BackendUnavailableError, Finding, InputError
+from milp_plan.core import Finding, InputError
 from milp_plan.io.capture_wire import Argument, Capture, Kernel, Result, Storage, Tensor, View
 
-from .onnx_dimensions import fix_dimensions
+from .onnx_file import OnnxFile, load_onnx
 from .onnx_operators import POINTWISE, RELAYOUTS, VIEWS
 from .record import ELEMENT_BYTES
 
 SUFFIX = ".onnx"
-
-NO_ONNX = "the library onnx is not installed; pip install 'milp_plan[onnx]'"
 
 NAMES = {"float": "float32", "double": "float64"}
 """ONNX's names of types of numbers that are not PyTorch's."""
@@ -52,40 +51,18 @@ def capture_onnx(path: str | Path, dimensions: Mapping[str, int] | None = None) 
         It is no ONNX file; with every open dimension, else every node whose results have no
         known shape or that branches.
     """
-    try:
-        import onnx
-        from onnx.inliner import inline_local_functions
-        from onnx.shape_inference import infer_shapes
-    except ImportError as error:
-        raise BackendUnavailableError(NO_ONNX) from error
-    file = str(path)
-    if not Path(path).is_file():
-        raise _error(file, "file", "no such file", "an ONNX file", "check the path")
-    try:
-        model = onnx.load(file, load_external_data=False)
-        opsets = [e.version for e in model.opset_import if e.domain in ("", "ai.onnx")]
-        model = inline_local_functions(model)
-    except Exception as error:
-        said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        raise _error(file, "file", said, "an ONNX model", "export it again") from error
-    fix_dimensions(model.graph, dict(dimensions or {}), file)
-    try:
-        model = infer_shapes(model, data_prop=True)
-    except Exception as error:
-        said = f"shapes that do not fit ({str(error).splitlines()[0]})"
-        raise _error(file, "graph", said, "a valid model", "run onnx.checker on it") from error
-    version = str(opsets[0]) if opsets else "none"
-    return _Reading(model.graph, Path(path).stem, version, file).capture()
+    return _Reading(load_onnx(path, dict(dimensions or {})), str(path)).capture()
 
 
 class _Reading:
     """One graph while it is read."""
 
-    def __init__(self, graph: Any, name: str, opset: str, file: str) -> None:
+    def __init__(self, found: OnnxFile, file: str) -> None:
         import onnx
 
         self._onnx = onnx
-        self._graph, self._name, self._opset, self._file = graph, name, opset, file
+        self._graph, self._opset, self._file = found.graph, found.opset, file
+        self._reason, graph = found.reason, found.graph
         self._types = {
             entry.name: entry.type.tensor_type
             for entry in (*graph.input, *graph.value_info, *graph.output)
@@ -108,7 +85,7 @@ class _Reading:
         for entry in self._graph.input:
             if entry.name not in self._weights and (kind := self._kind(entry.name)):
                 self._known(entry.name, *kind, "input")
-        self._refuse_sparse()
+        self._refuse_disorder()
         for place, node in enumerate(self._nodes):
             if not self._live.isdisjoint(node.output):
                 self._call(node, place)
@@ -122,7 +99,7 @@ class _Reading:
         return Capture(
             format="milp-plan-capture",
             version=1,
-            name=self._name,
+            name=Path(self._file).stem,
             mode="inference",
             torch="",
             onnx=self._opset,
@@ -146,7 +123,8 @@ class _Reading:
     def _call(self, node: Any, place: int) -> None:
         operator = _operator(node)
         if node.op_type in CONTROL:
-            self._refuse(node, "branches or repeats", "take control flow out of the model")
+            said, remedy = "branches or repeats", "take control flow out of the model"
+            self._refuse(node, said, "one sequence of operators", remedy)
             self._refused.update(node.output)
             return
         where = self._where(node)
@@ -155,7 +133,7 @@ class _Reading:
             self._view(place, node.output[0], arguments[0])
             self._mask(node, place)
             return
-        made = tuple(self._made(node, name, place) for name in node.output)
+        made = tuple(self._made(node, name) for name in node.output)
         kernel = Kernel(
             name=self._unique(node, place),
             operator=operator,
@@ -173,7 +151,7 @@ class _Reading:
         wanted = {name for other in self._nodes for name in _reads(other)}
         wanted |= {entry.name for entry in self._graph.output}
         for name in wanted.intersection(node.output[1:]) - {""}:
-            made = self._made(node, name, place)
+            made = self._made(node, name)
             self._kernels.append(
                 Kernel(
                     name=self._unique(node, place),
@@ -200,11 +178,8 @@ class _Reading:
         )
         return found
 
-    def _made(self, node: Any, name: str, place: int) -> Tensor | None:
+    def _made(self, node: Any, name: str) -> Tensor | None:
         if not name:
-            return None
-        if name in self._tensors or name in self._weights or self._maker[name] != place:
-            self._refuse(node, f"makes {name!r}, which is there already", "rename one of them")
             return None
         kind = self._kind(name)
         if kind is None:
@@ -239,13 +214,12 @@ class _Reading:
             whole = dtype.startswith(("int", "uint64", "bool"))  # sizes, axes and masks
             return self._known(name, shape, dtype, "constant" if whole else "parameter")
         place = self._maker.get(name)
-        if place is None or name in self._live:
+        if place is None:
             self._refused.add(name)
-            found = f"reads {name!r}, which " + (
-                "no node makes" if place is None else "comes later"
+            remedy = "run onnx.checker on it"
+            self._findings.append(
+                Finding(reader, f"no tensor {name!r}", "one of the graph", remedy)
             )
-            expected, remedy = "nodes behind those that they read from", "run onnx.checker on it"
-            self._findings.append(Finding(reader, found, expected, remedy))
             return None
         maker = self._nodes[place]
         if _operator(maker) in RELAYOUTS and maker.input[0]:
@@ -297,19 +271,36 @@ class _Reading:
         self._taken.add(unique)
         return unique
 
-    def _refuse_sparse(self) -> None:
+    def _refuse_disorder(self) -> None:
+        """Refuse nodes that stand before what they read, names made twice, sparse weights."""
+        known = self._weights.keys() | {entry.name for entry in self._graph.input}
+        made = Counter(name for node in self._nodes for name in node.output)
+        remedy = "run onnx.checker on it"
+        for place, node in enumerate(self._nodes):
+            for name in dict.fromkeys(_reads(node)):
+                if self._maker.get(name, -1) >= place:
+                    found, expected = f"reads {name!r}, which comes later", "nodes in order"
+                    self._refuse(node, found, expected, remedy)
+                    self._refused.add(name)
+            for name in node.output:
+                if name and (name in known or made[name] > 1):
+                    found, expected = f"makes {name!r}, which is made twice", "a name for each"
+                    self._refuse(node, found, expected, remedy)
+                    self._refused.add(name)
         for entry in self._graph.sparse_initializer:
             name, remedy = entry.values.name, "export the model with dense weights"
             self._findings.append(Finding(f"weights {name!r}", "sparse", "dense weights", remedy))
             self._refused.add(name)
 
     def _refuse_unknown(self, node: Any, name: str) -> None:
+        """Refuse a tensor without a shape; of the first of them the library may say why."""
         self._refused.add(name)
+        why, self._reason = f" ({self._reason})" if self._reason else "", ""
         remedy = "export the model with fixed sizes, and without sizes that data decide"
-        self._refuse(node, f"makes {name!r} of unknown shape", remedy)
+        self._refuse(node, f"makes {name!r} of unknown shape{why}", "fixed shapes", remedy)
 
-    def _refuse(self, node: Any, found: str, remedy: str) -> None:
-        found, expected = f"{node.op_type} {found}", "tensors of fixed shapes"
+    def _refuse(self, node: Any, found: str, expected: str, remedy: str) -> None:
+        found = f"{node.op_type} {found}"
         self._findings.append(Finding(self._where(node), found, expected, remedy))
 
     def _where(self, node: Any) -> str:

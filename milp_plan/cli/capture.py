@@ -389,8 +389,8 @@ def _tell(graph: Capture, found: Coverage, granularity: str) -> None:
     alone = without_module(graph)
     if alone and granularity != "kernel":
         note(
-            f"{graph.name}: no module is known of {len(alone):,} kernels: operators are these kernels"
-            f" (chains of elementwise ones as one) in place of a {granularity}"
+            f"{graph.name}: no module is known of {len(alone):,} kernels: each is an operator"
+            f" (elementwise ones in chains), not each {granularity}"
         )
     beside = found.pathless - sum(graph.kernels[place].module is None for place in alone)
     if beside:
