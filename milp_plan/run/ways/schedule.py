@@ -22,7 +22,7 @@ from ..compiling import LAST, LIST_SCHEDULES, NEAR
 from ..ledger import Ledger
 from ..model import Solver
 from ..near import search_near
-from ..polish import polish
+from ..polish import OWN, polish, polishes
 from ..settings import Settings
 from ..way import Step, Way
 from .compaction import compact
@@ -78,16 +78,6 @@ STRATEGIES = "sharding_first"
 ANNEALING = "annealing"
 """Whose plans are states that searches begin from."""
 
-OWN = "operator_schedule"
-"""The formulation of every problem whose plans have times."""
-
-
-def _polished(problem: PlanningProblem, solver: Solver | None) -> bool:
-    """Whether a formulation searches near plans of a problem itself."""
-    if solver is None or not solver.formulation.card.neighbourhoods:
-        return False
-    return solver.found.name != OWN or problem.objective is not Objective.MAKESPAN
-
 
 class ScheduleWay(Way[PlanningProblem, Plan]):
     """The way for every schedule problem."""
@@ -142,7 +132,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         elif settings.only:
             why.pop("target", None)
         near = problem.objective is Objective.MAKESPAN or settings.rounds is None
-        if not (near or _polished(problem, solver)):
+        if not (near or polishes(problem, solver)):
             why["rounds"] = "there is no search near a plan for this objective and formulation"
         return why
 
@@ -185,10 +175,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """The model; where a size is asked for, of the problem that stage one makes."""
         if self.settings.target is None:
             return super().alone()
-        return (
-            Step("coarsening", self.choose_coarsening),
-            Step("model", self.exact_stage),
-        )
+        return Step("coarsening", self.choose_coarsening), Step("model", self.exact_stage)
 
     def go(self) -> None:
         """Take the steps; ask nothing more of the cluster behind them."""
@@ -451,11 +438,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def polishes(self) -> bool:
-        """Whether the formulation itself searches near the plan.
-
-        A foreign one that can, and any where our own small models do not say what counts.
-        """
-        return _polished(self.problem, self.ledger.formulation)
+        """Whether the formulation itself searches near the plan."""
+        return polishes(self.problem, self.ledger.formulation)
 
     def search_near(self) -> None:
         """Small models around the best plan."""
@@ -505,14 +489,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if self.settings.only:
             share = 1.0
         part = self.budget.part("model", share, of_limit=False)
-        settings = self.settings
-        return Limits(
-            time_s=max(1.0, part.limit_s),
-            nodes=settings.node_limit,
-            gap=min(settings.gap, 1e-6),
-            seed=settings.seed,
-            threads=settings.threads or 1,
-        )
+        return replace(self.ledger.limits(part.limit_s), threads=self.settings.threads or 1)
 
     def model_progress(self, point: TracePoint) -> None:
         """Tell of the solver's progress."""
