@@ -107,3 +107,26 @@ def test_explain_as_json(tmp_path: Path) -> None:
     )
     assert broken["details"]["critical_chain"] == []
     assert broken["violations"]
+
+
+def test_a_call_number_belongs_to_the_serial_law(tmp_path: Path) -> None:
+    plan = plan_of_two_devices()
+    called = replace(plan, runs=(replace(plan.runs[0], call=0), *plan.runs[1:]))
+    result = call("check", instance_file(tmp_path), plan_file(tmp_path, called))
+    assert result.exit_code == Exit.NOT_VALID
+    assert "has a call number, which counts under the serial law alone" in result.stdout
+
+
+@pytest.mark.parametrize("verb", ["check", "explain", "solve"])
+def test_an_export_is_no_plan_and_is_called_by_its_name(verb: str, tmp_path: Path) -> None:
+    schedule = tmp_path / "schedule.csv"
+    schedule.write_text("0F0,0F1,0B0\n")
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"traceEvents": []}')
+    more = ["--start"] if verb == "solve" else []
+    for file, title in ((schedule, "torch.distributed.pipelining"), (trace, "ui.perfetto.dev")):
+        result = call(verb, instance_file(tmp_path), *more, file)
+        assert result.exit_code == Exit.BAD_INPUT
+        assert title in result.stderr
+        assert "name the plan that it was exported from" in result.stderr
+        assert "fetch or write the file again" not in result.stderr
