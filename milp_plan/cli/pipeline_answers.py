@@ -183,6 +183,8 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
         heads.append("cut")
         rows = [[*row, _cut_text(p)] for row, p in zip(rows, points, strict=True)]
     say_table(heads, rows, numeric=range(1, 8))
+    for scope in dict.fromkeys(point.outcome.scope for point in points):
+        answers.say_scope(scope)
 
 
 def _row(point: Point, *, on_front: bool) -> list[str]:

@@ -130,6 +130,7 @@ def _value(value: wire.Value) -> core.Value:
         _by_layout(value.transfer_bytes),
         value.messages,
         {(entry.before, entry.after): entry.ns for entry in value.reshard_ns},
+        value.kept,
     )
 
 
@@ -213,6 +214,7 @@ def _wire_value(value: core.Value) -> wire.Value:
             wire.Reshard(before=before, after=after, ns=ticks)
             for (before, after), ticks in sorted(value.reshard_ns.items())
         ),
+        kept=value.kept,
     )
 
 

@@ -94,6 +94,7 @@ class Value(Strict):
     transfer_bytes: Count | dict[str, Count] = msgspec.field(default_factory=dict)
     messages: Positive = 1
     reshard_ns: tuple[Reshard, ...] = ()
+    kept: bool | None = None
 
 
 class Units(Strict):
