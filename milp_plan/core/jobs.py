@@ -197,7 +197,11 @@ class JobsProblem(CheckedProblem):
 
     @cached_property
     def fits(self) -> tuple[tuple[tuple[tuple[int, Option], ...], ...], ...]:
-        """For each unit of each job, the options that some devices can hold, with their numbers."""
+        """For each unit of each job, the options that some devices can hold, with their numbers.
+
+        What lasts no time holds nothing: neither the bytes of an option without ticks, nor weights
+        that such an option needs and that are loaded and stored in no time.
+        """
         return tuple(
             tuple(
                 tuple(
@@ -237,7 +241,9 @@ class JobsProblem(CheckedProblem):
 
     def _fits(self, job: Job, unit: int, option: Option) -> bool:
         pool, weights = self.pool[option.pool], job.weights_of(unit)
-        needed = option.bytes + (0 if weights is None else weights.bytes)
+        needed = option.bytes if option.ticks else 0
+        if weights is not None and (option.ticks or weights.load or weights.store):
+            needed += weights.bytes
         held = pool.memory is None or needed <= pool.memory
         return option.devices <= pool.devices and held
 
