@@ -19,6 +19,7 @@ from milp_plan.run import read as read_any
 from milp_plan.run import solve as solve_any
 from milp_plan.run.change import Change
 from milp_plan.run.kinds import kinds
+from milp_plan.run.kinds import read_plan as read_plan_of
 from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
 from .model import Model
@@ -73,7 +74,7 @@ def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
         The file is no plan, or one of another problem.
     """
     problem = as_problem(problem)
-    return remember(kind_of(problem).read_plan(Path(path), problem, Path(instance)), problem)
+    return remember(read_plan_of(kind_of(problem), Path(path), problem, Path(instance)), problem)
 
 
 def generate(

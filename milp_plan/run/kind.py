@@ -220,6 +220,8 @@ class Kind(ABC, Generic[P, S]):
         of: Any = problem
         old: Any = plan
         marks = {"problem": of.name, "fingerprint": of.fingerprint}
+        if hasattr(old, "parent"):
+            marks["parent"] = of.parent
         made: S = replace(old, **marks, value=value, planner=planner)
         return made
 
