@@ -18,7 +18,6 @@ from .inputs import Item, items
 from .output import complain, note, say, say_json, say_table
 
 if TYPE_CHECKING:
-    from milp_plan.core import Units
     from milp_plan.run import Outcome
 
     from .outputs import Writing
@@ -90,14 +89,6 @@ def answer_each(
             say_answer(told)
         codes.append(Exit(told.exit_code))
     return most_serious(codes)
-
-
-def units_of(item: Item) -> Units:
-    """Units of a problem; bytes and plain numbers where it has none."""
-    from milp_plan.core import Units
-
-    units = getattr(item.problem, "units", None)
-    return units if isinstance(units, Units) else Units()
 
 
 def verdict_members(item: Item, verdict: Verdict) -> dict[str, Any]:

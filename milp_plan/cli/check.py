@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from milp_plan.core import Verdict
+from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
 
-from .answers import answer_each, head, units_of, verdict_members
+from .answers import answer_each, head, verdict_members
 from .inputs import PATH, Item, varied
 from .output import say
 
@@ -62,4 +63,4 @@ def _show(item: Item, verdict: Verdict) -> None:
     count = len(verdict.violations)
     say(f"{name}: not valid, {count} violation{'' if count == 1 else 's'}")
     for violation in verdict.violations:
-        say(f"  {violation.text(units_of(item))}")
+        say(f"  {violation.text(units_of(item.problem))}")

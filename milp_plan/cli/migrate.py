@@ -16,12 +16,12 @@ from .output import say
 from .outputs import Content, Output, refuse
 
 
-def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
+def card_rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
     """Read bytes per second."""
-    from milp_plan.run.change import size
+    from milp_plan.run.change import rate
 
     try:
-        return int(size(text))
+        return int(rate(text))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -30,7 +30,11 @@ def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
 @click.argument("before", metavar="PLAN_A", type=PATH)
 @click.argument("after", metavar="PLAN_B", type=PATH)
 @click.option(
-    "--card", callback=rate, default="12.5GB", show_default=True, help="Bytes per second and host."
+    "--card",
+    callback=card_rate,
+    default="12.5GB",
+    show_default=True,
+    help="Bytes per second and host.",
 )
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0)
 @click.option(

@@ -11,11 +11,12 @@ import click
 
 from milp_plan.core.amounts import DASH, share_text, size_text
 from milp_plan.core.budget import now
+from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
 from milp_plan.io.files import write_document
 
 from . import interrupts
-from .answers import answer_each, head, units_of
+from .answers import answer_each, head
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, varied
 from .limits import POSITIVE_SETTING, SETTING
@@ -200,7 +201,7 @@ def _draw(packed: Sequence[PackedMemory], path: Path) -> None:
 
 
 def _show(item: Item, packed: Sequence[PackedMemory], files: dict[str, str]) -> None:
-    units, name = units_of(item), item.problem.name
+    units, name = units_of(item.problem), item.problem.name
     if not packed:
         say(f"{name}: nothing lies in any memory")
         return

@@ -33,8 +33,6 @@ _THREADS = ("compute", "send", "receive", "offload")
 _HOST = "host-"
 """Name of a device's host in front of the device's own: transfers between them are offload."""
 
-_MICROSECONDS = {"ns": Fraction(1, 1000), "us": Fraction(1), "ms": Fraction(1000)}
-
 MemoryProfile = Sequence[tuple[int, int]]
 """Steps (tick, bytes held from then on), by time."""
 
@@ -90,7 +88,8 @@ class _Clock:
     """Ticks as the trace's microseconds; a unit the source does not name counts as a nanosecond."""
 
     def __init__(self, units: Units) -> None:
-        self._factor = _MICROSECONDS.get(units.time, _MICROSECONDS["ns"]) / units.time_scale
+        known = units.ticks_per_ns
+        self._factor = 1 / (1000 * (units.time_scale if known is None else known))
 
     def microseconds(self, ticks: int) -> float:
         return float(ticks * self._factor)

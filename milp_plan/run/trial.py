@@ -10,13 +10,14 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Any, Generic, TypeVar
 
 from milp_plan.backends import Stop
-from milp_plan.core import Finding, InputError, Units, UnsupportedProblemError, Verdict
+from milp_plan.core import Amount, Finding, InputError, UnsupportedProblemError, Verdict
 from milp_plan.core.amounts import size_text
+from milp_plan.core.quantity import plain, units_of
 
-from .change import size
 from .kinds import kind_of
 from .reasons.base import Resource, Why
 from .settings import ProgressHook, Settings
@@ -155,11 +156,13 @@ class Effect:
         return self.found.value - self.before
 
 
-def more_memory(problem: Any, num_bytes: int) -> Question:
-    """Ask for so many bytes more (or less, below 0) of every memory that has a limit.
+def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> Question:
+    """Ask for so much more (or less) of every memory that has a limit.
 
     Raises
     ------
+    InputError
+        The problem names no unit that the amount could be converted to.
     UnsupportedProblemError
         No memory has a limit.
     """
@@ -167,11 +170,17 @@ def more_memory(problem: Any, num_bytes: int) -> Question:
     known = [r for r in reasons.resources(problem) if r.what == "memory" and r.amount is not None]
     if not known:
         raise UnsupportedProblemError(f"{problem.name}: memory: no limit that could be changed")
-    amounts = {r.name: max(0, (r.amount or 0) + num_bytes) for r in known}
-    sign = "+" if num_bytes >= 0 else "-"
-    text = f"memory {sign}{size_text(Units(), abs(num_bytes))} each"
+    units, sign = units_of(problem), "-" if less else "+"
+    try:
+        counts = units.counts(amount) * (-1 if less else 1)
+    except ValueError as error:
+        found, form = f"memory{sign}{amount}", f"memory{sign}{plain(amount.number)}"
+        remedy = f"ask {form}, which counts as the file does"
+        raise InputError([Finding("what if", found, f"{form} ({error})", remedy)]) from None
+    amounts = {r.name: max(0, floor((r.amount or 0) + counts)) for r in known}
+    text = f"memory {sign}{size_text(units, abs(counts))} each"
     variant = reasons.resized(problem, amounts)
-    return Question(text, variant, num_bytes >= 0, num_bytes <= 0)
+    return Question(text, variant, not less, less)
 
 
 def more_devices(problem: Any, count: int) -> Question:
@@ -272,8 +281,7 @@ def _question(problem: Any, text: str, why: Why) -> Question:
     part, equals, place = text.removeprefix("move:").rpartition("=")
     try:
         if memory is not None:
-            num_bytes = int(size(memory[2]))
-            return more_memory(problem, num_bytes if memory[1] == "+" else -num_bytes)
+            return more_memory(problem, Amount.read(memory[2]), less=memory[1] == "-")
     except ValueError as error:
         raise InputError([Finding("what if", str(error), "a size", "correct it")]) from None
     if devices is not None:

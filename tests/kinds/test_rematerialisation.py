@@ -570,7 +570,7 @@ def test_a_host_that_is_asked_for(example, tmp_path):
     text = json.loads(example.read_text())
     for unit, rate, ticks in (("ms", "2kB/s", 10**3), ("unspecified", "2", 1)):
         example.write_text(json.dumps(text | {"time_unit": unit}))
-        host = read(example, {"host": (100, 2000 if unit == "ms" else 2)})[1].host
+        host = read(example, {"host": host_of(f"100B@{rate}")})[1].host
         assert (host.memory, host.latency) == (100, 0)
         assert host.amount == (2000 if unit == "ms" else 2)
         assert host.ticks == ticks * problem.units.time_scale

@@ -35,6 +35,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
+    sizes = ("peak_usage",)
     ignores = ("rounds", "target")
     loops = (SHARDING, SHARDING_SEARCH)
 

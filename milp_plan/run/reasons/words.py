@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from milp_plan.core import Counts, Units
+from milp_plan.core.amounts import DASH
+from milp_plan.core.quantity import units_of
 
 from ..comparison import Comparison
 from ..conflict import Conflict, Infeasibility, Relaxation
@@ -32,12 +34,6 @@ _CAUSES = {
     "unknown": "waits, and nothing that is known here makes it",
     "start": "starts at once",
 }
-
-
-def units_of(problem: Any) -> Units:
-    """Units of a problem; nanoseconds and bytes where it has none."""
-    units = getattr(problem, "units", None)
-    return units if isinstance(units, Units) else Units()
 
 
 def some(names: Sequence[str]) -> str:
@@ -248,14 +244,23 @@ def difference_lines(found: Comparison, names: Sequence[str]) -> Iterator[str]:
 
 def component_rows(found: Comparison) -> list[list[str]]:
     """Return parts of the recomputation that differ: name, before, after, change."""
+    problem = found.before.problem
+    kind = kind_of(problem)
+
+    def text(name: str, amount: int | None) -> str:
+        return kind.component_text(problem, name, amount)
+
     return [
-        [name, _exact(one), _exact(two), _exact(None if one is None or two is None else two - one)]
+        [name, text(name, one), text(name, two), _change(problem, name, one, two)]
         for name, (one, two) in found.components.items()
     ]
 
 
-def _exact(amount: int | None) -> str:
-    return "—" if amount is None else f"{amount:,}"
+def _change(problem: Any, name: str, one: int | None, two: int | None) -> str:
+    if one is None or two is None:
+        return DASH
+    sign = "-" if two < one else ""
+    return sign + kind_of(problem).component_text(problem, name, abs(two - one))
 
 
 def move_lines(problem: Any, moves: Sequence[Move], noun: str) -> Iterator[str]:
