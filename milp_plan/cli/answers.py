@@ -11,6 +11,7 @@ import msgspec
 from milp_plan.core import InputError, MilpPlanError, Verdict
 from milp_plan.core.amounts import DASH, seconds_text, share_text
 from milp_plan.io import answer_wire as wire
+from milp_plan.run.scope import Scope, scope_of
 
 from . import interrupts
 from .exits import Exit, code_of, most_serious
@@ -38,6 +39,7 @@ def head(item: Item) -> dict[str, Any]:
         "objective": measure.objective,
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
+        "scope": str(scope_of(item.problem)),
     }
 
 
@@ -112,6 +114,11 @@ def verdict_members(item: Item, verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def say_scope(scope: Scope) -> None:
+    """Say for people what an answer decides, and what it leaves out."""
+    say(f"  {'scope':<10} {scope}")
+
+
 # -- solve ----------------------------------------------------------------------------------------
 
 
@@ -144,8 +151,8 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
     formulation = record["formulation"]
     return wire.Solve(
         **(
-            {name: record[name] for name in members if name in record}
-            | head(Item(path, outcome.kind, outcome.problem))
+            head(Item(path, outcome.kind, outcome.problem))
+            | {name: record[name] for name in members if name in record}
             | {name: file for name, file in written.files.items() if name in members}
             | {
                 "formulation": None if formulation is None else formulation["name"],

@@ -10,8 +10,9 @@ import click
 from milp_plan.core import Verdict
 from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
+from milp_plan.run.scope import scope_of
 
-from .answers import answer_each, head, verdict_members
+from .answers import answer_each, head, say_scope, verdict_members
 from .inputs import PATH, Item, varied
 from .output import say
 
@@ -59,6 +60,7 @@ def _show(item: Item, verdict: Verdict) -> None:
     if verdict.ok:
         value = f"{verdict.objective} {measure.text(verdict.value)}"
         say(f"{name}: valid, {value} ({verdict.value} {measure.grain})")
+        say_scope(scope_of(item.problem))
         return
     count = len(verdict.violations)
     say(f"{name}: not valid, {count} violation{'' if count == 1 else 's'}")

@@ -11,8 +11,9 @@ import click
 from milp_plan.core import Finding, InputError, MilpPlanError
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
+from milp_plan.run.scope import scope_of
 
-from .answers import failure, head, say_answer
+from .answers import failure, head, say_answer, say_scope
 from .check import verified
 from .exits import Exit, code_of, most_serious
 from .explain import to_wire
@@ -173,6 +174,7 @@ def _show(found: Comparison, plans: tuple[Path, Path]) -> None:
     from milp_plan.run.reasons.words import component_rows, difference_line, difference_lines
 
     say(difference_line(found))
+    say_scope(scope_of(found.before.problem))
     for line in difference_lines(found, [str(plan) for plan in plans]):
         say(line)
     rows = component_rows(found)

@@ -11,7 +11,9 @@ import click
 from milp_plan.core import Finding, InputError, Plan, PlanningProblem
 from milp_plan.core.amounts import size_text
 from milp_plan.core.quantity import Units
+from milp_plan.run.scope import scope_of
 
+from .answers import say_scope
 from .exits import Exit
 from .inputs import PATH, Item, item
 from .output import note, say_table
@@ -95,6 +97,7 @@ def run(
         plan = _valid_plan(read, plan_file, file)
         _require_policies(read.problem, plan, file)
         ok = _recomputation(read.problem, plan, builder, dtype)
+    say_scope(scope_of(read.problem))
     ctx.exit(Exit.DONE if ok else Exit.DIFFERS)
 
 

@@ -12,9 +12,10 @@ import msgspec
 from milp_plan.core import Verdict
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
+from milp_plan.run.scope import scope_of
 
 from . import interrupts
-from .answers import answer_each, code_of_outcome, head, verdict_members
+from .answers import answer_each, code_of_outcome, head, say_scope, verdict_members
 from .check import verified
 from .inputs import PATH, Item, varied
 from .output import say
@@ -111,6 +112,8 @@ def _planned(item: Item, request: _Request, *, aloud: bool) -> wire.Explain:
         outcome = solve(item.problem, settings, show, began=item.began)
     if aloud:
         say(headline(outcome))
+        if outcome.plan is None:
+            say_scope(outcome.scope)
     if outcome.plan is not None and outcome.verdict is not None:
         bound = outcome.bound
         return _explained(item, outcome.plan, outcome.verdict, request, aloud=aloud, bound=bound)
@@ -138,6 +141,7 @@ def _explained(
     told |= {"explanation": text, "details": kind.details(problem, plan, verdict)}
     if aloud:
         say(text)
+        say_scope(scope_of(problem))
     if not verdict.ok:
         return wire.Explain(**told)
     why = kind.reasons().why(problem, plan, verdict)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from milp_plan.core import Units
 from milp_plan.core.amounts import size_text, time_text
 
-from .exits import Exit
+from .answers import code_of_outcome, say_scope
 from .inputs import PATH
 from .output import say
 from .outputs import Content, Output, refuse
+
+if TYPE_CHECKING:
+    from milp_plan.run import Outcome
 
 
 def card_rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
@@ -93,16 +97,25 @@ def migrate(
         "value": outcome.value,
         "bound": outcome.bound,
         "proved": outcome.proved,
+        "scope": str(outcome.scope),
+        "infeasible_because": outcome.infeasible_because,
     }
     if as_json:
         say(json.dumps(told))
     else:
         units = Units()
-        proved = (
-            "proved optimal" if outcome.proved else f"at least {time_text(units, outcome.bound)}"
-        )
-        say(f"{problem.name}: {time_text(units, outcome.value)}, {proved}")
+        say(_headline(outcome, units))
+        say_scope(outcome.scope)
         say(f"  needed  {size_text(units, needed)} on all hosts together")
         say(f"  moved   {size_text(units, missing)}, all that is not there already")
         say(f"  slices  {len(problem.slices):,}")
-    ctx.exit(Exit.DONE if outcome.value is not None else Exit.NO_PLAN)
+    ctx.exit(code_of_outcome(outcome))
+
+
+def _headline(outcome: Outcome[Any, Any], units: Units) -> str:
+    from milp_plan.run.telling import headline
+
+    if outcome.value is None or outcome.proved:
+        return headline(outcome)
+    value, bound = time_text(units, outcome.value), time_text(units, outcome.bound)
+    return f"{outcome.problem.name}: {value}, at least {bound}"

@@ -14,9 +14,10 @@ from milp_plan.core.budget import now
 from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
 from milp_plan.io.files import write_document
+from milp_plan.run.scope import Scope
 
 from . import interrupts
-from .answers import answer_each, head
+from .answers import answer_each, head, say_scope
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, varied
 from .limits import POSITIVE_SETTING, SETTING
@@ -27,6 +28,8 @@ from .progress import display
 if TYPE_CHECKING:
     from milp_plan.io.address_file import Address
     from milp_plan.run.addresses import PackedMemory
+
+PACKED = Scope(("addresses",), ("the plan: placement, order and lifetimes",))
 
 
 @click.command()
@@ -95,7 +98,7 @@ def pack(
         assert item.kind is not None
         plan = item.kind.read_plan(plan_file, item.problem, item.path)
         verdict = item.kind.verify(item.problem, plan)
-        told: dict[str, Any] = {**head(item), "plan_file": str(plan_file)}
+        told = {**head(item), "scope": str(PACKED), "plan_file": str(plan_file)}
         if not verdict.ok:
             reason = f"{plan_file}: the plan is not valid, see milp-plan check"
             note(f"error: {reason}")
@@ -107,6 +110,7 @@ def pack(
         written = _write(item, packed, output, plot_file)
         if aloud:
             _show(item, packed, written.files)
+            say_scope(PACKED)
         for failure in written.failures:
             note(f"error: {failure}")
         return wire.Pack(

@@ -148,6 +148,8 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     heads = ["placement", "micro-batches", "memory limit", str(points[0].case.objective), "bound"]
     heads += ["bubble", "peak memory", "per micro-batch", "planner", "front"]
     say_table(heads, rows, numeric=range(1, 8))
+    for scope in dict.fromkeys(point.outcome.scope for point in points):
+        answers.say_scope(scope)
 
 
 def _row(point: Point, *, on_front: bool) -> list[str]:

@@ -12,9 +12,10 @@ import click
 
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
+from milp_plan.run.scope import scope_of
 
 from . import interrupts
-from .answers import answer_each, head
+from .answers import answer_each, head, say_scope
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, varied_without
 from .limits import limits
@@ -188,6 +189,7 @@ def _show(done: Sweep, written: Writing) -> None:
     title = f"{done.problem.name}: {done.kind.measure(done.problem).objective}"
     number = len(done.axes)
     say_table(heads, rows, title=title, numeric=range(number + 3))
+    say_scope(scope_of(done.problem))
     again = sum(point.again for point in done.points)
     if again:
         say(f"{again} of {len(done.points)} were in the store")

@@ -20,6 +20,7 @@ from milp_plan.io.defects import nearest
 
 Word = TypeVar("Word", bound=StrEnum)
 
+
 def refuse(where: str, found: str, expected: str, remedy: str = "correct it") -> NoReturn:
     """Raise one finding."""
     raise InputError([Finding(where, found, expected, remedy)])

@@ -24,6 +24,7 @@ class Answer(msgspec.Struct, kw_only=True):
     objective: str | None = None
     unit: str | None = None
     ticks_per_unit: int | None = None
+    scope: str | None = None
     exit_code: int = 0
     errors: list[str] = []
 

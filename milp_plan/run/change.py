@@ -38,6 +38,11 @@ class Change:
         """As command lines name it."""
         return f"--{self.name.replace('_', '-')}"
 
+    @property
+    def usage(self) -> str:
+        """The same with its value: ``"--host SIZE@RATE"``."""
+        return self.option if self.read is None else f"{self.option} {self.form}"
+
 
 def positive(text: str) -> Fraction:
     """Read an exact positive number, such as ``0.8`` or ``4/5``."""

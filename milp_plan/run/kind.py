@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .addresses import Memory
     from .reasons.base import Reasons
+    from .scope import Scope
     from .way import Way
 
 P = TypeVar("P")
@@ -226,6 +227,13 @@ class Kind(ABC, Generic[P, S]):
     @abstractmethod
     def measure(self, problem: P) -> Measure:
         """What values and bounds of a problem count."""
+
+    @abstractmethod
+    def scope(self, problem: P) -> Scope:
+        """What a plan decides, what is fixed, and what is not offered.
+
+        Asked through :func:`milp_plan.run.scope.scope_of`, which adds what the file says.
+        """
 
     @abstractmethod
     def about(self, problem: P) -> dict[str, Any]:

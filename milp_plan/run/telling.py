@@ -35,6 +35,7 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
     if outcome.bound is not None:
         bound = f"{outcome.measure.text(outcome.bound)} by {outcome.bound_name}"
     return [
+        ["scope", str(outcome.scope)],
         ["bound", bound],
         ["gap", share_text(outcome.gap)],
         ["check", outcome.record["verdict"]],

@@ -9,6 +9,7 @@ from fractions import Fraction
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
 from milp_plan.run.outcome import Outcome
+from milp_plan.run.scope import HOST, Scope
 from milp_plan.run.settings import ProgressHook, Settings
 from milp_plan.run.solving import solve
 
@@ -150,7 +151,13 @@ def plan_case(
     """
     start = None if previous is None else _start(previous, built)
     outcome = solve(built.problem, replace(settings, start=start), hook)
-    return Point(built, outcome)
+    return Point(built, outcome.within(_scope(built.case, outcome.scope)))
+
+
+def _scope(case: Case, scope: Scope) -> Scope:
+    """The scope of a case, in the options of the command."""
+    fixed = f"{'equal stages' if case.model.even else 'the cut into stages'}, {case.family}"
+    return scope.with_options({HOST: "--lane TIME"}).adding(fixed=(fixed,))
 
 
 def _start(last: Point, built: Built) -> Plan | None:

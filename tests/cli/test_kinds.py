@@ -299,14 +299,49 @@ def test_people_read_the_same_of_every_kind(name: str, here: Path) -> None:
     assert result.exit_code == Exit.DONE
     head, *facts = result.stdout.splitlines()
     assert head.endswith(", proved optimal")
-    labels = [line.split()[0] for line in facts[:7]]
+    labels = [line.split()[0] for line in facts[:8]]
     (size, *_) = answer("info", instance)["about"]
-    assert labels == ["bound", "gap", "check", "planner", "way", "stop", size]
+    assert labels == ["scope", "bound", "gap", "check", "planner", "way", "stop", size]
     assert ": valid, " in call("check", instance, plan).stdout
     assert call("explain", instance, plan).exit_code == Exit.DONE
     assert " at least " in call("bound", instance, "--time-limit", "20").stdout
     shown = call("info", instance).stdout
     assert name in shown
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_answer_names_its_scope(name: str, here: Path) -> None:
+    """Proofs and values stand beside what they are about, in one line and as a member."""
+    instance, plan = solved_sample(name, here)
+    outcome = solve(read(instance)[1], Settings(time_limit_s=100.0))
+    scope = str(outcome.scope)
+    assert outcome.scope.decided
+    assert "\n" not in scope
+    assert f" scope  {scope}" in " ".join(str(outcome).split()).replace(" scope ", " scope  ")
+    record = json.loads(Path(answer("solve", instance, *LIMIT)["record_file"]).read_text())
+    assert record["scope"] == outcome.record["scope"] == scope
+    limit = ("--time-limit", "100", "--quiet")
+    asked = {
+        "solve": (instance, *LIMIT),
+        "bound": (instance, *limit),
+        "check": (instance, plan),
+        "explain": (instance, plan, "--what-if", "usual", *limit),
+        "diff": (plan, plan, "--instance", instance),
+        "info": (instance,),
+    }
+    never = SAMPLES[name].never(here)
+    for verb, words in asked.items():
+        assert answer(verb, *words)["scope"] == scope, verb
+        assert scope in " ".join(call(verb, *words).stdout.split()), verb
+    for verb, more in (("solve", LIMIT), ("bound", limit), ("explain", limit)):
+        told = answer(verb, *never, *more)
+        assert told["exit_code"] == Exit.INFEASIBLE
+        said = call(verb, *never, *more).stdout.splitlines()
+        (place,) = (n for n, line in enumerate(said) if ": no plan exists: " in line)
+        assert said[place + 1] == f"  scope      {told['scope']}", verb
+    swept = call("sweep", instance, "--memory", "1", *limit, "--store-folder", here / "store")
+    assert swept.exit_code in (Exit.DONE, Exit.BAD_INPUT)  # kinds without a limit of memory
+    assert swept.exit_code != Exit.DONE or scope in " ".join(swept.stdout.split())
 
 
 @pytest.mark.parametrize("name", SAMPLES)

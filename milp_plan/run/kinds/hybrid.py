@@ -16,6 +16,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change, count, rate, size
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -95,6 +96,26 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     def measure(self, problem: HybridProblem) -> Measure:
         """Seconds per sample, in ticks that make every stage's time an integer."""
         return Measure("time_per_sample", problem.units)
+
+    def scope(self, problem: HybridProblem) -> Scope:
+        """Stages and their degrees, as far as the limits allow."""
+        limits = problem.limits
+        known = [c for layer in problem.layers for cs in layer.configurations.values() for c in cs]
+        wide, again = problem.degrees[-1:] > (1,), any(entry.recomputes for entry in known)
+        offers = (
+            ("data parallelism", True, limits.data, "--no-data"),
+            ("tensor parallelism", wide, limits.tensor, "--no-tensor"),
+            ("recomputation", again, limits.recomputation, "--no-recomputation"),
+        )
+        return Scope(
+            ("stages", *(what for what, there, allowed, _ in offers if there and allowed)),
+            (f"{limits.micro_batches:,} micro-batches of a batch", "1F1B"),
+            tuple(
+                Offer(what, f"leave out {option}" if there else "")
+                for what, there, allowed, option in offers
+                if not (there and allowed)
+            ),
+        )
 
     def about(self, problem: HybridProblem) -> dict[str, Any]:
         """Sizes and limits."""

@@ -15,6 +15,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Step, Way
 
 if TYPE_CHECKING:
@@ -158,6 +159,11 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     def measure(self, problem: PackingProblem) -> Measure:
         """Addresses are bytes."""
         return Measure("height", Units(), "size")
+
+    def scope(self, problem: PackingProblem) -> Scope:
+        """Offsets alone."""
+        offers = (Offer("other order of runs"), Offer("recomputation"), Offer("host"))
+        return Scope(("offsets",), ("lifetimes",), offers)
 
     def about(self, problem: PackingProblem) -> dict[str, Any]:
         """Sizes."""

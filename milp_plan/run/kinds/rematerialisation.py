@@ -17,6 +17,7 @@ from milp_plan.io.files import Document
 
 from ..change import OBJECTIVES, Change, host, objective_of, one_of, positive, size
 from ..kind import Export, Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ HOST = Change(
     "SIZE@RATE",
 )
 
+
 class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"]):
     """The kind of :class:`milp_plan.core.rematerialisation.RematerialisationProblem`."""
 
@@ -153,6 +155,19 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             return Measure(problem.objective.value, "energy")
         of_bytes = _counts_bytes(problem)
         return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
+
+    def scope(self, problem: RematerialisationProblem) -> Scope:
+        """What runs again and, where there is a host, what is reloaded."""
+        again = any(entry.again for entry in problem.computations)
+        hosted = problem.host is not None
+        return Scope(
+            (*(["recomputation"] if again else []), *(["reloads from a host"] if hosted else [])),
+            ("the order of first runs",),
+            (
+                *([] if again else [Offer("recomputation")]),
+                *([] if hosted else [Offer("host", HOST.usage)]),
+            ),
+        )
 
     def about(self, problem: RematerialisationProblem) -> dict[str, Any]:
         """Sizes, peak, budget."""

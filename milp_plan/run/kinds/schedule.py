@@ -31,6 +31,7 @@ from milp_plan.io.files import Document
 
 from ..change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
 from ..kind import Export, Format, Kind, Measure
+from ..scope import Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -164,6 +165,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         """Ticks, or bytes for peak memory."""
         of_bytes = problem.objective is Objective.PEAK_MEMORY
         return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
+
+    def scope(self, problem: PlanningProblem) -> Scope:
+        """Placement, options, order; recomputation and hosts where they are offered."""
+        from ..placement_scope import placement_scope
+
+        return placement_scope(problem)
 
     def about(self, problem: PlanningProblem) -> dict[str, Any]:
         """Sizes, and what the serial law asks for."""
