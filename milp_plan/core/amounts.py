@@ -10,6 +10,9 @@ from .quantity import BYTES, NANOSECONDS, UNSPECIFIED, Units, plain
 
 DASH = "—"
 
+NO_UNIT = " (unit unspecified)"
+"""Stands behind an amount of which the source names no unit."""
+
 Ladder = tuple[tuple[int, str], ...]
 """Units of one sort, the largest first, and how many of the smallest each of them is."""
 
@@ -79,7 +82,7 @@ def _text(number: Fraction, unit: str, known: Mapping[str, int], ladder: Ladder)
     if chosen != unit:
         number = number * known[unit] / known[chosen]
     written = _number(number)
-    return f"{written} (unit unspecified)" if chosen == UNSPECIFIED else f"{written} {chosen}"
+    return written + (NO_UNIT if chosen == UNSPECIFIED else f" {chosen}")
 
 
 def share_text(share: float | None) -> str:

@@ -69,6 +69,8 @@ class Amount:
             The text is no amount.
         """
         found = _WRITTEN.fullmatch(text)
+        if text.strip().startswith("-"):
+            raise ValueError(f"{text} is negative")
         try:
             if found is None or (found[3] and not rate):
                 raise ValueError
@@ -142,6 +144,20 @@ class Units:
         known = BYTES.get(self.size)
         return None if known is None else Fraction(self.size_scale, known)
 
+    def ticks_of(self, other: Units) -> Fraction | None:
+        """Ticks per tick of other units; ``None`` where that is not known."""
+        if self.time == other.time:
+            return Fraction(self.time_scale, other.time_scale)
+        one, two = self.ticks_per_ns, other.ticks_per_ns
+        return None if one is None or two is None else one / two
+
+    def counts_of(self, other: Units) -> Fraction | None:
+        """What is counted as bytes per count of other units; ``None`` where that is not known."""
+        if self.size == other.size:
+            return Fraction(self.size_scale, other.size_scale)
+        one, two = self.counts_per_byte, other.counts_per_byte
+        return None if one is None or two is None else one / two
+
     def ticks(self, amount: Amount) -> Fraction:
         """Return a time in ticks; a plain number is in the source's unit.
 
@@ -202,6 +218,13 @@ def scale_of(unit: str, units: Mapping[str, int], numbers: Iterable[Fraction | i
     makes them whole.
     """
     return lcm(units.get(unit, 1), *(Fraction(number).denominator for number in numbers))
+
+
+def decimal(number: Fraction) -> str:
+    """Write a number as a decimal, exactly where it ends within 30 digits."""
+    whole, rest = divmod(abs(number.numerator), number.denominator)
+    digits = f".{rest * 10**30 // number.denominator:030d}".rstrip("0") if rest else ""
+    return f"{'-' if number < 0 else ''}{whole}{digits}"
 
 
 def plain(number: Fraction | int, digits: int | None = None) -> str:

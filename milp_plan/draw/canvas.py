@@ -76,6 +76,11 @@ class Scale:
         """Return the readable number; exact integers of any size are divided exactly first."""
         return number / self.divisor if self.parts == 1 else number * self.parts / self.divisor
 
+    @property
+    def per_unit(self) -> Fraction:
+        """How many integers make one of what is written."""
+        return Fraction(self.divisor, self.parts)
+
     def text(self, number: int) -> str:
         """Return the number with its unit, to at least three significant digits."""
         readable = self(number)

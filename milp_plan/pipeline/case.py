@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from math import lcm
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
+from milp_plan.core.quantity import BYTES, NANOSECONDS, UNSPECIFIED, plain, scale_of
 
 from .placement import Route, place
 from .stash import with_hosts
@@ -87,8 +88,13 @@ class Model:
     pieces: tuple[Piece, ...]
     transfer: Number = 0
     even: bool = False
-    time_unit: str = "unspecified"
-    size_unit: str = "unspecified"
+    time_unit: str = UNSPECIFIED
+    size_unit: str = UNSPECIFIED
+
+    @property
+    def units(self) -> Units:
+        """What the numbers count; none of them is scaled."""
+        return Units(self.time_unit, self.size_unit)
 
     @classmethod
     def from_share(
@@ -96,10 +102,11 @@ class Model:
         times: tuple[Number, Number, Number],
         transfer: Number = 0,
         freed_at_backward: Number = 0,
+        time_unit: str = UNSPECIFIED,
     ) -> Model:
         """Return the model whose share per device has these F, B and W, and one activation."""
         share = Piece(*times, freed_at_backward, 1 - freed_at_backward)
-        return cls((share,), transfer, even=True)
+        return cls((share,), transfer, even=True, time_unit=time_unit)
 
     def cut(self, devices: int, stages: int) -> tuple[Piece, ...]:
         """Cut into stages.
@@ -159,8 +166,8 @@ class Case:
     def name(self) -> str:
         """Name of the problem: what tells it from its neighbours in a sweep."""
         chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
-        memory = "" if self.memory is None else f"-memory{float(self.memory):g}"
-        memory += "" if self.lane is None else f"-lane{float(self.lane):g}"
+        memory = "" if self.memory is None else f"-memory{_word(self.memory)}"
+        memory += "" if self.lane is None else f"-lane{_word(self.lane)}"
         memory += "-recompute" if self.recompute else ""
         span = "-span" if self.objective is Objective.SPAN else ""
         return f"{self.family}{chunks}-{self.devices}x{self.micro_batches}{memory}{span}"
@@ -175,16 +182,14 @@ class Built:
     case
         What was built.
     problem
-        With ``units.time_scale`` ticks per unit of time.
-    bytes_per_unit
-        Bytes of the problem per unit of memory of the model.
+        With the model's units: what it counts are nanoseconds and bytes, or parts of them, where
+        these are known.
     work
         Ticks the busiest device works at least: less than that no plan takes.
     """
 
     case: Case
     problem: PlanningProblem
-    bytes_per_unit: int
     work: int
 
 
@@ -204,21 +209,26 @@ def build(case: Case) -> Built:
     pieces = case.model.cut(case.devices, stages)
     pieces = tuple(piece.scaled(case.batch) for piece in pieces)
     times = [t for piece in pieces for t in (piece.forward, piece.backward, piece.weight)]
-    time_scale = _denominator([*times, case.model.transfer, case.lane or 0])
+    clock = [*times, case.model.transfer, case.lane or 0]
     sizes = [size for piece in pieces for size in _sizes(piece)]
     memory = [] if case.memory is None else [case.memory]
-    size_scale = _denominator([*sizes, *memory])
+    units = case.model.units
+    units = replace(
+        units,
+        time_scale=scale_of(units.time, NANOSECONDS, clock),
+        size_scale=scale_of(units.size, BYTES, [*sizes, *memory]),
+    )
     template = Template(
-        stages=tuple(_stage(piece, time_scale, size_scale) for piece in pieces),
+        stages=tuple(_stage(piece, units) for piece in pieces),
         micro_batches=case.micro_batches,
-        transfer_ns=int(case.model.transfer * time_scale),
+        transfer_ns=int(case.model.transfer * units.time_scale),
         joint_backward=case.joint_backward,
         transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
-        units=Units(case.model.time_unit, case.model.size_unit, time_scale),
+        units=units,
     )
-    limit = None if case.memory is None else int(case.memory * size_scale)
-    problem = _problem(case, template, routes, limit, time_scale)
-    return Built(case, problem, size_scale, _work(template, routes, case.devices))
+    limit = None if case.memory is None else int(case.memory * units.size_scale)
+    problem = _problem(case, template, routes, limit)
+    return Built(case, problem, _work(template, routes, case.devices))
 
 
 def _problem(
@@ -226,7 +236,6 @@ def _problem(
     template: Template,
     routes: Sequence[Route] | None,
     limit: int | None,
-    time_scale: int,
 ) -> PlanningProblem:
     if routes is None and (case.recompute or case.lane is not None):
         raise ValueError("stages that recompute or have lanes to a host need given devices")
@@ -239,7 +248,7 @@ def _problem(
         objective=case.objective,
     )
     if case.lane is not None:
-        ticks = int(case.lane * time_scale)
+        ticks = int(case.lane * template.units.time_scale)
         if ticks < 1:
             raise ValueError("a lane takes more than no time")
         problem = with_hosts(problem, ticks)
@@ -262,12 +271,16 @@ def _sizes(piece: Piece) -> tuple[Number, ...]:
     return (piece.held_to_backward, piece.held_to_weight, piece.gradient, piece.parameters)
 
 
-def _stage(piece: Piece, time_scale: int, size_scale: int) -> Stage:
+def _stage(piece: Piece, units: Units) -> Stage:
     times = (piece.forward, piece.backward, piece.weight)
     return Stage(
-        *(int(number * time_scale) for number in times),
-        *(int(number * size_scale) for number in _sizes(piece)),
+        *(int(number * units.time_scale) for number in times),
+        *(int(number * units.size_scale) for number in _sizes(piece)),
     )
+
+
+def _word(number: Number) -> str:
+    return plain(number).replace("/", "over")
 
 
 def _denominator(numbers: Iterable[Number]) -> int:

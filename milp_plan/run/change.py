@@ -144,8 +144,8 @@ def host(text: str) -> Host:
     return found
 
 
-def counted(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -> int:
-    """Return an amount as a problem counts it, rounded down.
+def counted_exactly(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -> Fraction:
+    """Return an amount as a problem counts it.
 
     Parameters
     ----------
@@ -162,11 +162,16 @@ def counted(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -
         Its unit has no meaning in the problem.
     """
     try:
-        return int(convert(amount))
+        return convert(amount)
     except ValueError as error:
         remedy = f"write a plain number, such as {plain(amount.number)}"
         expected = f"an amount in units of the problem ({error})"
         raise InputError([Finding(where, str(amount), expected, remedy)]) from None
+
+
+def counted(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -> int:
+    """Return an amount as a problem counts it, rounded down; see :func:`counted_exactly`."""
+    return int(counted_exactly(where, convert, amount))
 
 
 OBJECTIVES = tuple(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -17,7 +18,7 @@ from milp_plan.core import Counts, Units, UnsupportedProblemError, Verdict
 from milp_plan.core.amounts import DASH, size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.quantity import units_of
+from milp_plan.core.quantity import decimal, units_of
 
 from .change import Change
 
@@ -73,15 +74,15 @@ class Measure:
             return self.units
         return "bytes" if self.what == "size" else "ticks"
 
-    def decimal(self, ticks: int | None) -> str | None:
-        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
-        if ticks is None:
-            return None
-        whole, rest = divmod(abs(ticks), self.per_unit)
-        digits = f".{rest * 10**30 // self.per_unit:030d}".rstrip("0") if rest else ""
-        return f"{'-' if ticks < 0 else ''}{whole}{digits}"
+    def amount(self, ticks: int | None) -> Fraction | None:
+        """Return an amount in units, exactly; ``None`` for none."""
+        return None if ticks is None else Fraction(ticks, self.per_unit)
 
-    def text(self, ticks: int | None) -> str:
+    def decimal(self, ticks: Fraction | int | None) -> str | None:
+        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
+        return None if ticks is None else decimal(Fraction(ticks) / self.per_unit)
+
+    def text(self, ticks: Fraction | int | None) -> str:
         """Write an amount for people, with its unit."""
         if isinstance(self.units, str):
             return DASH if ticks is None else f"{ticks:,}"
@@ -272,7 +273,7 @@ class Kind(ABC, Generic[P, S]):
         untimed = isinstance(self.measure(problem).units, str)
         return Counts.THINGS if untimed or word in self.things else Counts.TIME
 
-    def component_text(self, problem: P, component: str, amount: int | None) -> str:
+    def component_text(self, problem: P, component: str, amount: Fraction | int | None) -> str:
         """Write a component of a verdict for people, with its unit."""
         if amount is None:
             return DASH

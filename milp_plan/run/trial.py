@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import floor
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +19,7 @@ from milp_plan.core import Amount, Finding, InputError, UnsupportedProblemError,
 from milp_plan.core.amounts import size_text
 from milp_plan.core.quantity import plain, units_of
 
+from .kind import Measure
 from .kinds import kind_of
 from .reasons.base import Resource, Why
 from .settings import ProgressHook, Settings
@@ -116,6 +118,8 @@ class Question:
     ----------
     text
         In words: ``"memory +1 GiB"``.
+    asked
+        The problem that it is asked about.
     problem
         The variant.
     kept
@@ -125,6 +129,7 @@ class Question:
     """
 
     text: str
+    asked: Any
     problem: Any
     kept: bool
     within: bool
@@ -149,11 +154,25 @@ class Effect:
     before: int | None
 
     @property
-    def change(self) -> int | None:
-        """Value with it less value without it; ``None`` where one of them is not known."""
-        if self.found.value is None or self.before is None:
+    def asked(self) -> Measure:
+        """What values count without the change."""
+        return kind_of(self.question.asked).measure(self.question.asked)
+
+    @property
+    def measure(self) -> Measure:
+        """What values of the changed problem count; its ticks may be others."""
+        return kind_of(self.found.problem).measure(self.found.problem)
+
+    @property
+    def change(self) -> Fraction | None:
+        """Value with it less value without it; ``None`` where one of them is not known.
+
+        In ticks of the problem without the change.
+        """
+        found = self.measure.amount(self.found.value)
+        if found is None or self.before is None:
             return None
-        return self.found.value - self.before
+        return found * self.asked.per_unit - self.before
 
 
 def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> Question:
@@ -180,7 +199,7 @@ def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> Question
     amounts = {r.name: max(0, floor((r.amount or 0) + counts)) for r in known}
     text = f"memory {sign}{size_text(units, abs(counts))} each"
     variant = reasons.resized(problem, amounts)
-    return Question(text, variant, not less, less)
+    return Question(text, problem, variant, not less, less)
 
 
 def more_devices(problem: Any, count: int) -> Question:
@@ -196,7 +215,7 @@ def more_devices(problem: Any, count: int) -> Question:
     if not known:
         raise UnsupportedProblemError(f"{problem.name}: devices: none that are counted")
     variant = reasons.resized(problem, {r.name: (r.amount or 0) + count for r in known})
-    return Question(f"devices {count:+d}", variant, count >= 0, count <= 0)
+    return Question(f"devices {count:+d}", problem, variant, count >= 0, count <= 0)
 
 
 def more_link(problem: Any, link: str) -> Question:
@@ -215,7 +234,8 @@ def more_link(problem: Any, link: str) -> Question:
         raise UnsupportedProblemError(text)
     amount = known[link].amount or 0
     variant = reasons.resized(problem, {link: amount * MORE_LINK})
-    return Question(f"one {link} more, as fast as that there is", variant, kept=False, within=False)
+    text = f"one {link} more, as fast as that there is"
+    return Question(text, problem, variant, kept=False, within=False)
 
 
 def links(problem: Any) -> tuple[Resource, ...]:
@@ -237,7 +257,7 @@ def moved(problem: Any, part: str, place: str) -> Question:
         text = f"{problem.name}: {part!r} is none of its {reasons.noun}"
         raise UnsupportedProblemError(text)
     variant = reasons.pinned(problem, part, place)
-    return Question(f"{part} on {place}", variant, kept=False, within=True)
+    return Question(f"{part} on {place}", problem, variant, kept=False, within=True)
 
 
 USUAL = ("memory+1GiB", "devices+1", "link")

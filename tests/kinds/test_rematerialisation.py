@@ -27,6 +27,7 @@ from milp_plan.draw.rematerialisation import rematerialisation_figure
 from milp_plan.io.files import read_document
 from milp_plan.io.rematerialisation import plan_to_csv, plan_to_json, to_json
 from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of, once, plan_of
+from milp_plan.run.change import host as host_of
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.kinds.rematerialisation import Share, budget
 from milp_plan.run.settings import Settings
