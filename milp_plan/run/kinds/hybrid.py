@@ -53,7 +53,6 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     sizes = ("memory",)
     things = ("devices", "in")
     changes = (*AMOUNTS.values(), *SWITCHES)
-    ignores = ("rounds", "target", "formulation", "options", "solver", "only", "start")
 
     def formats(self) -> tuple[Format[HybridProblem], ...]:
         """The format of Piper's benchmark."""

@@ -31,7 +31,6 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     handles = "milp_plan.core.local_updates:LocalUpdatesProblem"
     plans = "milp_plan.core.local_updates:LocalUpdatesPlan"
     sizes = ()
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[LocalUpdatesProblem], ...]:
         """Stages in a line."""

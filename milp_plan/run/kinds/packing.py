@@ -113,7 +113,6 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     plans = "milp_plan.core.packing:PackingPlan"
     sizes = ("peak_load", "waste")
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """The CSV of MiniMalloc."""

@@ -102,7 +102,6 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     sizes = ("peak_memory", "host_memory")
     things = ("added_runs", "energy")
     changes = (BUDGET, OBJECTIVE, ADDED, HOST)
-    ignores = ("rounds", "target")
 
     @property
     def threads(self) -> int:

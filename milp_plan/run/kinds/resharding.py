@@ -35,7 +35,6 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     plans = "milp_plan.core.resharding:ReshardingPlan"
     sizes = ()
     changes = (ONE_BY_ONE,)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[ReshardingProblem], ...]:
         """Slices with their senders, or a tensor with two layouts."""

@@ -37,7 +37,6 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
     sizes = ("peak_usage",)
-    ignores = ("rounds", "target")
     loops = (SHARDING, SHARDING_SEARCH)
 
     @property
