@@ -12,7 +12,7 @@ from milp_plan.io import answer_wire as wire
 from milp_plan.run.scope import scope_of
 
 from .answers import answer_each, head, say_scope, units_of, verdict_members
-from .inputs import PATH, Item, varied
+from .inputs import PATH, Item, plan_of, varied
 from .output import say
 
 
@@ -49,7 +49,7 @@ def check(
 def verified(item: Item, plan_file: Path) -> tuple[Any, Verdict]:
     """Read a plan and check it."""
     assert item.kind is not None
-    plan = item.kind.read_plan(plan_file, item.problem, item.path)
+    plan = plan_of(item, plan_file)
     return plan, item.kind.verify(item.problem, plan)
 
 

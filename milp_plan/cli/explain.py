@@ -18,6 +18,7 @@ from . import interrupts
 from .answers import answer_each, code_of_outcome, head, say_scope, verdict_members
 from .check import verified
 from .inputs import PATH, Item, varied
+from .limits import SECONDS
 from .output import say
 from .progress import display
 
@@ -54,7 +55,7 @@ REASONS_S = 10.0
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=10.0,
     show_default=True,
     help="Seconds for each question, and for a plan where none is named.",

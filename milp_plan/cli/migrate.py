@@ -13,6 +13,7 @@ from milp_plan.core.amounts import size_text, time_text
 
 from .answers import code_of_outcome, say_scope
 from .inputs import PATH
+from .limits import GAP, SECONDS
 from .output import say
 from .outputs import Content, Output, refuse
 
@@ -36,10 +37,10 @@ def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
 @click.option(
     "--card", callback=rate, default="12.5GB", show_default=True, help="Bytes per second and host."
 )
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0)
+@click.option("--time-limit", type=SECONDS, default=10.0, show_default=True, help="Seconds.")
 @click.option(
     "--gap",
-    type=click.FloatRange(min=0, max=1),
+    type=GAP,
     default=0.01,
     show_default=True,
     help="Stop when value and bound are this close, as a part of the value.",

@@ -18,8 +18,8 @@ from milp_plan.run.scope import Scope
 from . import interrupts
 from .answers import answer_each, head, say_scope, units_of
 from .exits import Exit, most_serious
-from .inputs import PATH, Item, varied
-from .limits import POSITIVE_SETTING, SETTING
+from .inputs import PATH, Item, plan_of, varied
+from .limits import POSITIVE_SETTING, SECONDS, SETTING
 from .output import note, say, say_table
 from .outputs import Content, Output, Writing, refuse
 from .progress import display
@@ -37,7 +37,7 @@ PACKED = Scope(("addresses",), ("the plan: placement, order and lifetimes",))
 @varied
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=60.0,
     show_default=True,
     help="Seconds for all memories together, from the start of the process.",
@@ -95,7 +95,7 @@ def pack(
 
     def work(item: Item, aloud: bool) -> wire.Pack:
         assert item.kind is not None
-        plan = item.kind.read_plan(plan_file, item.problem, item.path)
+        plan = plan_of(item, plan_file)
         verdict = item.kind.verify(item.problem, plan)
         told = {**head(item), "scope": str(PACKED), "plan_file": str(plan_file)}
         if not verdict.ok:

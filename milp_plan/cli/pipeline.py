@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -64,6 +65,11 @@ def counts(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[
     return [int(part) for part in parts]
 
 
+def cut(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> list[int] | None:
+    """Read the numbers of pieces of stages."""
+    return None if text is None else counts(_ctx, _parameter, text)
+
+
 def memories(
     _ctx: click.Context, _parameter: click.Parameter, text: str | None
 ) -> list[Fraction | None]:
@@ -115,6 +121,13 @@ def memories(
 )
 @click.option(
     "--chunks", type=click.IntRange(min=1), help="Stages per device (interleaved, wave, free)."
+)
+@click.option(
+    "--cut",
+    callback=cut,
+    metavar="N[,N...]",
+    help="Pieces of each stage, in the order of the forward pass, such as 3,1.  [default: the "
+    "planner chooses]",
 )
 @click.option(
     "--freed-at-backward",
@@ -226,8 +239,8 @@ def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) 
     read = read_pipeline_file(costs)
     pieces = []
     for piece in read.pieces:
-        numbers = (getattr(piece, name) for name in piece.__struct_fields__ if name != "repeat")
-        pieces += [Piece(*(exact(number) for number in numbers))] * piece.repeat
+        amounts = (exact(number) for number in piece.amounts)
+        pieces += [Piece(*amounts, name=piece.name)] * piece.repeat
     between = exact(read.transfer) if transfer is None else _between(transfer, read.time_unit)
     units = (read.time_unit, read.size_unit)
     return Model(tuple(pieces), between, time_unit=units[0], size_unit=units[1])
@@ -277,6 +290,7 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
             stage.weight,
             held_to_weight=stage.held,
             gradient=stage.gradient,
+            name=" … ".join(dict.fromkeys([stage.modules[0], stage.modules[-1]])),
             # an activation and a gradient may arrive ahead of their passes
             parameters=stage.parameters
             + stage.gradients
@@ -289,6 +303,38 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
     )
     between = Fraction(read.transfer) if transfer is None else amount(transfer)
     return Model(pieces, between, time_unit="ns", size_unit="byte")
+
+
+def _cut(
+    model: Model, devices: int, families: Iterable[str], asked: dict[str, Any]
+) -> tuple[int, ...] | None:
+    """Return the cut that was asked for.
+
+    Raises
+    ------
+    InputError
+        The model has no pieces, or they are not cut into the stages of each placement.
+    """
+    from milp_plan.pipeline import stages_of
+
+    given = asked["cut"]
+    if given is None:
+        return None
+    pieces, found = len(model.pieces), ", ".join(map(str, given))
+    if model.even:
+        expected = "a file with pieces (--times FILE)"
+        remedy = "leave it out: the model is cut into equal parts"
+        raise InputError([Finding("--cut", found, expected, remedy)])
+    findings = []
+    for family in families:
+        stages = stages_of(family, devices, asked["chunks"])
+        if len(given) != stages or sum(given) != pieces:
+            found = f"{found}: {len(given)} stages with {sum(given)} pieces"
+            expected = f"{stages} stages ({family}, {devices} devices) with {pieces} pieces in all"
+            findings.append(Finding("--cut", found, expected, "name as many pieces for each stage"))
+    if findings:
+        raise InputError(findings)
+    return tuple(given)
 
 
 def _cases(
@@ -318,6 +364,7 @@ def _cases(
             lane=asked["lane"],
             recompute=asked["recompute"],
             objective=Objective(asked["objective"]),
+            cut=_cut(model, devices, families, asked),
         )
         for case in chosen:  # one micro-batch is enough to see whether the model can be cut
             build(replace(case, micro_batches=1))

@@ -78,6 +78,8 @@ def _facts(point: Point) -> dict[str, Any]:
         "chunks": case.chunks,
         "stages": case.devices,
         "micro_batches": case.micro_batches,
+        "cut": None if case.model.even else list(point.built.cut),
+        "layers": [] if case.model.even else _layers(point),
         "memory_limit": number(case.memory),
         "time": number(point.time),
         "time_bound": number(point.bound),
@@ -87,6 +89,19 @@ def _facts(point: Point) -> dict[str, Any]:
         "peak_memory": number(point.peak_memory),
         "time_per_micro_batch": number(point.sample_time),
     }
+
+
+def _layers(point: Point) -> list[wire.StageShare]:
+    return [
+        wire.StageShare(
+            stage=share.stage,
+            devices=list(share.devices),
+            first_piece=share.first,
+            pieces=share.pieces,
+            names=list(share.names),
+        )
+        for share in point.shares
+    ]
 
 
 def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
@@ -99,9 +114,26 @@ def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
         answers.say_answer(wire.Pipeline(**(members | _facts(point) | written.files)))
     elif single:
         say(_headline(point))
+        _say_cut(point)
         answers.show(outcome, written.files)
     answers.tell_warnings(outcome, written)
     return Exit(answer.exit_code)
+
+
+def _say_cut(point: Point) -> None:
+    """Say which pieces each stage runs, and where."""
+    if point.case.model.even:
+        return
+    say(f"  cut        {_cut_text(point)}")
+    for share in point.shares:
+        label = f"stage {share.stage}"
+        say(f"  {label:<10} {share}")
+
+
+def _cut_text(point: Point) -> str:
+    from milp_plan.pipeline import cut_text
+
+    return cut_text(point.built.cut)
 
 
 def _headline(point: Point) -> str:
@@ -147,6 +179,9 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     rows = [_row(point, on_front=point in best) for point in points]
     heads = ["placement", "micro-batches", "memory limit", str(points[0].case.objective), "bound"]
     heads += ["bubble", "peak memory", "per micro-batch", "planner", "front"]
+    if not points[0].case.model.even:
+        heads.append("cut")
+        rows = [[*row, _cut_text(p)] for row, p in zip(rows, points, strict=True)]
     say_table(heads, rows, numeric=range(1, 8))
     for scope in dict.fromkeys(point.outcome.scope for point in points):
         answers.say_scope(scope)

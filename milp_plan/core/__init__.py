@@ -11,6 +11,8 @@ from .errors import (
     MilpPlanError,
     MissingFacetError,
     UnsupportedProblemError,
+    UnusedOptionError,
+    unused_option,
 )
 from .graph import FULL, UPDATE_KIND, ComputationGraph, Operator, Option, Value
 from .plan import OperatorRun, Placement, Plan, Transfer
@@ -54,6 +56,7 @@ __all__ = [
     "Transfer",
     "Units",
     "UnsupportedProblemError",
+    "UnusedOptionError",
     "Value",
     "Verdict",
     "Violation",
@@ -61,4 +64,5 @@ __all__ = [
     "exact_scale",
     "to_ticks",
     "transfer_ticks",
+    "unused_option",
 ]

@@ -180,6 +180,15 @@ def seconds(given: Any, where: str) -> float:
     return float(exact)
 
 
+def share(given: Any, where: str) -> float:
+    """Return a relative gap: a number from 0 to 1."""
+    expected = "a number from 0 to 1"
+    exact = number(given, where, expected)
+    if exact > 1:
+        refuse(where, told(given), expected)
+    return float(exact)
+
+
 def text(given: Any, where: str) -> str:
     """Return a text that is not empty."""
     if not isinstance(given, str) or not given:

@@ -85,6 +85,16 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     plot_file: str | None = None
 
 
+class StageShare(msgspec.Struct, kw_only=True):
+    """What a stage of a pipeline runs: pieces of its model, numbered from 0."""
+
+    stage: int
+    devices: list[str]
+    first_piece: int
+    pieces: int
+    names: list[str]
+
+
 class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
     """What ``pipeline`` answers about a case, in units of its model."""
 
@@ -92,6 +102,8 @@ class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
     chunks: int | None
     stages: int
     micro_batches: int
+    cut: list[int] | None
+    layers: list[StageShare]
     memory_limit: float | None
     time: float | None
     time_bound: float | None

@@ -379,6 +379,7 @@ def read_plan(
         given.fingerprint,
         given.value,
         given.planner,
+        given.parent,
     )
 
 
@@ -393,6 +394,7 @@ def plan_to_json(plan: JobsPlan) -> bytes:
             fingerprint=plan.fingerprint,
             value=plan.value,
             planner=plan.planner,
+            parent=plan.parent,
         )
     )
 

@@ -19,6 +19,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 
 from .change import Change
+from .settings import WHY_UNUSED
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -145,8 +146,6 @@ class Kind(ABC, Generic[P, S]):
         The same of the class of its plans.
     changes
         What may be asked of an instance as it is read.
-    ignores
-        Names of :class:`~.settings.Settings` that mean nothing for it; they are refused.
     threads
         Where nobody says how many.
     loops
@@ -159,8 +158,15 @@ class Kind(ABC, Generic[P, S]):
     handles: ClassVar[str]
     plans: ClassVar[str]
     changes: ClassVar[tuple[Change, ...]] = ()
-    ignores: ClassVar[tuple[str, ...]] = ()
     loops: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def ignores(self) -> tuple[str, ...]:
+        """Names of :class:`~.settings.Settings` that none of its ways uses; they are refused."""
+        used = frozenset[str]().union(*(way.uses for way in self.ways()))
+        if "formulation" in used:
+            used |= {"solver"}
+        return tuple(name for name in WHY_UNUSED if name not in used)
 
     @property
     def threads(self) -> int:
@@ -214,6 +220,8 @@ class Kind(ABC, Generic[P, S]):
         of: Any = problem
         old: Any = plan
         marks = {"problem": of.name, "fingerprint": of.fingerprint}
+        if hasattr(old, "parent"):
+            marks["parent"] = of.parent
         made: S = replace(old, **marks, value=value, planner=planner)
         return made
 

@@ -85,9 +85,8 @@ def plan_variant(
     verdicts = [(kind.verify(problem, plan), plan) for plan in carried]
     valid = [(v.value, n) for n, (v, _) in enumerate(verdicts) if v.ok and v.value is not None]
     verdict, start = verdicts[min(valid)[1]] if valid else (None, None)
-    if "start" not in kind.ignores:
-        settings = replace(settings, start=start, hints=tuple(carried))
-    outcome = solve(problem, settings, on_progress)
+    settings = replace(settings, start=start, hints=tuple(carried))
+    outcome = solve(problem, settings, on_progress, derived=True)
     value, plan, checked = outcome.value, outcome.plan, outcome.verdict
     known = None if verdict is None else verdict.value
     if known is not None and (value is None or known < value):  # a way that takes no start

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
+from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, Share, place
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.scope import HOST, Scope
 from milp_plan.run.settings import ProgressHook, Settings
@@ -31,6 +31,17 @@ class Point:
     def case(self) -> Case:
         """What was asked."""
         return self.built.case
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """What each stage runs, and where: on the devices of the plan, where it chooses them."""
+        plan, free = self.outcome.plan, self.case.family == FREE
+        if plan is None or not free:
+            return self.built.shares
+        return tuple(
+            replace(share, devices=plan.run(f"F{share.stage}@0").devices)
+            for share in self.built.shares
+        )
 
     @property
     def time(self) -> Fraction | None:

@@ -105,10 +105,11 @@ def test_memory_is_told_at_its_worst():
 
 def test_claims_of_another_budget_are_not_compared():
     problem, other = diamond(24), diamond(26)
-    theirs = plan(other, "wide", "b", "c", "d", "end", fingerprint=other.fingerprint, value=0)
+    marks = {"fingerprint": other.fingerprint, "parent": other.parent, "value": 0}
+    theirs = plan(other, "wide", "b", "c", "d", "end", **marks)
     rules = {v.rule for v in verify_rematerialisation(problem, theirs).violations}
     assert rules == {"memory"}
-    theirs = plan(other, *RUNS, fingerprint=other.fingerprint, value=0)
+    theirs = plan(other, *RUNS, **marks)
     assert verify_rematerialisation(problem, theirs).ok
 
 

@@ -51,7 +51,6 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     handles = "milp_plan.hybrid.problem:HybridProblem"
     plans = "milp_plan.hybrid.plan:HybridPlan"
     changes = (*AMOUNTS.values(), *SWITCHES)
-    ignores = ("rounds", "target", "formulation", "options", "solver", "only", "start")
 
     def formats(self) -> tuple[Format[HybridProblem], ...]:
         """The format of Piper's benchmark."""

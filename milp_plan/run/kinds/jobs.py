@@ -37,7 +37,6 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),
     )
-    ignores = ("rounds", "target", "formulation", "options", "only")
 
     @property
     def threads(self) -> int:

@@ -112,7 +112,6 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     handles = "milp_plan.core.packing:PackingProblem"
     plans = "milp_plan.core.packing:PackingPlan"
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """The CSV of MiniMalloc."""

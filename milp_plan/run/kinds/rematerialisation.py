@@ -103,7 +103,6 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
     plans = "milp_plan.core.rematerialisation:RematerialisationPlan"
     changes = (BUDGET, OBJECTIVE, ADDED, HOST)
-    ignores = ("rounds", "target")
 
     @property
     def threads(self) -> int:

@@ -34,7 +34,6 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     handles = "milp_plan.core.resharding:ReshardingProblem"
     plans = "milp_plan.core.resharding:ReshardingPlan"
     changes = (ONE_BY_ONE,)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[ReshardingProblem], ...]:
         """Slices with their senders, or a tensor with two layouts."""

@@ -242,10 +242,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         ]
 
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
-        """Memory of the devices and the critical chain, in words."""
+        """The cut of a pipeline, memory of the devices and the critical chain, in words."""
         from milp_plan.check import explain
+        from milp_plan.pipeline import cut_lines
 
-        return explain(problem, plan, verdict)
+        first, *others = explain(problem, plan, verdict).splitlines()
+        return "\n".join([first, *cut_lines(problem), *others])
 
     def details(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> dict[str, Any]:
         """Memory of the devices and the critical chain; of a broken plan neither means much."""

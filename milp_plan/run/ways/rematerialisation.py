@@ -27,6 +27,7 @@ from milp_plan.planners.rematerialisation import (
 
 from ..beside import Beside
 from ..model import backend
+from ..settings import MODEL_ALONE
 from ..watched import Answer, Known, refine
 from ..way import Step, Way
 from .small_rematerialisation import offer_best_of_all, offer_once
@@ -48,6 +49,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
     """The way for problems of rematerialisation."""
 
     name = "rematerialisation"
+    uses = MODEL_ALONE
     annealing: Annealing | None = None
 
     @classmethod
