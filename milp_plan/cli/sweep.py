@@ -149,12 +149,12 @@ def sweep(
 def _swept(
     item: Item, axes: tuple[Axis, ...], settings: Settings, folder: Path, *, quiet: bool
 ) -> Sweep:
-    from milp_plan.run.solving import refuse_ignored
+    from milp_plan.run.solving import refuse_unused
     from milp_plan.study.store import Store
     from milp_plan.study.variants import Sweep
 
     assert item.kind is not None
-    refuse_ignored(item.kind, item.problem, settings)
+    refuse_unused(item.kind, item.problem, settings)
     done = Sweep(item.problem, axes, settings, Store(folder))
     if len(done.points) > MOST:
         raise click.UsageError(f"{len(done.points):,} variants, at most {MOST:,}: name fewer")

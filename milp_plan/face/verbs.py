@@ -24,7 +24,7 @@ from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
 from .model import Model
 from .progress import chosen, to_stderr
-from .quantities import count, flag, number, refuse, seconds, told
+from .quantities import count, flag, refuse, seconds, share, told
 
 if TYPE_CHECKING:
     import pandas
@@ -203,7 +203,7 @@ def solve(
         time_limit_s=seconds(time_limit, "solve, time_limit"),
         node_limit=_whole(node_limit, "node_limit"),
         rounds=_whole(rounds, "rounds", 0),
-        gap=float(number(gap, "solve, gap", "a number of at least 0")),
+        gap=share(gap, "solve, gap"),
         seed=count(seed, "solve, seed", 0, LARGEST_SETTING),
         threads=_whole(threads, "threads"),
         target=_whole(target, "target"),

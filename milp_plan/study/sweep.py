@@ -62,7 +62,8 @@ class Point:
         if verdict is None or self.outcome.plan is None:
             return None
         limited = [f"peak_memory d{number}" for number in range(self.case.devices)]  # no hosts
-        return Fraction(max(verdict.components[n] for n in limited), self.built.bytes_per_unit)
+        peak = max(verdict.components[name] for name in limited)
+        return Fraction(peak, self.built.problem.units.size_scale)
 
     @property
     def bubble(self) -> Fraction | None:
@@ -174,7 +175,8 @@ def _scope(case: Case, scope: Scope) -> Scope:
 def _start(last: Point, built: Built) -> Plan | None:
     """The plan of the same case under less memory, where its scale is the same."""
     same = replace(last.case, memory=built.case.memory) == built.case
-    if not same or last.outcome.plan is None or last.built.bytes_per_unit != built.bytes_per_unit:
+    scales = {one.problem.units.time_scale for one in (last.built, built)}
+    if not same or last.outcome.plan is None or len(scales) > 1:
         return None
     return replace(last.outcome.plan, problem=built.problem.name, fingerprint=None)
 

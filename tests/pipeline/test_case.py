@@ -27,7 +27,7 @@ def test_an_even_model_works_the_same_time_in_every_placement(
     scale = built.problem.units.time_scale
     assert built.work == 24 * scale
     assert shop.work == (24 * scale,) * 4
-    assert shop.limits == (5 * built.bytes_per_unit,) * 4
+    assert shop.limits == (5 * built.problem.units.size_scale,) * 4
 
 
 def test_decimals_stay_exact() -> None:
@@ -46,7 +46,7 @@ def test_a_smaller_micro_batch_takes_less_of_all_but_parameters() -> None:
     assert shop is not None
     assert sorted(kind.duration for kind in shop.kinds) == [1, 1, 2, 2, 2, 2]
     assert {lag for _, _, lag in shop.arcs} == {0, 1}
-    assert shop.limits == (50 * built.bytes_per_unit,) * 2
+    assert shop.limits == (50 * built.problem.units.size_scale,) * 2
     assert shop.work == (20, 20)
 
 
@@ -69,7 +69,9 @@ TIMES = st.lists(
 def test_the_cut_is_the_most_even_one(times: list[int | Fraction], data: st.DataObject) -> None:
     stages = data.draw(st.integers(1, len(times)))
     cut = most_even([Piece(time, 0, 0) for time in times], stages)
-    found = [sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut)]
+    found = [
+        sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut, strict=True)
+    ]
     assert sum(found) == sum(times)
     assert len(found) == stages
     best = min(
@@ -84,7 +86,9 @@ def test_thousands_of_pieces_are_cut() -> None:
     times = [1 + number % 7 for number in range(20_000)]
     cut = most_even([Piece(time, 0, 0) for time in times], 8)
     assert sum(cut) == 20_000
-    longest = max(sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut))
+    longest = max(
+        sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut, strict=True)
+    )
     assert longest <= 10_003
 
 
@@ -123,7 +127,7 @@ def test_every_cut_counts_in_the_same_ticks_and_bytes() -> None:
     """Halves that add up to a whole had another scale: cuts could not be compared."""
     halves = Model((Piece(Fraction(1, 2), 1, 1, Fraction(1, 2)),) * 4)
     scales = {
-        (found.problem.units.time_scale, found.bytes_per_unit)
+        (found.problem.units.time_scale, found.problem.units.size_scale)
         for found in (build(Case(halves, 2, 2, cut=cut)) for cut in ((2, 2), (3, 1), (1, 3)))
     }
     assert scales == {(2, 2)}
