@@ -232,6 +232,10 @@ class JobsProblem(CheckedProblem):
                 for number, option in enumerate(unit.options):
                     yield f"{where}, unit {place}, option {number}", option
 
+    def _shared(self) -> object:
+        pools = [(pool.name, pool.devices) for pool in self.pools]
+        return "jobs", self.name, pools, self.jobs
+
     def _content(self) -> object:
         return self.name, self.objective.value, self.host, self.pools, self.jobs
 
@@ -350,8 +354,9 @@ class JobsPlan(ShownPlan):
         Name of the problem it answers.
     runs
         In any order.
-    fingerprint, value, planner
-        What its maker says about it; the checker recomputes the value.
+    fingerprint, parent, value, planner
+        What its maker says about it; the checker recomputes the value. ``parent`` is what the
+        variants of its problem have in common.
     """
 
     problem: str
@@ -359,3 +364,4 @@ class JobsPlan(ShownPlan):
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    parent: str | None = None

@@ -13,6 +13,9 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import lcm
 
+from milp_plan.core import Units
+from milp_plan.core.quantity import UNSPECIFIED
+
 Number = Fraction | int
 
 Cut = tuple[int, ...]
@@ -104,10 +107,15 @@ class Model:
     pieces: tuple[Piece, ...]
     transfer: Number = 0
     even: bool = False
-    time_unit: str = "unspecified"
-    size_unit: str = "unspecified"
+    time_unit: str = UNSPECIFIED
+    size_unit: str = UNSPECIFIED
     memory: Number | None = None
     workspace: Number = 0
+
+    @property
+    def units(self) -> Units:
+        """What the numbers count; none of them is scaled."""
+        return Units(self.time_unit, self.size_unit)
 
     @classmethod
     def from_share(
@@ -115,10 +123,11 @@ class Model:
         times: tuple[Number, Number, Number],
         transfer: Number = 0,
         freed_at_backward: Number = 0,
+        time_unit: str = UNSPECIFIED,
     ) -> Model:
         """Return the model whose share per device has these F, B and W, and one activation."""
         share = Piece(*times, freed_at_backward, 1 - freed_at_backward)
-        return cls((share,), transfer, even=True)
+        return cls((share,), transfer, even=True, time_unit=time_unit)
 
     def parts(self, devices: int, stages: int) -> tuple[Piece, ...]:
         """Return what stages are runs of: its pieces; one each where it is cut into equal parts."""

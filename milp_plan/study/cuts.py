@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from milp_plan.backends import Stop
 from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap, within
@@ -376,7 +376,5 @@ def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tupl
 
 def room_missing(of: Grid, needs: int) -> str:
     """Say how much memory a cut needs at least, and how much there is."""
-    unit = of.case.model.size_unit
-    named = "" if unit == "unspecified" else f" {unit}"
-    least, limit = (f"{float(Fraction(n, of.size_scale)):g}{named}" for n in (needs, of.limit or 0))
+    least, limit = (size_text(of.units, count) for count in (needs, of.limit))
     return f"a device needs at least {least} and has {limit}"

@@ -74,7 +74,8 @@ class Point:
         if verdict is None or self.outcome.plan is None:
             return None
         limited = [f"peak_memory d{number}" for number in range(self.case.devices)]  # no hosts
-        return Fraction(max(verdict.components[n] for n in limited), self.built.bytes_per_unit)
+        peak = max(verdict.components[name] for name in limited)
+        return Fraction(peak, self.built.problem.units.size_scale)
 
     @property
     def bubble(self) -> Fraction | None:

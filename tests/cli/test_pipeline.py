@@ -245,7 +245,7 @@ def test_a_cut_that_does_not_fit_is_refused_by_its_option(tmp_path: Path) -> Non
     ("arguments", "code", "message"),
     [
         (("--times", "1,2"), Exit.USAGE, "expected F,B,W"),
-        (("--times", "1,x,2"), Exit.USAGE, "'x' is no number"),
+        (("--times", "1,x,2"), Exit.USAGE, "'x' is no amount"),
         (("--memory", "-1"), Exit.USAGE, "negative"),
         (("--micro-batches", "0"), Exit.USAGE, "positive integers"),
         (("--plot", "x.pdf"), Exit.USAGE, ".png or .svg"),

@@ -28,7 +28,7 @@ def test_an_even_model_works_the_same_time_in_every_placement(
     scale = built.problem.units.time_scale
     assert built.work == 24 * scale
     assert shop.work == (24 * scale,) * 4
-    assert shop.limits == (5 * built.bytes_per_unit,) * 4
+    assert shop.limits == (5 * built.problem.units.size_scale,) * 4
 
 
 def test_decimals_stay_exact() -> None:
@@ -47,7 +47,7 @@ def test_a_smaller_micro_batch_takes_less_of_all_but_parameters() -> None:
     assert shop is not None
     assert sorted(kind.duration for kind in shop.kinds) == [1, 1, 2, 2, 2, 2]
     assert {lag for _, _, lag in shop.arcs} == {0, 1}
-    assert shop.limits == (50 * built.bytes_per_unit,) * 2
+    assert shop.limits == (50 * built.problem.units.size_scale,) * 2
     assert shop.work == (20, 20)
 
 
@@ -128,7 +128,7 @@ def test_every_cut_counts_in_the_same_ticks_and_bytes() -> None:
     """Halves that add up to a whole had another scale: cuts could not be compared."""
     halves = Model((Piece(Fraction(1, 2), 1, 1, Fraction(1, 2)),) * 4)
     scales = {
-        (found.problem.units.time_scale, found.bytes_per_unit)
+        (found.problem.units.time_scale, found.problem.units.size_scale)
         for found in (build(Case(halves, 2, 2, cut=cut)) for cut in ((2, 2), (3, 1), (1, 3)))
     }
     assert scales == {(2, 2)}
