@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import (
+    TICKS_PER_SECOND,
     Contiguity,
     Finding,
     InputError,
@@ -408,7 +409,8 @@ def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
     if changes.get("recompute"):
         problem = problem.with_recomputation()
     if changes.get("host") is not None:
-        problem = problem.with_host(*changes["host"])
+        memory, moved, ticks = changes["host"].of(problem.units)
+        problem = problem.with_host(memory, moved * TICKS_PER_SECOND // ticks)
     return problem
 
 
