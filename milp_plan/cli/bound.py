@@ -15,6 +15,7 @@ from . import interrupts
 from .answers import answer_each, head, say_scope
 from .exits import Exit
 from .inputs import PATH, Item, varied
+from .limits import Number
 from .output import say, say_table
 from .progress import display
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @varied
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=60.0,
     show_default=True,
     help="Seconds per file; it ends earlier where the best bound is reached by a plan.",

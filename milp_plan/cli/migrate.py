@@ -13,6 +13,7 @@ from milp_plan.core.amounts import size_text, time_text
 
 from .answers import code_of_outcome, say_scope
 from .inputs import PATH
+from .limits import GAP, SECONDS
 from .output import say
 from .outputs import Content, Output, refuse
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from milp_plan.run import Outcome
 
 
-def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
+def card_rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
     """Read bytes per second."""
-    from milp_plan.run.change import size
+    from milp_plan.run.change import rate
 
     try:
-        return int(size(text))
+        return int(rate(text))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -34,12 +35,16 @@ def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
 @click.argument("before", metavar="PLAN_A", type=PATH)
 @click.argument("after", metavar="PLAN_B", type=PATH)
 @click.option(
-    "--card", callback=rate, default="12.5GB", show_default=True, help="Bytes per second and host."
+    "--card",
+    callback=card_rate,
+    default="12.5GB",
+    show_default=True,
+    help="Bytes per second and host.",
 )
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0)
+@click.option("--time-limit", type=SECONDS, default=10.0, show_default=True, help="Seconds.")
 @click.option(
     "--gap",
-    type=click.FloatRange(min=0, max=1),
+    type=GAP,
     default=0.01,
     show_default=True,
     help="Stop when value and bound are this close, as a part of the value.",

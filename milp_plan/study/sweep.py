@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
+from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, Share, place
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.scope import HOST, Scope
 from milp_plan.run.settings import ProgressHook, Settings
@@ -33,6 +33,17 @@ class Point:
         return self.built.case
 
     @property
+    def shares(self) -> tuple[Share, ...]:
+        """What each stage runs, and where: on the devices of the plan, where it chooses them."""
+        plan, free = self.outcome.plan, self.case.family == FREE
+        if plan is None or not free:
+            return self.built.shares
+        return tuple(
+            replace(share, devices=plan.run(f"F{share.stage}@0").devices)
+            for share in self.built.shares
+        )
+
+    @property
     def time(self) -> Fraction | None:
         """Value in the model's unit of time; ``None`` without a plan."""
         value, scale = self.outcome.value, self.built.problem.units.time_scale
@@ -51,7 +62,8 @@ class Point:
         if verdict is None or self.outcome.plan is None:
             return None
         limited = [f"peak_memory d{number}" for number in range(self.case.devices)]  # no hosts
-        return Fraction(max(verdict.components[n] for n in limited), self.built.bytes_per_unit)
+        peak = max(verdict.components[name] for name in limited)
+        return Fraction(peak, self.built.problem.units.size_scale)
 
     @property
     def bubble(self) -> Fraction | None:
@@ -163,7 +175,8 @@ def _scope(case: Case, scope: Scope) -> Scope:
 def _start(last: Point, built: Built) -> Plan | None:
     """The plan of the same case under less memory, where its scale is the same."""
     same = replace(last.case, memory=built.case.memory) == built.case
-    if not same or last.outcome.plan is None or last.built.bytes_per_unit != built.bytes_per_unit:
+    scales = {one.problem.units.time_scale for one in (last.built, built)}
+    if not same or last.outcome.plan is None or len(scales) > 1:
         return None
     return replace(last.outcome.plan, problem=built.problem.name, fingerprint=None)
 

@@ -131,11 +131,58 @@ def test_a_model_from_a_file(tmp_path: Path) -> None:
     assert found["proved"]
 
 
+def test_a_cut_is_set_shown_and_kept(tmp_path: Path) -> None:
+    """No output showed which pieces went where."""
+    model = tmp_path / "model.toml"
+    model.write_text(
+        "[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nrepeat = 3\n"
+        '[[pieces]]\nname = "head"\nforward = 1\nbackward = 1\nweight = 1\n'
+    )
+    instance, planned = tmp_path / "i.json", tmp_path / "p.json"
+    files = ("--instance-output", instance, "--plan-output", planned)
+    result = plan(tmp_path, "--times", model, "--cut", "3,1", *files)
+    assert result.exit_code == Exit.DONE, result.stderr
+    shown = ["cut        3 | 1", "stage 0    pieces 0-2 on d0", "stage 1    piece 3 (head) on d1"]
+    assert all(line in result.stdout for line in shown)
+    found = answer(tmp_path, "--times", model, "--cut", "3,1")
+    assert found["cut"] == [3, 1]
+    assert found["layers"][1] == {
+        "stage": 1,
+        "devices": ["d1"],
+        "first_piece": 3,
+        "pieces": 1,
+        "names": ["head"],
+    }
+    told = call("info", instance).stdout
+    assert "3 | 1" in told
+    assert "piece 3 (head) on d1" in told
+    assert "stage 1: piece 3 (head) on d1" in call("explain", instance, planned).stdout
+
+
+def test_no_cut_is_said_where_a_model_has_no_pieces(tmp_path: Path) -> None:
+    found = answer(tmp_path)
+    assert found["cut"] is None
+    assert found["layers"] == []
+
+
+def test_a_cut_that_does_not_fit_is_refused_by_its_option(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text("[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nrepeat = 4\n")
+    for given, found in (("3,2", "2 stages with 5 pieces"), ("2,1,1", "3 stages with 4 pieces")):
+        result = plan(tmp_path, "--times", model, "--cut", given)
+        assert result.exit_code == Exit.BAD_INPUT
+        assert f"--cut: found {given.replace(',', ', ')}: {found}" in result.stderr
+        assert "expected 2 stages (line, 2 devices) with 4 pieces in all" in result.stderr
+    result = plan(tmp_path, "--cut", "1,1")
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "expected a file with pieces (--times FILE)" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (("--times", "1,2"), Exit.USAGE, "expected F,B,W"),
-        (("--times", "1,x,2"), Exit.USAGE, "'x' is no number"),
+        (("--times", "1,x,2"), Exit.USAGE, "'x' is no amount"),
         (("--memory", "-1"), Exit.USAGE, "negative"),
         (("--micro-batches", "0"), Exit.USAGE, "positive integers"),
         (("--plot", "x.pdf"), Exit.USAGE, ".png or .svg"),

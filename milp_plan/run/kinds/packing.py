@@ -111,8 +111,8 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.core.packing:PackingProblem"
     plans = "milp_plan.core.packing:PackingPlan"
+    sizes = ("peak_load", "waste")
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """The CSV of MiniMalloc."""

@@ -33,8 +33,8 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     title = "slices from hosts to hosts, one at a time at each network card: least time"
     handles = "milp_plan.core.resharding:ReshardingProblem"
     plans = "milp_plan.core.resharding:ReshardingPlan"
+    sizes = ()
     changes = (ONE_BY_ONE,)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[ReshardingProblem], ...]:
         """Slices with their senders, or a tensor with two layouts."""

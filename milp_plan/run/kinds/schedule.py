@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import (
+    TICKS_PER_SECOND,
     Contiguity,
     Finding,
     InputError,
@@ -242,10 +243,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         ]
 
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
-        """Memory of the devices and the critical chain, in words."""
+        """The cut of a pipeline, memory of the devices and the critical chain, in words."""
         from milp_plan.check import explain
+        from milp_plan.pipeline import cut_lines
 
-        return explain(problem, plan, verdict)
+        first, *others = explain(problem, plan, verdict).splitlines()
+        return "\n".join([first, *cut_lines(problem), *others])
 
     def details(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> dict[str, Any]:
         """Memory of the devices and the critical chain; of a broken plan neither means much."""
@@ -406,7 +409,8 @@ def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
     if changes.get("recompute"):
         problem = problem.with_recomputation()
     if changes.get("host") is not None:
-        problem = problem.with_host(*changes["host"])
+        memory, moved, ticks = changes["host"].of(problem.units)
+        problem = problem.with_host(memory, moved * TICKS_PER_SECOND // ticks)
     return problem
 
 
