@@ -34,7 +34,7 @@ from milp_plan.core import (
 )
 
 from .brute import brute_force
-from .problems import Draft, capped, joined, some_workload, with_memory
+from .problems import Draft, capped, joined, marked, some_workload, with_memory
 from .serial_brute import brute_serial
 
 KINDS = GENERAL, PIPELINE, SERIAL = "general", "pipeline", "serial"
@@ -153,6 +153,7 @@ def _general(rng: Random, numbers: Numbers) -> PlanningProblem:
         law,
     )
     problem = capped(_spread(numbers, problem), MAX_JOINT_PLACEMENTS)
+    problem = marked(problem, problem.graph)
     load = some_workload(rng, problem)
     if load is None:
         problem = joined(problem)
@@ -243,6 +244,8 @@ def _pipeline(rng: Random, numbers: Numbers) -> PlanningProblem:
     objective = rng.choice([Objective.MAKESPAN, Objective.MAKESPAN, Objective.SPAN, *OBJECTIVES])
     graph = ComputationGraph(tuple(operators), tuple(values))
     problem = PlanningProblem("pipeline", graph, cluster, objective)
+    if Random(f"results {graph}").random() < 0.3:
+        problem = marked(problem, graph)
     load = some_workload(rng, problem)
     assert load is not None, "there is one placement, and all channels"
     return _less_memory(rng, with_memory(rng, problem, load)[0])
