@@ -227,7 +227,7 @@ def _hold(
     name = f"O{base}@{batch}"
     for value in outputs:
         readers = far(value)
-        if not readers or not any(value.bytes.values()):
+        if not readers or value.is_kept or not any(value.bytes.values()):
             continue
         near = tuple(c for c in value.consumers if c not in readers)
         label, _, suffix = value.name.partition("@")
