@@ -135,12 +135,16 @@ def persistent_obstacle(frame: Frame) -> Infeasible | None:
     beside = [max(holdings.beside(frame.names[v]) for v in unit) for unit in frame.units]
     problem, names = frame.problem, frame.unit_names
     return packing_obstacle(problem, names, holdings.packed, beside) or packing_obstacle(
-        problem, names, holdings.final, [0] * len(names)
+        problem, names, holdings.final, [0] * len(names), "at the end, with results"
     )
 
 
 def packing_obstacle(
-    problem: PlanningProblem, names: Sequence[str], packed: Sequence[int], beside: Sequence[int]
+    problem: PlanningProblem,
+    names: Sequence[str],
+    packed: Sequence[int],
+    beside: Sequence[int],
+    when: str = "all the time",
 ) -> Infeasible | None:
     """Prove that units do not fit into the devices whole, or return ``None``.
 
@@ -149,8 +153,10 @@ def packing_obstacle(
     problem
         Its devices count.
     names, packed, beside
-        Of each unit: its name, the bytes it holds all the time, and the fewest that lie beside
-        those of all units on its device at some moment.
+        Of each unit: its name, the bytes it holds, and the fewest that lie beside those of all
+        units on its device at some moment.
+    when
+        It holds them, in words.
 
     Notes
     -----
@@ -173,7 +179,7 @@ def packing_obstacle(
         worst = max(chosen, key=lambda u: packed[u])
         if packed[worst] > room:
             return Infeasible(
-                f"{names[worst]!r} holds {text(packed[worst])} all the time and needs up "
+                f"{names[worst]!r} holds {text(packed[worst])} {when} and needs up "
                 f"to {text(beside[worst])} beside them, and no device has more than "
                 f"{text(max(known))}",
                 (names[worst],),
@@ -183,7 +189,7 @@ def packing_obstacle(
         free = sum(max(0, limit - reserve) for limit in known)
         if sum(sizes) > free:
             return Infeasible(
-                f"{len(chosen)} groups or operators hold {text(sum(sizes))} all the time, and all "
+                f"{len(chosen)} groups or operators hold {text(sum(sizes))} {when}, and all "
                 f"devices together have {text(free)}{left}",
                 tuple(names[u] for u in chosen),
                 sum(sizes),
@@ -192,7 +198,7 @@ def packing_obstacle(
         bins = bins_needed(sizes, room) if room > 0 else 0
         if bins > len(known):
             return Infeasible(
-                f"{len(chosen)} groups or operators that hold {text(sum(sizes))} all the time "
+                f"{len(chosen)} groups or operators that hold {text(sum(sizes))} {when} "
                 f"cannot be shared out whole: they need at least {bins} devices with "
                 f"{text(room)}{left}, and there are {len(known)}",
                 tuple(names[u] for u in chosen),
