@@ -425,7 +425,8 @@ class _Reader:
         size = max(value.bytes.values())
         if sends and size:
             raise NotAnOffloadShop(f"value {value.name!r} takes memory on two devices")
-        if size and value.is_kept:
+        limit = self.problem.cluster.device(self.steps[producer].device).memory_bytes
+        if size and value.is_kept and limit is not None:
             raise NotAnOffloadShop(f"value {value.name!r} is kept to the end")
         self.journeys += [Passing(value.name, producer, way) for way in sends.values()]
         if size:
