@@ -94,10 +94,6 @@ class MemorySlots(BuilderFormulation):
     handles = PlanningProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """One device, at most one host with room for all, everything takes time; few slots."""
         ground = read_ground(problem)

@@ -143,16 +143,12 @@ def _native(sets: ScheduleSets, device: str, value: Value, producer: str) -> Ite
 def _native_reads(
     sets: ScheduleSets, device: str, value: Value, pair: tuple[str, str], own: set[Any]
 ) -> Iterator[tuple[Reference, int]]:
-    producer, consumer = pair
-    if pair in sets.local_pairs:  # both are always at one site: the producer's columns tell
-        for made in own:
-            lengths = [
-                sets.duration[consumer, p]
-                for p in sets.placements[consumer]
-                if p.devices == made.devices
-            ]
-            if lengths:
-                yield ("place", producer, made), max(lengths)
+    _, consumer = pair
+    if pair in sets.local_pairs:  # both are always at one site, and its copies are alike
+        sites = {made.devices for made in own}
+        for read in sets.placements[consumer]:
+            if read.devices in sites:
+                yield ("place", consumer, read), sets.duration[consumer, read]
         return
     for (made, read), needed in sets.combinations[pair].items():
         if made in own and device in read.devices:

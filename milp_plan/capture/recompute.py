@@ -69,6 +69,20 @@ class Again:
     reads: frozenset[int]
 
 
+def require_blocks(parts: Sequence[Part]) -> None:
+    """Refuse to offer recomputation where no block could forget anything.
+
+    Raises
+    ------
+    InputError
+        No numbered block has one forward and one backward operator.
+    """
+    if not blocks_of(parts):
+        expected = "numbered modules, such as layers.0, with one forward and one backward operator"
+        remedy = "leave --recompute out, or put the layers into a torch.nn.ModuleList"
+        raise InputError([Finding("recompute", "no block of the model", expected, remedy)])
+
+
 def blocks_of(parts: Sequence[Part]) -> dict[int, int]:
     """Forward part -> backward part, of blocks that have one of each."""
     found: dict[str, tuple[list[int], list[int]]] = {}

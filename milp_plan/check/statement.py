@@ -8,11 +8,31 @@ from typing import Any
 from milp_plan.core import Counts, Violation
 
 
-def misnamed(problem: Any, plan: Any) -> Iterator[Violation]:
-    """Yield that a plan is for a problem of another name (rule `identity`)."""
+def misattributed(problem: Any, plan: Any) -> Iterator[Violation]:
+    """Yield that a plan is for a problem of another name or of other contents (rule `identity`)."""
     if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
+        text = f"the plan is for problem {plan.problem!r}, not for {problem.name!r}"
         yield Violation("identity", (plan.problem, problem.name), text)
+    if not (is_own(problem, plan) or _is_related(problem, plan)):
+        text = f"the plan was made for fingerprint {str(_made_for(plan))[:12]}, the problem has "
+        text += f"{problem.fingerprint[:12]}: its contents have changed"
+        yield Violation("identity", (problem.name,), text)
+
+
+def is_own(problem: Any, plan: Any) -> bool:
+    """Whether nothing says that the plan is for another problem than this one."""
+    return _made_for(plan) in (None, problem.fingerprint)
+
+
+def _is_related(problem: Any, plan: Any) -> bool:
+    """Whether the plan is for the problem's parent, for a variant of it, or of the same parent."""
+    family = {problem.fingerprint, getattr(problem, "parent", None)} - {None}
+    return bool(family & {_made_for(plan), getattr(plan, "parent", None)})
+
+
+def _made_for(plan: Any) -> Any:
+    """Fingerprint of the problem that a plan was made for, if it says so; some files cannot."""
+    return getattr(plan, "fingerprint", None)
 
 
 def overclaimed(
@@ -20,10 +40,8 @@ def overclaimed(
 ) -> Iterator[Violation]:
     """Yield that a plan claims another value than it has (rule `claim`).
 
-    What is claimed of a problem of other contents, say of another budget, is no claim about this.
+    What is claimed of a relative, say of a problem with another budget, is no claim about this.
     """
-    made_for = getattr(plan, "fingerprint", None)
-    strange = made_for is not None and made_for != problem.fingerprint
-    if plan.value is not None and plan.value != value and not strange:
+    if plan.value is not None and plan.value != value and is_own(problem, plan):
         text = f"the plan claims {what} of {plan.value}, it is {value}"
         yield Violation("claim", (problem.name,), text, plan.value, value, counts)

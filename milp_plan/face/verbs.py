@@ -19,11 +19,12 @@ from milp_plan.run import read as read_any
 from milp_plan.run import solve as solve_any
 from milp_plan.run.change import Change
 from milp_plan.run.kinds import kinds
+from milp_plan.run.kinds import read_plan as read_plan_of
 from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
 from .model import Model
 from .progress import chosen, to_stderr
-from .quantities import count, flag, number, refuse, seconds, told
+from .quantities import count, flag, refuse, seconds, share, told
 
 if TYPE_CHECKING:
     import pandas
@@ -73,7 +74,7 @@ def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
         The file is no plan, or one of another problem.
     """
     problem = as_problem(problem)
-    return remember(kind_of(problem).read_plan(Path(path), problem, Path(instance)), problem)
+    return remember(read_plan_of(kind_of(problem), Path(path), problem, Path(instance)), problem)
 
 
 def generate(
@@ -202,7 +203,7 @@ def solve(
         time_limit_s=seconds(time_limit, "solve, time_limit"),
         node_limit=_whole(node_limit, "node_limit"),
         rounds=_whole(rounds, "rounds", 0),
-        gap=float(number(gap, "solve, gap", "a number of at least 0")),
+        gap=share(gap, "solve, gap"),
         seed=count(seed, "solve, seed", 0, LARGEST_SETTING),
         threads=_whole(threads, "threads"),
         target=_whole(target, "target"),

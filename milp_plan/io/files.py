@@ -122,6 +122,9 @@ def read_document(
         raise fail("an empty file", "fetch or write the file again")
     if text and not data.isascii():
         strange = _not_text(data)
+        if strange and path.suffix == ".onnx":
+            remedy = f"make an instance of it: milp-plan capture {path} CLUSTER -o instance.json"
+            raise fail("an ONNX model", remedy)
         if strange:
             raise fail(strange, "save it as UTF-8")
     return Document(path, data)

@@ -42,6 +42,14 @@ class PipelinePiece(Strict):
     gradient: Amount = 0
     parameters: Amount = 0
     repeat: Positive = 1
+    name: str = ""
+
+    @property
+    def amounts(self) -> tuple[float, ...]:
+        """Its times and sizes, as :class:`milp_plan.pipeline.Piece` takes them."""
+        times = self.forward, self.backward, self.weight
+        sizes = self.held_to_backward, self.held_to_weight, self.gradient, self.parameters
+        return (*times, *sizes)
 
 
 class PipelineFile(Strict):
@@ -71,7 +79,7 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
     read = decode_toml(document, PipelineFile)
     numbers = {f"pieces[{place}]": piece for place, piece in enumerate(read.pieces)}
     for where, item in {**numbers, "transfer": read.transfer}.items():
-        amounts = [item] if isinstance(item, int | float) else msgspec.structs.astuple(item)[:-1]
+        amounts = [item] if isinstance(item, int | float) else item.amounts
         if max(amounts) > LARGEST:
             found, most = quoted(max(amounts)), f"at most {LARGEST:.0e}"
             raise InputError([Finding(where, found, most, "use a larger unit", document.file)])

@@ -82,6 +82,7 @@ class WirePlan(Strict):
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    parent: str | None = None
 
 
 def can_read(document: Document) -> bool:
@@ -215,6 +216,7 @@ def plan_to_json(plan: RematerialisationPlan) -> bytes:
             fingerprint=plan.fingerprint,
             value=plan.value,
             planner=plan.planner,
+            parent=plan.parent,
         )
     )
 

@@ -18,6 +18,7 @@ from .identity import installed
 from .key import file_name, run_key
 from .ledger import Ledger
 from .outcome import Outcome
+from .scope import scope_of_run
 from .settings import Progress, Settings
 
 P = TypeVar("P")
@@ -49,6 +50,7 @@ def outcome_of(ledger: Ledger[P, S]) -> Outcome[P, S]:
         defects=tuple(ledger.defects),
         planner=ledger.planner,
         seconds=ledger.budget.elapsed_s,
+        scope=scope_of_run(ledger),
         record={},
     )
     outcome.record.update(_record(outcome, ledger))
@@ -85,6 +87,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "objective": measure.objective,
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
+        "scope": str(outcome.scope),
         **outcome.kind.about(outcome.problem),
         "value": outcome.value,
         "bound": outcome.bound,

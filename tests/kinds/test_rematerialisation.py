@@ -27,6 +27,7 @@ from milp_plan.draw.rematerialisation import rematerialisation_figure
 from milp_plan.io.files import read_document
 from milp_plan.io.rematerialisation import plan_to_csv, plan_to_json, to_json
 from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of, once, plan_of
+from milp_plan.run.change import host as host_of
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.kinds.rematerialisation import Share, budget
 from milp_plan.run.settings import Settings
@@ -105,10 +106,11 @@ def test_memory_is_told_at_its_worst():
 
 def test_claims_of_another_budget_are_not_compared():
     problem, other = diamond(24), diamond(26)
-    theirs = plan(other, "wide", "b", "c", "d", "end", fingerprint=other.fingerprint, value=0)
+    marks = {"fingerprint": other.fingerprint, "parent": other.parent, "value": 0}
+    theirs = plan(other, "wide", "b", "c", "d", "end", **marks)
     rules = {v.rule for v in verify_rematerialisation(problem, theirs).violations}
     assert rules == {"memory"}
-    theirs = plan(other, *RUNS, fingerprint=other.fingerprint, value=0)
+    theirs = plan(other, *RUNS, **marks)
     assert verify_rematerialisation(problem, theirs).ok
 
 
@@ -570,7 +572,7 @@ def test_a_host_that_is_asked_for(example, tmp_path):
     text = json.loads(example.read_text())
     for unit, rate, ticks in (("ms", "2kB/s", 10**3), ("unspecified", "2", 1)):
         example.write_text(json.dumps(text | {"time_unit": unit}))
-        host = read(example, {"host": (100, 2000 if unit == "ms" else 2)})[1].host
+        host = read(example, {"host": host_of(f"100B@{rate}")})[1].host
         assert (host.memory, host.latency) == (100, 0)
         assert host.amount == (2000 if unit == "ms" else 2)
         assert host.ticks == ticks * problem.units.time_scale

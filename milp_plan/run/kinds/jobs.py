@@ -17,6 +17,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     title = "many jobs on one cluster: an option, devices and a start for each"
     handles = "milp_plan.core.jobs:JobsProblem"
     plans = "milp_plan.core.jobs:JobsPlan"
+    sizes = ("peak_memory", "peak_host")
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),
     )
-    ignores = ("rounds", "target", "formulation", "options", "only")
 
     @property
     def threads(self) -> int:
@@ -76,6 +77,21 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     def measure(self, problem: JobsProblem) -> Measure:
         """Ticks, or ticks times weight."""
         return Measure(problem.objective.value, problem.units)
+
+    def scope(self, problem: JobsProblem) -> Scope:
+        """Options, devices and starts; loads and stores where there are weights."""
+        units = [unit for job in problem.jobs for unit in job.units]
+        choices = any(len(unit.options) > 1 for unit in units)
+        weights = any(unit.weights is not None for unit in units)
+        return Scope(
+            (
+                *(["options"] if choices else []),
+                *("devices", "starts"),
+                *(["loads and stores of weights"] if weights else []),
+            ),
+            ("the order of units within a job", *([] if choices else ["options"])),
+            (Offer("interruption of a unit"),),
+        )
 
     def about(self, problem: JobsProblem) -> dict[str, Any]:
         """Sizes."""

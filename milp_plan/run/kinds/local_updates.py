@@ -13,6 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     title = "boundaries of a pipeline behind which gradients stop: shortest step within a budget"
     handles = "milp_plan.core.local_updates:LocalUpdatesProblem"
     plans = "milp_plan.core.local_updates:LocalUpdatesPlan"
-    ignores = ("rounds", "target")
+    sizes = ()
 
     def formats(self) -> tuple[Format[LocalUpdatesProblem], ...]:
         """Stages in a line."""
@@ -69,6 +70,10 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     def measure(self, problem: LocalUpdatesProblem) -> Measure:
         """Time of a step."""
         return Measure("makespan", problem.units)
+
+    def scope(self, problem: LocalUpdatesProblem) -> Scope:
+        """Where gradients stop; the rest follows."""
+        return Scope(("cuts",), ("stages", "1F1B inside of chunks"), (Offer("recomputation"),))
 
     def about(self, problem: LocalUpdatesProblem) -> dict[str, Any]:
         """Sizes."""

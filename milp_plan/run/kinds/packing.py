@@ -15,6 +15,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Step, Way
 
 if TYPE_CHECKING:
@@ -110,8 +111,8 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.core.packing:PackingProblem"
     plans = "milp_plan.core.packing:PackingPlan"
+    sizes = ("peak_load", "waste")
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """The CSV of MiniMalloc."""
@@ -157,6 +158,11 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     def measure(self, problem: PackingProblem) -> Measure:
         """Addresses are bytes."""
         return Measure("height", Units(), "size")
+
+    def scope(self, problem: PackingProblem) -> Scope:
+        """Offsets alone."""
+        offers = (Offer("other order of runs"), Offer("recomputation"), Offer("host"))
+        return Scope(("offsets",), ("lifetimes",), offers)
 
     def about(self, problem: PackingProblem) -> dict[str, Any]:
         """Sizes."""

@@ -14,6 +14,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     title = "slices from hosts to hosts, one at a time at each network card: least time"
     handles = "milp_plan.core.resharding:ReshardingProblem"
     plans = "milp_plan.core.resharding:ReshardingPlan"
+    sizes = ()
     changes = (ONE_BY_ONE,)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[ReshardingProblem], ...]:
         """Slices with their senders, or a tensor with two layouts."""
@@ -76,6 +77,15 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     def measure(self, problem: ReshardingProblem) -> Measure:
         """Nanoseconds."""
         return Measure("makespan", problem.units)
+
+    def scope(self, problem: ReshardingProblem) -> Scope:
+        """Senders and starts."""
+        several = any(len(entry.senders) > 1 for entry in problem.slices)
+        return Scope(
+            (*(["senders"] if several else []), "starts"),
+            ("one delivery per slice to all its receivers", *([] if several else ["senders"])),
+            (Offer("relays"), Offer("smaller slices")),
+        )
 
     def about(self, problem: ReshardingProblem) -> dict[str, Any]:
         """Sizes."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import (
+    TICKS_PER_SECOND,
     Contiguity,
     Finding,
     InputError,
@@ -31,6 +32,7 @@ from milp_plan.io.files import Document
 
 from ..change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
 from ..kind import Export, Format, Kind, Measure
+from ..scope import Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -165,6 +167,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         of_bytes = problem.objective is Objective.PEAK_MEMORY
         return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
 
+    def scope(self, problem: PlanningProblem) -> Scope:
+        """Placement, options, order; recomputation and hosts where they are offered."""
+        from ..placement_scope import placement_scope
+
+        return placement_scope(problem)
+
     def about(self, problem: PlanningProblem) -> dict[str, Any]:
         """Sizes, and what the serial law asks for."""
         law = problem.serial
@@ -240,10 +248,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         ]
 
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
-        """Memory of the devices and the critical chain, in words."""
+        """The cut of a pipeline, memory of the devices and the critical chain, in words."""
         from milp_plan.check import explain
+        from milp_plan.pipeline import cut_lines
 
-        return explain(problem, plan, verdict)
+        first, *others = explain(problem, plan, verdict).splitlines()
+        return "\n".join([first, *cut_lines(problem), *others])
 
     def details(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> dict[str, Any]:
         """Memory of the devices and the critical chain; of a broken plan neither means much."""
@@ -411,7 +421,8 @@ def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
     if changes.get("recompute"):
         problem = problem.with_recomputation()
     if changes.get("host") is not None:
-        problem = problem.with_host(*changes["host"])
+        memory, moved, ticks = changes["host"].of(problem.units)
+        problem = problem.with_host(memory, moved * TICKS_PER_SECOND // ticks)
     return problem
 
 

@@ -15,6 +15,7 @@ from milp_plan.io.files import Document
 
 from ..compiling import SHARDING, SHARDING_SEARCH
 from ..kind import Export, Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
-    ignores = ("rounds", "target")
+    sizes = ("peak_usage",)
     loops = (SHARDING, SHARDING_SEARCH)
 
     @property
@@ -131,6 +132,11 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     def measure(self, problem: ShardingProblem) -> Measure:
         """Costs, in the unit that the file names, if any."""
         return Measure("total_cost", problem.units or "cost")
+
+    def scope(self, problem: ShardingProblem) -> Scope:
+        """A strategy for each operator; the order is the file's."""
+        offers = (Offer("recomputation"), Offer("pipeline stages"))
+        return Scope(("the strategy of each operator",), ("order and lifetimes",), offers)
 
     def about(self, problem: ShardingProblem) -> dict[str, Any]:
         """Sizes."""

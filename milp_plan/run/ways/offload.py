@@ -64,6 +64,7 @@ class OffloadWay(Way[PlanningProblem, Plan]):
 
     name = "offload"
     own_formulation = True
+    uses = Way.uses | {"rounds", "hints"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)

@@ -26,6 +26,7 @@ from milp_plan.planners.sharding.first import first_choices
 from ..compiling import SHARDING, SHARDING_SEARCH
 from ..ledger import Ledger
 from ..model import Late, Solver
+from ..settings import MODEL_ALONE
 from ..way import Step, Way
 from .labelling import solve_labelling
 
@@ -65,6 +66,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
     """The way for sharding problems."""
 
     name = "sharding"
+    uses = MODEL_ALONE
     reduction: Reduction
     board: Board
     kept_s: float
