@@ -124,7 +124,7 @@ class OrderGraph:
         return Plan(problem.name, tuple(runs), planner=planner)
 
 
-_END = None
+_END = ()
 """Stands for the end where operators have names."""
 
 
