@@ -210,9 +210,8 @@ def pipeline(
     points: list[Point] = []
     codes: list[Exit] = []
     for case in chosen:
-        built = build(case)
-        with display(built.problem, quiet=quiet) as show:
-            point = plan_case(built, settings, points[-1] if points else None, show)
+        with display(build(case).problem, quiet=quiet) as show:
+            point = plan_case(case, settings, points[-1] if points else None, show)
         points.append(point)
         codes.append(tell(point, files, as_json=as_json, single=len(chosen) == 1))
         if point.outcome.stop is Stop.INTERRUPTED:
@@ -292,7 +291,6 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
     from milp_plan.pipeline import Model, Piece
 
     read = read_stages(file)
-    behind = [*(stage.receives for stage in read.stages[1:]), 0]
     pieces = tuple(
         Piece(
             stage.forward,
@@ -301,17 +299,19 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
             held_to_weight=stage.held,
             gradient=stage.gradient,
             name=" … ".join(dict.fromkeys([stage.modules[0], stage.modules[-1]])),
-            # an activation and a gradient may arrive ahead of their passes
-            parameters=stage.parameters
-            + stage.gradients
-            + stage.state
-            + stage.workspace
-            + stage.receives
-            + gradient,
+            arrives=stage.receives,
+            parameters=stage.parameters + stage.gradients + stage.state,
         )
-        for stage, gradient in zip(read.stages, behind, strict=True)
+        for stage in read.stages
     )
-    model = Model(pieces, read.transfer, time_unit="ns", size_unit="bytes")
+    model = Model(
+        pieces,
+        read.transfer,
+        time_unit="ns",
+        size_unit="bytes",
+        memory=read.memory,
+        workspace=max(stage.workspace for stage in read.stages),
+    )
     return model if transfer is None else replace(model, transfer=_between(transfer, model))
 
 

@@ -167,6 +167,26 @@ class Grid:
         """Ticks from one device to another."""
         return int(self.case.model.transfer * self.units.time_scale)
 
+    @property
+    def workspace(self) -> int:
+        """Bytes of each device that are taken whatever it runs."""
+        return int(self.case.model.workspace * self.units.size_scale)
+
+    @cached_property
+    def arrivals(self) -> tuple[int, ...]:
+        """Bytes that come from the part before each."""
+        return tuple(int(part.arrives * self.units.size_scale) for part in self.parts)
+
+    def apart(self, stage: int) -> bool:
+        """Whether a stage and the one before it are on different devices."""
+        return self.routes is None or self.routes[0][stage] != self.routes[0][stage - 1]
+
+    def arriving(self, stage: int, a: int, b: int) -> int:
+        """Bytes beside a stage of the parts a to b: what arrives ahead of its passes."""
+        before = self.arrivals[a] if stage and self.apart(stage) else 0
+        last = stage == self.stages - 1
+        return before + (0 if last or not self.apart(stage + 1) else self.arrivals[b])
+
     @cached_property
     def costs(self) -> tuple[Stage, ...]:
         """Costs of each part."""
@@ -182,12 +202,16 @@ class Grid:
         """Return the stages of a cut."""
         case, bounds = self.case, [0, *accumulate(cut)]
         return Template(
-            stages=tuple(joined(self.costs[a:b]) for a, b in pairwise(bounds)),
+            stages=tuple(
+                joined(self.costs[a:b], self.arriving(stage, a, b))
+                for stage, (a, b) in enumerate(pairwise(bounds))
+            ),
             micro_batches=case.micro_batches,
             transfer_ns=self.transfer,
             joint_backward=case.joint_backward,
             transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
             units=self.units,
+            workspace_bytes=self.workspace,
         )
 
     def shares(self, cut: Cut) -> tuple[Share, ...]:
@@ -234,8 +258,8 @@ def grid(case: Case) -> Grid:
     if len(parts) < stages:
         raise ValueError(f"{len(parts)} pieces cannot be cut into {stages} stages")
     times = [time for part in parts for time in part.times]
-    sizes = [size for part in parts for size in part.sizes]
-    memory = [] if case.memory is None else [case.memory]
+    sizes = [size for part in parts for size in (*part.sizes, part.arrives)]
+    memory = [case.model.workspace, *([] if case.memory is None else [case.memory])]
     units = replace(
         case.model.units,
         time_scale=scale_of(
@@ -302,9 +326,10 @@ def cut_lines(problem: PlanningProblem) -> list[str]:
     return [f"cut {told[CUT]}", *stages]
 
 
-def joined(costs: Sequence[Stage]) -> Stage:
-    """Return the costs of one stage of several parts."""
-    return Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
+    """Return the costs of one stage of several parts, with bytes of what arrives."""
+    one = Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+    return replace(one, parameter_bytes=one.parameter_bytes + arriving)
 
 
 def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
