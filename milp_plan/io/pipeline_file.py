@@ -14,7 +14,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import json_path, quoted, schema_findings
+from .defects import json_path, quoted, schema_findings, toml_finding
 from .files import Document, read_document
 from .wire import Positive, Strict, schema_of
 
@@ -132,5 +132,4 @@ def toml_content(document: Document) -> dict[str, Any]:
         ValueError,
         RecursionError,
     ) as error:  # a number of thousands of digits is no TOML error
-        wrong = Finding("file", str(error), "TOML", "correct the line", document.file)
-        raise InputError([wrong]) from None
+        raise InputError([toml_finding(document.data, error)]).in_file(document.file) from None

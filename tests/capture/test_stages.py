@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -42,6 +43,26 @@ def exported(problem):
     plan = solved(problem)
     assert verify(problem, plan).ok
     return stages_from_json(stages_text(problem, plan)), plan
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_memory_of_a_device_is_in_the_file(name):
+    problem = problem_of(name)
+    assert exported(problem)[0].memory == 80_000_000_000
+    plan = solved(problem)
+    limits = {device: 60_000_000_000 + place for place, device in enumerate(sorted(used(plan)))}
+    smaller = replace(problem, cluster=problem.cluster.with_memory(limits))
+    room = int(problem.provenance[WORKSPACE])
+    assert stages_from_json(stages_text(smaller, plan)).memory == 60_000_000_000 + room
+    limits = dict.fromkeys(problem.cluster.device_names)
+    free = replace(problem, cluster=problem.cluster.with_memory(limits))
+    text = stages_text(free, plan)
+    assert b"memory" not in text
+    assert stages_from_json(text).memory is None
+
+
+def used(plan):
+    return {name for entry in plan.runs for name in entry.devices}
 
 
 @pytest.mark.parametrize("granularity", ["module", "block"])
