@@ -82,6 +82,7 @@ def _facts(point: Point) -> dict[str, Any]:
         "micro_batches": case.micro_batches,
         "cut": None if case.model.even else list(point.built.cut),
         "layers": [] if case.model.even else _layers(point),
+        "cuts": point.outcome.record.get("cuts"),
         "memory_limit": number(case.memory),
         "time": number(point.time),
         "time_bound": number(point.bound),
@@ -134,10 +135,25 @@ def _say_cut(point: Point) -> None:
     """Say which pieces each stage runs, and where."""
     if point.case.model.even:
         return
-    say(f"  cut        {_cut_text(point)}")
+    counted = point.outcome.record.get("cuts")
+    if point.outcome.infeasible_because is not None and counted:
+        say(f"  cut        none ({_counted(point, counted)})")
+        return
+    say(f"  cut        {_cut_text(point)}{f' ({_counted(point, counted)})' if counted else ''}")
     for share in point.shares:
         label = f"stage {share.stage}"
         say(f"  {label:<10} {share}")
+
+
+def _counted(point: Point, counted: dict[str, Any]) -> str:
+    """Say how many cuts there are, and for which of them the proof holds."""
+    possible, looked = counted["possible"], counted["looked_at"]
+    if counted["all_decided"]:
+        return f"all {possible:,} cuts decided" if possible > 1 else "the only one"
+    told = f"{looked:,} of {possible:,} cuts looked at"
+    if counted["bound_of_cut"] == point.outcome.value is not None:
+        told += "; no plan with this cut is better"
+    return told
 
 
 def _cut_text(point: Point) -> str:

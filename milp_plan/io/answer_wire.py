@@ -117,6 +117,7 @@ class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
     size_unit: str
     cut: list[int] | None
     layers: list[StageShare]
+    cuts: dict[str, Any] | None
     memory_limit: float | None
     time: float | None
     time_bound: float | None

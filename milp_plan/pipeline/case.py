@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -17,6 +17,9 @@ from .template import Stage, Template, pipeline_problem
 
 CUT = "cut"
 """Entry of the provenance: pieces of each stage. ``stage 0`` and so on say which, and where."""
+
+TO = " … "
+"""Between the first and the last of names that follow each other."""
 
 FREE = "free"
 """Family of cases whose stages choose their devices."""
@@ -99,7 +102,8 @@ class Share:
     def __str__(self) -> str:
         last = self.first + self.pieces - 1
         which = f"piece {last}" if self.pieces == 1 else f"pieces {self.first}-{last}"
-        named = " … ".join(dict.fromkeys([self.names[0], self.names[-1]])) if self.names else ""
+        every = [part for name in self.names for part in name.split(TO)]
+        named = TO.join(dict.fromkeys([every[0], every[-1]])) if every else ""
         where = f" on {', '.join(self.devices)}" if self.devices else ""
         return f"{which}{f' ({named})' if named else ''}{where}"
 
@@ -167,6 +171,26 @@ class Grid:
         """Ticks from one device to another."""
         return int(self.case.model.transfer * self.units.time_scale)
 
+    @property
+    def workspace(self) -> int:
+        """Bytes of each device that are taken whatever it runs."""
+        return int(self.case.model.workspace * self.units.size_scale)
+
+    @cached_property
+    def arrivals(self) -> tuple[int, ...]:
+        """Bytes that come from the part before each."""
+        return tuple(int(part.arrives * self.units.size_scale) for part in self.parts)
+
+    def apart(self, stage: int) -> bool:
+        """Whether a stage and the one before it are on different devices."""
+        return self.routes is None or self.routes[0][stage] != self.routes[0][stage - 1]
+
+    def arriving(self, stage: int, a: int, b: int) -> int:
+        """Bytes beside a stage of the parts a to b: what arrives ahead of its passes."""
+        before = self.arrivals[a] if stage and self.apart(stage) else 0
+        last = stage == self.stages - 1
+        return before + (0 if last or not self.apart(stage + 1) else self.arrivals[b])
+
     @cached_property
     def costs(self) -> tuple[Stage, ...]:
         """Costs of each part."""
@@ -182,12 +206,16 @@ class Grid:
         """Return the stages of a cut."""
         case, bounds = self.case, [0, *accumulate(cut)]
         return Template(
-            stages=tuple(joined(self.costs[a:b]) for a, b in pairwise(bounds)),
+            stages=tuple(
+                joined(self.costs[a:b], self.arriving(stage, a, b))
+                for stage, (a, b) in enumerate(pairwise(bounds))
+            ),
             micro_batches=case.micro_batches,
             transfer_ns=self.transfer,
             joint_backward=case.joint_backward,
             transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
             units=self.units,
+            workspace_bytes=self.workspace,
         )
 
     def shares(self, cut: Cut) -> tuple[Share, ...]:
@@ -234,8 +262,8 @@ def grid(case: Case) -> Grid:
     if len(parts) < stages:
         raise ValueError(f"{len(parts)} pieces cannot be cut into {stages} stages")
     times = [time for part in parts for time in part.times]
-    sizes = [size for part in parts for size in part.sizes]
-    memory = [] if case.memory is None else [case.memory]
+    sizes = [size for part in parts for size in (*part.sizes, part.arrives)]
+    memory = [case.model.workspace, *([] if case.memory is None else [case.memory])]
     units = replace(
         case.model.units,
         time_scale=scale_of(
@@ -275,10 +303,9 @@ def built(grid: Grid, cut: Cut | None = None) -> Built:
     if not case.model.even:
         case = replace(case, cut=cut)
     template, shares = grid.template(cut), grid.shares(cut)
-    problem = _problem(case, template, grid)
-    if not case.model.even:
-        told = {f"stage {share.stage}": str(share) for share in shares}
-        problem = replace(problem, provenance={CUT: cut_text(cut), **told})
+    told = {} if case.model.even else {f"stage {share.stage}": str(share) for share in shares}
+    told = {CUT: cut_text(cut), **told} if told else told
+    problem = _problem(case, template, grid, told)
     work = _work(template, grid.routes, case.devices)
     return Built(case, problem, work, shares)
 
@@ -302,12 +329,15 @@ def cut_lines(problem: PlanningProblem) -> list[str]:
     return [f"cut {told[CUT]}", *stages]
 
 
-def joined(costs: Sequence[Stage]) -> Stage:
-    """Return the costs of one stage of several parts."""
-    return Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
+    """Return the costs of one stage of several parts, with bytes of what arrives."""
+    one = Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+    return replace(one, parameter_bytes=one.parameter_bytes + arriving)
 
 
-def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
+def _problem(
+    case: Case, template: Template, grid: Grid, told: Mapping[str, str]
+) -> PlanningProblem:
     if grid.routes is None and (case.recompute or case.lane is not None):
         raise ValueError("stages that recompute or have lanes to a host need given devices")
     problem = pipeline_problem(
@@ -317,6 +347,7 @@ def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
         devices=case.devices,
         memory_bytes=grid.limit,
         objective=case.objective,
+        provenance=told,
     )
     if case.lane is not None:
         ticks = int(case.lane * grid.units.time_scale)

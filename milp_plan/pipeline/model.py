@@ -37,6 +37,9 @@ class Piece:
         Held from the start of the input gradient to the end of the weight gradient.
     parameters
         Held all the time.
+    arrives
+        What comes from the piece before it. It may arrive ahead of its pass, and its gradient on
+        the other side: a stage that begins with the piece, and the one before, hold as much beside.
     name
         What it is called in its source; empty where it has no name.
     """
@@ -48,6 +51,7 @@ class Piece:
     held_to_weight: Number = 0
     gradient: Number = 0
     parameters: Number = 0
+    arrives: Number = field(default=0, kw_only=True)
     name: str = field(default="", kw_only=True)
 
     def scaled(self, factor: Number) -> Piece:
@@ -60,6 +64,7 @@ class Piece:
             self.held_to_weight * factor,
             self.gradient * factor,
             self.parameters,
+            arrives=self.arrives * factor,
             name=self.name,
         )
 
@@ -93,6 +98,10 @@ class Model:
         The only piece is one device's share of a model that can be cut anywhere into equal parts.
     time_unit, size_unit
         What the numbers count; ``unspecified`` if nothing is said.
+    memory
+        Of a device, where the source says it.
+    workspace
+        Part of the memory of each device that is taken whatever it runs.
     """
 
     pieces: tuple[Piece, ...]
@@ -100,6 +109,8 @@ class Model:
     even: bool = False
     time_unit: str = UNSPECIFIED
     size_unit: str = UNSPECIFIED
+    memory: Number | None = None
+    workspace: Number = 0
 
     @property
     def units(self) -> Units:

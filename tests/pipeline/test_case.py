@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations
 
@@ -58,6 +59,11 @@ def test_channels_and_objective() -> None:
     assert problem.name == "line-2x2-span"
 
 
+def lengths(times: Sequence[int | Fraction], cut: Sequence[int]) -> list[int | Fraction]:
+    """Time of each stage."""
+    return [sum(times[b - count : b]) for b, count in zip(accumulate(cut), cut, strict=True)]
+
+
 TIMES = st.lists(
     st.integers(0, 9) | st.integers(0, 10**9) | st.fractions(0, 9, max_denominator=9),
     min_size=2,
@@ -69,9 +75,7 @@ TIMES = st.lists(
 def test_the_cut_is_the_most_even_one(times: list[int | Fraction], data: st.DataObject) -> None:
     stages = data.draw(st.integers(1, len(times)))
     cut = most_even([Piece(time, 0, 0) for time in times], stages)
-    found = [
-        sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut, strict=True)
-    ]
+    found = lengths(times, cut)
     assert sum(found) == sum(times)
     assert len(found) == stages
     best = min(
@@ -86,10 +90,7 @@ def test_thousands_of_pieces_are_cut() -> None:
     times = [1 + number % 7 for number in range(20_000)]
     cut = most_even([Piece(time, 0, 0) for time in times], 8)
     assert sum(cut) == 20_000
-    longest = max(
-        sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut, strict=True)
-    )
-    assert longest <= 10_003
+    assert max(lengths(times, cut)) <= 10_003
 
 
 def test_too_few_pieces_are_named() -> None:

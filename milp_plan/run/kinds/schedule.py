@@ -20,6 +20,7 @@ from milp_plan.core import (
     Plan,
     PlanningProblem,
     SerialLaw,
+    Units,
     Verdict,
 )
 from milp_plan.core.amounts import size_text, time_text
@@ -208,6 +209,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
             "work_ticks": sum(_fastest(problem, operator.name) for operator in graph.operators),
             "persistent_bytes": sum(max(value.bytes.values()) for value in persistent),
             "made_bytes": sum(max(value.bytes.values()) for value in made),
+            "results": sum(value.is_kept for value in made),
+            "result_bytes": sum(max(v.bytes.values()) for v in made if v.is_kept),
+            "neither_read_nor_kept": sum(not (v.consumers or v.is_kept) for v in made),
             "cluster": [
                 {
                     "name": device.name,
@@ -238,6 +242,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             ["work", f"{time_text(units, facts['work_ticks'])} at every operator's fastest"],
             ["persistent bytes", size_text(units, facts["persistent_bytes"])],
             ["bytes made", size_text(units, facts["made_bytes"])],
+            ["results", _results(facts, units)],
             ["devices", _devices(problem)],
             ["communication", f"{facts['channels']:,} channels, model {facts['communication']}"],
             *([["serial law", _law(problem.serial)]] if problem.serial else []),
@@ -360,6 +365,13 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         found = PLANNERS | {name: seedless(expert) for name, expert in EXPERTS.items()}
         return found | {name: seedless(partial(plan_by, name)) for name in ORDERS}
+
+
+def _results(facts: Mapping[str, Any], units: Units) -> str:
+    """Write what is kept to the end, and how many values nobody wants."""
+    text = f"{facts['results']:,} kept to the end, {size_text(units, facts['result_bytes'])}"
+    unwanted = facts["neither_read_nor_kept"]
+    return f"{text}; {unwanted:,} values neither read nor kept" if unwanted else text
 
 
 def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
