@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
@@ -32,6 +33,9 @@ from .tiny_schedule import is_tiny, offer_best_of_all
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
+
+COARSE_LIST_SHARE = 0.03
+"""Part of the time limit for heuristics on one of several coarse problems."""
 
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
@@ -310,10 +314,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             self.clusters = left > MOST_EXACT * self.target
         self.describe_coarsening()
 
-    def coarsen(self, *, guide: Plan | None = None, exact_only: bool = False) -> None:
+    def coarsen(self, **how: Any) -> None:
         """Make the problem of the exact stage."""
         with self.budget.phase("coarsen"):
-            self.coarsening = coarsen(self.problem, self.target, guide=guide, exact_only=exact_only)
+            self.coarsening = coarsen(self.problem, self.target, **how)
         self.describe_coarsening()
 
     @property
@@ -399,11 +403,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def exact_stage(self) -> None:
         """Plan the coarse problem by the model, expand."""
         ledger = self.ledger
-        if self.clusters:
-            self.coarsen(guide=ledger.plan)
+        start = self.choose_clusters() if self.clusters else self.coarse_start()
         coarse = self.coarsening.problem
         ledger.say("model", f"{len(coarse.graph.operators)} operators")
-        start = self.coarse_start(coarse)
         cutoff = None if start is None else start[1]
         guide = Guide(cutoff, ledger.lower)
         answer = ledger.solver.run(
@@ -436,6 +438,26 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             for plan in expanded:
                 self.offer_compact(plan, name)
 
+    def choose_clusters(self) -> tuple[Plan, int] | None:
+        """Make the coarse problem whose heuristic plan is best; return that plan and its value.
+
+        Stages suit pipelines, pairwise clusters graphs with many branches, and clusters along the
+        best plan known keep its parallelism.
+        """
+        found: list[tuple[int, int, Coarsening, tuple[Plan, int]]] = []
+        for how in ({"stages": True}, {}, {"guide": self.ledger.plan}):
+            self.coarsen(**how)
+            start = self.coarse_start(COARSE_LIST_SHARE)
+            if start is not None:
+                found.append((start[1], len(found), self.coarsening, start))
+            elif self.settings.only:
+                return None  # no heuristic tells them apart
+        if not found:
+            return None
+        _, _, self.coarsening, best = min(found)
+        self.describe_coarsening()
+        return best
+
     @property
     def polishes(self) -> bool:
         """Whether the formulation itself searches near the plan."""
@@ -466,14 +488,15 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                 tight = compact(self.problem, plan)
             self.ledger.offer(tight, name, "compact")
 
-    def coarse_start(self, coarse: PlanningProblem) -> tuple[Plan, int] | None:
+    def coarse_start(self, share: float = BASELINE_SHARE) -> tuple[Plan, int] | None:
         """Best heuristic plan of the coarse problem, offered to the original as well."""
+        coarse = self.coarsening.problem
         if coarse is self.problem:
             plan, value = self.ledger.plan, self.ledger.value
             return None if plan is None or value is None else (plan, value)
         if self.settings.only:
             return None
-        found, values = self.heuristics(coarse)
+        found, values = self.heuristics(coarse, share)
         if found is None:
             return None
         expanded = self.coarsening.undo(found)
