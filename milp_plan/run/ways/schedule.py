@@ -127,7 +127,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Both stages; with a cluster, its workers search beside what is done here."""
         modelled = self.ledger.formulation is not None
         alone = self.settings.dask is None
-        small = self.small
+        small, cold = self.small, self.cold
         lists = (Step("baselines", self.find_baselines, always=True),)
         at_once = (*lists, Step("enumeration", small.begin, lambda: small.ready))
         return (
@@ -137,10 +137,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("search beside", self.search_beside, lambda: self.early is not None),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
-            *(at_once if small.leads else ()),
+            *(at_once if small.leads else lists if cold else ()),
+            *(self.model_first() if cold else ()),
             Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
-            *(() if small.leads else lists),
+            *(() if small.leads or cold else lists),
             Step("enumeration", small.go, lambda: small.suits, loops=(LIST_SCHEDULES,)),
             Step(
                 "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
@@ -153,9 +154,23 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                 lambda: alone and modelled and not self.searched,
                 loops=(NEAR,),
             ),
-            Step("model", self.stages.plan, lambda: modelled and not self.searched),
+            Step("model", self.stages.plan, lambda: modelled and not (self.searched or cold)),
             Step("near", self.search_near, lambda: alone, loops=(NEAR,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
+        )
+
+    @property
+    def cold(self) -> bool:
+        """Whether the model comes before the bounds: few operators, and loops not compiled yet."""
+        few = len(self.problem.graph.operators) <= FEW and self.problem.needs_schedule
+        free = self.ledger.formulation is not None and not self.ledger.repeatable
+        return few and free and not kept(LAST[LIST_SCHEDULES])
+
+    def model_first(self) -> Iterable[Step]:
+        """The model of all operators, which has nothing to compile."""
+        return (
+            Step("exact coarsening, first", self.stages.choose_coarsening),
+            Step("model, first", self.stages.plan),
         )
 
     def alone(self) -> Iterable[Step]:
