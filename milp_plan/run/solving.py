@@ -166,8 +166,12 @@ def _refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> N
 
 def _refuse(problem: Any, settings: Settings, why: Mapping[str, str]) -> None:
     """Refuse settings that somebody set and that would do nothing, each with the reason."""
+    named = "name a formulation, or leave it out"
+    remedies = {} if "formulation" in why else {"only": named, "options": named}
     findings = [
-        unused_option(name, _shown(getattr(settings, name)), why[name])
+        unused_option(
+            name, _shown(getattr(settings, name)), why[name], remedies.get(name, "leave it out")
+        )
         for name in why
         if getattr(settings, name) != getattr(USUAL, name)
         and not (name == "rounds" and settings.rounds == 0)  # none are wanted, and there are none
