@@ -22,6 +22,7 @@ from milp_plan.planners.memory import Unrolled, balanced, fit, merged_plan
 
 from ..ledger import BOUND_SHARE, Ledger
 from ..way import Step, Way
+from .small_memory import is_small, offer_orders
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -98,6 +99,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds, always=True),
             Step("baselines", self.find_baselines, always=True),
+            Step("every order", lambda: offer_orders(self.ledger), lambda: is_small(self.ledger)),
             Step("model", self.ask_model, lambda: self.models),
             Step("free", self.search_free, lambda: self.searches and self.plainly),
             Step("fit free", self.fit_free, lambda: self.free is not None),
