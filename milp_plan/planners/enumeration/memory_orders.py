@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, product
+from itertools import accumulate, combinations, product
 from typing import NamedTuple
 
 from milp_plan.core import FULL, OperatorRun, Placement, Plan, PlanningProblem, Transfer, Value
@@ -39,6 +40,9 @@ MOST_STATES = 200_000
 
 MOST_LYING = 64
 """Choices of what persistent values may lie where, at most."""
+
+EXACT_SHARE = 0.6
+"""Part of the time for the least ticks, before any plan will do."""
 
 LOOKS = 20
 """States between two looks at the clock."""
@@ -76,13 +80,18 @@ def best_order(problem: PlanningProblem, budget: Budget, peak: int | None = None
         Bytes that no device may exceed.
     """
     found = Found(None, complete=True)
+    part = budget.part(EVERY_ORDER, EXACT_SHARE)
     for lying in _lying(problem):
-        answer = _Orders(problem, lying, peak).run(budget)
+        answer = _Orders(problem, lying, peak).run(part)
         better = found.plan is None or (
             answer.plan is not None and answer.plan.stop_ns < found.plan.stop_ns
         )
         plan = answer.plan if better else found.plan
         found = Found(plan, found.complete and answer.complete)
+    for lying in _lying(problem):
+        if found.plan is None and not found.complete and not budget.over:
+            plan = _Orders(problem, lying, peak).run(budget, eager=True).plan
+            found = Found(plan, complete=False)
     return found
 
 
@@ -149,8 +158,7 @@ class _State(NamedTuple):
 class _Reached(NamedTuple):
     """A state, what it takes at least and has taken, and how it was reached."""
 
-    least: int
-    waiting: int
+    rank: tuple[int, int]
     number: int
     ticks: int
     state: _State
@@ -186,7 +194,12 @@ class _Orders:
             for op in self.graph.operators
         }
         self.left: list[_Reached] = []
-        self.useful = cache(self._useful)
+        self.useful, self.rest = cache(self._useful), cache(self._rest)
+        self.ticks = {
+            (name, place): problem.duration_ns(name, place)
+            for name, places in self.places.items()
+            for place in places
+        }
         self.readable = {
             (name, place.devices[0])
             for name, value in self.made.items()
@@ -194,8 +207,11 @@ class _Orders:
             for place in self.places[reader]
         }
 
-    def run(self, budget: Budget) -> Found:
-        """Look at everything, or as much as the budget allows."""
+    def run(self, budget: Budget, *, eager: bool = False) -> Found:
+        """Look at everything, or as much as the budget allows.
+
+        An eager search goes on from where most has run: it finds a plan sooner, not the best.
+        """
         if not all(self.places.values()) or any(
             r is not None and r < 0 for r in self.room.values()
         ):
@@ -203,7 +219,7 @@ class _Orders:
         nothing: frozenset[Spot] = frozenset()
         start = _State(frozenset(), nothing, nothing, frozenset(), nothing)
         seen: set[_State] = set()
-        queue = [_Reached(self._rest(start.ran), len(self.places), 0, 0, start, -1, None)]
+        queue = [_Reached((0, 0), 0, 0, start, -1, None)]
         pushed = 0
         while queue:
             reached = heapq.heappop(queue)
@@ -212,24 +228,23 @@ class _Orders:
             seen.add(reached.state)
             self.left.append(reached)
             if self._over(reached.state):
-                return Found(self._plan(), complete=True)
+                return Found(self._plan(), complete=not eager)
             if len(seen) > MOST_STATES or (len(seen) % LOOKS == 0 and budget.over):
                 return Found(None, complete=False)
             place = len(self.left) - 1
             for task, state in self._steps(reached.state):
-                if state not in seen:
+                if state not in seen and self._may_end(state):
                     pushed += 1
                     ticks = reached.ticks + task.ticks
-                    least = ticks + self._rest(state.ran)
-                    waiting = len(self.places) - len(state.ran)
-                    later = _Reached(least, waiting, pushed, ticks, state, place, task)
-                    heapq.heappush(queue, later)
+                    least, waiting = ticks + self.rest(state.ran), -len(state.ran)
+                    rank = (waiting, least) if eager else (least, waiting)
+                    heapq.heappush(queue, _Reached(rank, pushed, ticks, state, place, task))
         return Found(None, complete=True)
 
     def _rest(self, ran: frozenset[str]) -> int:
         """Least ticks of what has not run."""
         return sum(
-            min(self.problem.duration_ns(name, place) for place in places)
+            min(self.ticks[name, place] for place in places)
             for name, places in self.places.items()
             if name not in ran
         )
@@ -243,6 +258,20 @@ class _Orders:
         return lying.issuperset(kept) and all(
             self._fits(device, {spot for spot in state.native if spot[0] in kept}, 0)
             for device in self.devices
+        )
+
+    def _may_end(self, state: _State) -> bool:
+        """Whether what is still to be read, and each result, is somewhere or can be made again."""
+        there = {name for name, _ in (*state.native, *state.brought)}
+        for name in self.graph.topological_order:
+            operator = self.graph.operator(name)
+            inputs = {v.name for v in self.graph.inputs[name] if not v.persistent}
+            if name not in state.ran or (operator.recomputable and inputs <= there):
+                there.update(v.name for v in self.graph.outputs[name])
+        return all(
+            name in there
+            for name, value in self.made.items()
+            if value.is_kept or not state.ran.issuperset(value.consumers)
         )
 
     def _fits(self, device: str, spots: set[Spot], more: int) -> bool:
@@ -285,7 +314,7 @@ class _Orders:
             if not all(spot in state.native or spot in state.brought for spot in here):
                 continue
             new = {(v.name, device) for v in outputs}
-            task = _Task(name, place, "", "", device, self.problem.duration_ns(name, place))
+            task = _Task(name, place, "", "", device, self.ticks[name, place])
             more = sum(self.sizes[v.name] for v in outputs)
             more += operator.option(place.option).workspace_bytes
             groups = state.homes | ({(operator.group, device)} if operator.group else set())
@@ -325,9 +354,9 @@ class _Orders:
     def _state(
         self,
         ran: frozenset[str],
-        native: set[Spot],
-        brought: set[Spot],
-        sent: set[tuple[str, str, str]] | frozenset[tuple[str, str, str]],
+        native: AbstractSet[Spot],
+        brought: AbstractSet[Spot],
+        sent: AbstractSet[tuple[str, str, str]],
         homes: frozenset[tuple[str, str]],
     ) -> _State:
         """A state without what nobody needs any more."""
@@ -340,45 +369,47 @@ class _Orders:
         )
 
     def _kept(
-        self,
-        state: _State,
-        task: _Task,
-        read: set[Spot],
-        made: set[Spot],
-        more: int,
-    ) -> Iterator[tuple[set[Spot], set[Spot]]]:
+        self, state: _State, task: _Task, read: set[Spot], made: set[Spot], more: int
+    ) -> Iterator[tuple[frozenset[Spot], frozenset[Spot]]]:
         """What may go on lying there during a task: as much as fits, all of it where it fits."""
-        copies = [(False, spot) for spot in state.native - made]
-        copies += [(True, spot) for spot in state.brought - made]
+        native, brought = state.native - made, state.brought - made
+        if not task.ticks:
+            yield native, brought
+            return
         choices = []
-        for name in self.devices:
-            own = [copy for copy in copies if copy[1][1] == name]
-            room = self.room[name]
-            spare = None if room is None else room - (more if name == task.target else 0)
-            any_fits = spare is None or not task.ticks
-            choices.append([own] if any_fits else self._subsets(own, read, spare or 0))
+        for name, room in self.room.items():
+            if room is None:
+                continue
+            loose = [(False, spot) for spot in native if spot[1] == name]
+            loose += [(True, spot) for spot in brought if spot[1] == name]
+            excess = sum(self.sizes[spot[0]] for _, spot in loose) - room
+            excess += more if name == task.target else 0
+            if excess > 0:
+                gone = [copy for copy in loose if copy[1] not in read and self.sizes[copy[1][0]]]
+                gone.sort(key=lambda copy: (-self.sizes[copy[1][0]], copy))
+                choices.append(list(self._least(gone, excess)))
         for choice in product(*choices):
-            chosen = [copy for part in choice for copy in part]
-            native = {spot for brought, spot in chosen if not brought}
-            yield native, {spot for brought, spot in chosen if brought}
+            lost = [copy for part in choice for copy in part]
+            yield (
+                native.difference(spot for away, spot in lost if not away),
+                brought.difference(spot for away, spot in lost if away),
+            )
 
-    def _subsets(
-        self, own: list[tuple[bool, Spot]], read: set[Spot], spare: int
-    ) -> list[list[tuple[bool, Spot]]]:
-        """Subsets of what lies on a device that fit with what is read, without room for more."""
-        sizes = [self.sizes[spot[0]] for _, spot in own]
-        found: list[list[tuple[bool, Spot]]] = []
-        for bits in range((1 << len(own)) - 1, -1, -1):
-            chosen = [copy for n, copy in enumerate(own) if bits >> n & 1]
-            left = spare - sum(size for n, size in enumerate(sizes) if bits >> n & 1)
-            lost = [size for n, size in enumerate(sizes) if not bits >> n & 1]
-            there = {spot for _, spot in chosen}
-            missing = any(spot in read and spot not in there for _, spot in own)
-            if left >= 0 and not missing and all(size > left for size in lost):
-                found.append(chosen)
-            if bits == (1 << len(own)) - 1 and found:
-                break
-        return found
+    def _least(
+        self, copies: list[tuple[bool, Spot]], excess: int
+    ) -> Iterator[list[tuple[bool, Spot]]]:
+        """Sets of copies, large ones first, that free so many bytes, and none without which."""
+        left = list(accumulate((self.sizes[spot[0]] for _, spot in reversed(copies)), initial=0))
+        left.reverse()
+        open_sets: list[tuple[int, int, list[tuple[bool, Spot]]]] = [(excess, 0, [])]
+        while open_sets:
+            needed, place, chosen = open_sets.pop()
+            if needed <= 0:
+                yield chosen
+            elif left[place] >= needed:
+                open_sets.append((needed, place + 1, chosen))
+                size = self.sizes[copies[place][1][0]]
+                open_sets.append((needed - size, place + 1, [*chosen, copies[place]]))
 
     # -- the plan ------------------------------------------------------------------------------
 

@@ -315,11 +315,12 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         else:
             for _, roomy in roomier(unrolled.problem):
                 crew.construct(budget.part("construct", CONSTRUCT_SHARE), roomy)
-        crew.run(
-            budget,
-            self.moves(budget),
-            lambda found: self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange"),
-        )
+        fits = self.ledger.kind.verify(self.problem, plan).ok  # else the first told may not either
+
+        def hear(found: Plan) -> None:
+            self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange", sure=fits)
+
+        crew.run(budget, self.moves(budget), hear)
 
     def moves(self, budget: Budget) -> int | None:
         """Moves of a search where it must be repeatable or has no limit."""
