@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from milp_plan.core import Verdict
+from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
 from milp_plan.run.scope import scope_of
 
-from .answers import answer_each, head, say_scope, units_of, verdict_members
+from .answers import answer_each, head, say_scope, verdict_members
 from .inputs import PATH, Item, plan_of, varied
 from .output import say
 
@@ -64,4 +65,4 @@ def _show(item: Item, verdict: Verdict) -> None:
     count = len(verdict.violations)
     say(f"{name}: not valid, {count} violation{'' if count == 1 else 's'}")
     for violation in verdict.violations:
-        say(f"  {violation.text(units_of(item))}")
+        say(f"  {violation.text(units_of(item.problem))}")

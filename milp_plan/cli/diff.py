@@ -13,7 +13,7 @@ from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
 from milp_plan.run.scope import scope_of
 
-from .answers import failure, head, say_answer, say_scope
+from .answers import components_in_unit, failure, head, say_answer, say_scope, whole
 from .check import verified
 from .exits import Exit, code_of, most_serious
 from .explain import to_wire
@@ -149,7 +149,7 @@ def _answer(
         errors=written.failures,
         before=sides[0],
         after=sides[1],
-        change=found.change,
+        change=whole(found.change),
         change_in_unit=measure.decimal(found.change),
         moves=[to_wire(move, reason_wire.Move) for move in found.moves],
         plot_file=written.files.get("plot_file"),
@@ -167,6 +167,7 @@ def _side(item: Item, plan_file: Path, side: Side) -> reason_wire.Side:
         value_in_unit=item.kind.measure(item.problem).decimal(side.verdict.value),
         bound=side.bound,
         components=dict(side.verdict.components),
+        components_in_unit=components_in_unit(item, side.verdict),
     )
 
 
@@ -179,6 +180,6 @@ def _show(found: Comparison, plans: tuple[Path, Path]) -> None:
         say(line)
     rows = component_rows(found)
     if rows:
-        say_table(["part (exact)", "first", "second", "change"], rows[:MOST], numeric=[1, 2, 3])
+        say_table(["part", "first", "second", "change"], rows[:MOST], numeric=[1, 2, 3])
         if len(rows) > MOST:
             say(f"and {len(rows) - MOST} more")

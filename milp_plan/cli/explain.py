@@ -15,7 +15,7 @@ from milp_plan.io import reason_wire
 from milp_plan.run.scope import scope_of
 
 from . import interrupts
-from .answers import answer_each, code_of_outcome, head, say_scope, verdict_members
+from .answers import answer_each, code_of_outcome, head, say_scope, verdict_members, whole
 from .check import verified
 from .inputs import PATH, Item, varied
 from .limits import SECONDS
@@ -179,12 +179,16 @@ def _asked(
 
 
 def _effect_wire(effect: Effect) -> reason_wire.Effect:
-    found = effect.found
+    found, measure, change = effect.found, effect.measure, effect.change
     return reason_wire.Effect(
         question=effect.question.text,
         value=found.value,
+        value_in_unit=measure.decimal(found.value),
         bound=found.bound,
-        change=effect.change,
+        bound_in_unit=measure.decimal(found.bound),
+        change=whole(change),
+        change_in_unit=effect.asked.decimal(change),
+        ticks_per_unit=measure.per_unit,
         proved=found.proved,
         stop=str(found.stop),
         infeasible_because=found.infeasible_because,

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from milp_plan.run import Outcome
 
 
-def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
+def card_rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
     """Read bytes per second."""
-    from milp_plan.run.change import size
+    from milp_plan.run.change import rate
 
     try:
-        return int(size(text))
+        return int(rate(text))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -35,7 +35,11 @@ def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
 @click.argument("before", metavar="PLAN_A", type=PATH)
 @click.argument("after", metavar="PLAN_B", type=PATH)
 @click.option(
-    "--card", callback=rate, default="12.5GB", show_default=True, help="Bytes per second and host."
+    "--card",
+    callback=card_rate,
+    default="12.5GB",
+    show_default=True,
+    help="Bytes per second and host.",
 )
 @click.option("--time-limit", type=SECONDS, default=10.0, show_default=True, help="Seconds.")
 @click.option(

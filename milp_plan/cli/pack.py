@@ -11,12 +11,13 @@ import click
 
 from milp_plan.core.amounts import DASH, share_text, size_text
 from milp_plan.core.budget import now
+from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
 from milp_plan.io.files import write_document
 from milp_plan.run.scope import Scope
 
 from . import interrupts
-from .answers import answer_each, head, say_scope, units_of
+from .answers import answer_each, head, say_scope
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, plan_of, varied
 from .limits import POSITIVE_SETTING, SECONDS, SETTING
@@ -204,7 +205,7 @@ def _draw(packed: Sequence[PackedMemory], path: Path) -> None:
 
 
 def _show(item: Item, packed: Sequence[PackedMemory], files: dict[str, str]) -> None:
-    units, name = units_of(item), item.problem.name
+    units, name = units_of(item.problem), item.problem.name
     if not packed:
         say(f"{name}: nothing lies in any memory")
         return

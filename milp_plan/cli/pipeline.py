@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core import Finding, InputError, Objective
-from milp_plan.core.quantity import NANOSECONDS
+from milp_plan.core import Amount, Finding, InputError, Objective
+from milp_plan.core.quantity import NANOSECONDS, UNSPECIFIED
 
 from .exits import Exit, most_serious
 from .inputs import PATH
@@ -32,20 +32,15 @@ FREE_OF_LIMIT = "none"
 """How a memory list names the case without a limit."""
 
 
-def amount(text: str) -> Fraction:
-    """Read an exact number that is not negative, such as ``10``, ``0.5`` or ``1/3``."""
+def amount(text: str) -> Amount:
+    """Read an exact amount, such as ``10``, ``0.5``, ``1/3`` or ``1.5GiB``."""
     try:
-        number = Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        raise click.BadParameter(
-            f"{text!r} is no number; write for example 10, 0.5 or 1/3"
-        ) from None
-    if number < 0:
-        raise click.BadParameter(f"{text} is negative")
-    return number
+        return Amount.read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Fraction] | Path:
+def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Amount] | Path:
     """Read F,B,W, or the name of a pipeline file."""
     if text.endswith((".toml", ".json")):
         return Path(text)
@@ -72,7 +67,7 @@ def cut(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> l
 
 def memories(
     _ctx: click.Context, _parameter: click.Parameter, text: str | None
-) -> list[Fraction | None]:
+) -> list[Amount | None]:
     """Read a list of memory limits."""
     if text is None:
         return [None]
@@ -103,14 +98,15 @@ def memories(
     "--transfer",
     type=str,
     metavar="TIME|FILE.json",
-    help="Time between devices, 0 unless the file says so; or a resharding problem, which is "
-    "solved: its least time.",
+    help="Time between devices, 0 unless the file says so, with its unit or in that of the file; "
+    "or a resharding problem, which is solved: its least time.",
 )
 @click.option(
     "--memory",
     callback=memories,
     metavar="M[,M...]",
-    help="Limit of a device, in activations of its share (or the file's unit); 'none' is no limit.",
+    help="Limit of a device, in activations of its share (or the file's unit), or with a unit: "
+    "1.5GiB; 'none' is no limit.",
 )
 @click.option(
     "--placement",
@@ -175,9 +171,9 @@ def pipeline(
     *,
     devices: int,
     micro_batches: list[int],
-    times: list[Fraction] | Path,
+    times: list[Amount] | Path,
     transfer: str | None,
-    memory: list[Fraction | None],
+    memory: list[Amount | None],
     freed_at_backward: str,
     plan_output: Path | None,
     instance_output: Path | None,
@@ -197,9 +193,12 @@ def pipeline(
     from milp_plan.pipeline import build
     from milp_plan.study.sweep import plan_case
 
-    costs = _model(times, transfer, amount(freed_at_backward))
+    costs = _model(times, transfer, amount(freed_at_backward).number)
     try:
-        chosen = _cases(costs, devices, micro_batches, memory, asked)
+        limits = [None if one is None else _in_unit("--memory", costs, one) for one in memory]
+        if asked["lane"] is not None:
+            asked["lane"] = _in_unit("--lane", costs, asked["lane"], time=True)
+        chosen = _cases(costs, devices, micro_batches, limits, asked)
     except InputError as error:
         raise (error.in_file(str(times)) if isinstance(times, Path) else error) from None
     files = Files(plan_output, instance_output, plot, record_folder)
@@ -211,9 +210,8 @@ def pipeline(
     points: list[Point] = []
     codes: list[Exit] = []
     for case in chosen:
-        built = build(case)
-        with display(built.problem, quiet=quiet) as show:
-            point = plan_case(built, settings, points[-1] if points else None, show)
+        with display(build(case).problem, quiet=quiet) as show:
+            point = plan_case(case, settings, points[-1] if points else None, show)
         points.append(point)
         codes.append(tell(point, files, as_json=as_json, single=len(chosen) == 1))
         if point.outcome.stop is Stop.INTERRUPTED:
@@ -224,14 +222,23 @@ def pipeline(
     ctx.exit(most_serious(codes))
 
 
-def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) -> Model:
+def _in_unit(where: str, model: Model, given: Amount, *, time: bool = False) -> Fraction:
+    """Return an amount in the unit of the model's times or sizes."""
+    from milp_plan.run.change import counted_exactly
+
+    return counted_exactly(where, model.units.ticks if time else model.units.counts, given)
+
+
+def _model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) -> Model:
     from milp_plan.io import exact, read_pipeline_file
     from milp_plan.pipeline import Model, Piece
 
     if not isinstance(costs, Path):
-        forward, backward, weight = costs
-        between = Fraction(0) if transfer is None else _between(transfer, "unspecified")
-        return Model.from_share((forward, backward, weight), between, freed)
+        unit = next((given.unit for given in costs if given.unit), UNSPECIFIED)
+        bare = Model((), time_unit=unit)
+        forward, backward, weight = (_in_unit("--times", bare, t, time=True) for t in costs)
+        between = Fraction(0) if transfer is None else _between(transfer, bare)
+        return Model.from_share((forward, backward, weight), between, freed, unit)
     if freed:
         raise click.UsageError("--freed-at-backward stands in the file, as held_to_backward")
     if costs.suffix == ".json":
@@ -241,12 +248,13 @@ def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) 
     for piece in read.pieces:
         amounts = (exact(number) for number in piece.amounts)
         pieces += [Piece(*amounts, name=piece.name)] * piece.repeat
-    between = exact(read.transfer) if transfer is None else _between(transfer, read.time_unit)
-    units = (read.time_unit, read.size_unit)
-    return Model(tuple(pieces), between, time_unit=units[0], size_unit=units[1])
+    model = Model(
+        tuple(pieces), exact(read.transfer), time_unit=read.time_unit, size_unit=read.size_unit
+    )
+    return model if transfer is None else replace(model, transfer=_between(transfer, model))
 
 
-def _between(transfer: str, unit: str) -> Fraction:
+def _between(transfer: str, model: Model) -> Fraction:
     """Read a time, or plan a change of layout between two stages and return how long it takes.
 
     Raises
@@ -255,9 +263,10 @@ def _between(transfer: str, unit: str) -> Fraction:
         The file is no such problem, has no plan, or times of the pipeline have no unit.
     """
     if not transfer.endswith((".json", ".json.gz")):
-        return amount(transfer)
+        return _in_unit("--transfer", model, amount(transfer), time=True)
     from milp_plan import run
 
+    unit = model.time_unit
     kind, problem = run.read(transfer)
     measure = kind.measure(problem)
     if unit not in NANOSECONDS or measure.unit != "ns":
@@ -282,7 +291,6 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
     from milp_plan.pipeline import Model, Piece
 
     read = read_stages(file)
-    behind = [*(stage.receives for stage in read.stages[1:]), 0]
     pieces = tuple(
         Piece(
             stage.forward,
@@ -291,18 +299,20 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
             held_to_weight=stage.held,
             gradient=stage.gradient,
             name=" … ".join(dict.fromkeys([stage.modules[0], stage.modules[-1]])),
-            # an activation and a gradient may arrive ahead of their passes
-            parameters=stage.parameters
-            + stage.gradients
-            + stage.state
-            + stage.workspace
-            + stage.receives
-            + gradient,
+            arrives=stage.receives,
+            parameters=stage.parameters + stage.gradients + stage.state,
         )
-        for stage, gradient in zip(read.stages, behind, strict=True)
+        for stage in read.stages
     )
-    between = Fraction(read.transfer) if transfer is None else amount(transfer)
-    return Model(pieces, between, time_unit="ns", size_unit="byte")
+    model = Model(
+        pieces,
+        read.transfer,
+        time_unit="ns",
+        size_unit="bytes",
+        memory=read.memory,
+        workspace=max(stage.workspace for stage in read.stages),
+    )
+    return model if transfer is None else replace(model, transfer=_between(transfer, model))
 
 
 def _cut(

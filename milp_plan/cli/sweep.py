@@ -190,6 +190,9 @@ def _show(done: Sweep, written: Writing) -> None:
     number = len(done.axes)
     say_table(heads, rows, title=title, numeric=range(number + 3))
     say_scope(scope_of(done.problem))
+    for point in done.points:
+        if point.found is not None and point.found.infeasible_because is not None:
+            say(f"  {point.told()}: no plan exists: {point.found.infeasible_because}")
     again = sum(point.again for point in done.points)
     if again:
         say(f"{again} of {len(done.points)} were in the store")

@@ -17,7 +17,7 @@ from .errors import (
 from .graph import FULL, UPDATE_KIND, ComputationGraph, Operator, Option, Value
 from .plan import OperatorRun, Placement, Plan, Transfer
 from .problem import PLAIN_OBJECTIVES, MemoryLaw, Objective, PlanningProblem
-from .quantity import TICKS_PER_SECOND, Units, ceil_div, exact_scale, to_ticks
+from .quantity import TICKS_PER_SECOND, Amount, Units, ceil_div, exact_scale, to_ticks
 from .serial import BACKWARD_KINDS, Contiguity, Passes, SerialLaw, transfer_ticks
 from .verdict import Counts, Verdict, Violation
 
@@ -27,6 +27,7 @@ __all__ = [
     "PLAIN_OBJECTIVES",
     "TICKS_PER_SECOND",
     "UPDATE_KIND",
+    "Amount",
     "BackendFailureError",
     "BackendUnavailableError",
     "Channel",

@@ -78,7 +78,7 @@ def _of_comparison(found: Comparison) -> Told:
 
     rows = component_rows(found)
     more = [f"and {len(rows) - MOST_ROWS:,} more parts"] if len(rows) > MOST_ROWS else []
-    headings = ["part (exact)", "before", "after", "change"] if rows else ["", ""]
+    headings = ["part", "before", "after", "change"] if rows else ["", ""]
     below = [*more, *difference_lines(found, ("before", "after"))]
     return Told(difference_line(found), headings, rows[:MOST_ROWS], below)
 

@@ -14,6 +14,15 @@ import msgspec
 from .reason_wire import Effect, Infeasibility, Move, Point, Side, Why
 
 
+class Units(msgspec.Struct, kw_only=True):
+    """Units of a problem, and what its exact integers count of them."""
+
+    time: str
+    size: str
+    time_scale: int
+    size_scale: int
+
+
 class Answer(msgspec.Struct, kw_only=True):
     """What every answer says."""
 
@@ -24,6 +33,7 @@ class Answer(msgspec.Struct, kw_only=True):
     objective: str | None = None
     unit: str | None = None
     ticks_per_unit: int | None = None
+    amount_units: Units | None = None
     scope: str | None = None
     exit_code: int = 0
     errors: list[str] = []
@@ -102,8 +112,11 @@ class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
     chunks: int | None
     stages: int
     micro_batches: int
+    time_unit: str
+    size_unit: str
     cut: list[int] | None
     layers: list[StageShare]
+    cuts: dict[str, Any] | None
     memory_limit: float | None
     time: float | None
     time_bound: float | None
@@ -132,6 +145,7 @@ class Check(Answer, kw_only=True, tag_field="verb", tag="check"):
     value_in_unit: str | None = None
     violations: list[Violation] = []
     components: dict[str, int] = {}
+    components_in_unit: dict[str, str] = {}
 
 
 class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
@@ -143,6 +157,7 @@ class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
     value_in_unit: str | None = None
     violations: list[Violation] = []
     components: dict[str, int] = {}
+    components_in_unit: dict[str, str] = {}
     explanation: str | None = None
     details: dict[str, Any] | None = None
     bound: int | None = None

@@ -74,7 +74,7 @@ def _problem(instance: wire.Instance) -> PlanningProblem:
         _cluster(instance.cluster),
         instance.objective,
         instance.memory_law,
-        core.Units(instance.units.time, instance.units.size, instance.units.time_scale),
+        core.Units(**msgspec.structs.asdict(instance.units)),
         instance.provenance,
         None if instance.serial is None else _serial(instance.serial),
     )
@@ -149,7 +149,7 @@ def _instance(problem: PlanningProblem) -> wire.Instance:
         values=tuple(_wire_value(value) for value in problem.graph.values),
         objective=problem.objective,
         memory_law=problem.memory_law,
-        units=wire.Units(units.time, units.size, units.time_scale),
+        units=wire.Units(units.time, units.size, units.time_scale, units.size_scale),
         provenance=dict(problem.provenance),
         serial=None if law is None else wire.Serial(*_fields(law)),
     )

@@ -103,6 +103,7 @@ class Units(Strict):
     time: str = "ns"
     size: str = "bytes"
     time_scale: Positive = 1
+    size_scale: Positive = 1
 
 
 class Serial(Strict):

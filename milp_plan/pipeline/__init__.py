@@ -15,6 +15,7 @@ from .case import (
     grid,
     stages_of,
 )
+from .cuts import Cuts
 from .holds import Held, Hold, OffloadShop, Step, Trips, read_offload
 from .model import Cut, Model, Number, Piece, most_even
 from .offload import HOLD, HOST, Lanes, chain_problem, offload_problem, with_lanes
@@ -41,6 +42,7 @@ __all__ = [
     "Built",
     "Case",
     "Cut",
+    "Cuts",
     "Deadlock",
     "Floor",
     "Grid",

@@ -8,8 +8,9 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
+from milp_plan.core.quantity import BYTES, NANOSECONDS, plain, scale_of
 
-from .model import Cut, Model, Number, Piece, denominator, most_even
+from .model import Cut, Model, Number, Piece, most_even
 from .placement import Route, place
 from .stash import with_hosts
 from .template import Stage, Template, pipeline_problem
@@ -66,8 +67,8 @@ class Case:
     def name(self) -> str:
         """Name of the problem: what tells it from its neighbours in a sweep."""
         chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
-        memory = "" if self.memory is None else f"-memory{float(self.memory):g}"
-        memory += "" if self.lane is None else f"-lane{float(self.lane):g}"
+        memory = "" if self.memory is None else f"-memory{_word(self.memory)}"
+        memory += "" if self.lane is None else f"-lane{_word(self.lane)}"
         memory += "-recompute" if self.recompute else ""
         span = "-span" if self.objective is Objective.SPAN else ""
         return f"{self.family}{chunks}-{self.devices}x{self.micro_batches}{memory}{span}"
@@ -112,9 +113,8 @@ class Built:
     case
         What was built.
     problem
-        With ``units.time_scale`` ticks per unit of time.
-    bytes_per_unit
-        Bytes of the problem per unit of memory of the model.
+        With the model's units: what it counts are nanoseconds and bytes, or parts of them, where
+        these are known.
     work
         Ticks the busiest device works at least: less than that no plan takes.
     shares
@@ -123,7 +123,6 @@ class Built:
 
     case: Case
     problem: PlanningProblem
-    bytes_per_unit: int
     work: int
     shares: tuple[Share, ...]
 
@@ -147,35 +146,54 @@ class Grid:
         How many there are.
     parts
         What stages are runs of.
-    time_scale, size_scale
-        Ticks per unit of time of the model, bytes per unit of size: the same for every cut.
+    units
+        The model's, scaled so that all its numbers are whole: the same for every cut.
     """
 
     case: Case
     routes: tuple[Route, ...] | None
     stages: int
     parts: tuple[Piece, ...]
-    time_scale: int
-    size_scale: int
+    units: Units
 
     @property
     def limit(self) -> int | None:
         """Bytes of each device."""
         memory = self.case.memory
-        return None if memory is None else int(memory * self.size_scale)
+        return None if memory is None else int(memory * self.units.size_scale)
 
     @property
     def transfer(self) -> int:
         """Ticks from one device to another."""
-        return int(self.case.model.transfer * self.time_scale)
+        return int(self.case.model.transfer * self.units.time_scale)
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of each device that are taken whatever it runs."""
+        return int(self.case.model.workspace * self.units.size_scale)
+
+    @cached_property
+    def arrivals(self) -> tuple[int, ...]:
+        """Bytes that come from the part before each."""
+        return tuple(int(part.arrives * self.units.size_scale) for part in self.parts)
+
+    def apart(self, stage: int) -> bool:
+        """Whether a stage and the one before it are on different devices."""
+        return self.routes is None or self.routes[0][stage] != self.routes[0][stage - 1]
+
+    def arriving(self, stage: int, a: int, b: int) -> int:
+        """Bytes beside a stage of the parts a to b: what arrives ahead of its passes."""
+        before = self.arrivals[a] if stage and self.apart(stage) else 0
+        last = stage == self.stages - 1
+        return before + (0 if last or not self.apart(stage + 1) else self.arrivals[b])
 
     @cached_property
     def costs(self) -> tuple[Stage, ...]:
         """Costs of each part."""
         return tuple(
             Stage(
-                *(int(number * self.time_scale) for number in part.times),
-                *(int(number * self.size_scale) for number in part.sizes),
+                *(int(number * self.units.time_scale) for number in part.times),
+                *(int(number * self.units.size_scale) for number in part.sizes),
             )
             for part in self.parts
         )
@@ -184,12 +202,16 @@ class Grid:
         """Return the stages of a cut."""
         case, bounds = self.case, [0, *accumulate(cut)]
         return Template(
-            stages=tuple(joined(self.costs[a:b]) for a, b in pairwise(bounds)),
+            stages=tuple(
+                joined(self.costs[a:b], self.arriving(stage, a, b))
+                for stage, (a, b) in enumerate(pairwise(bounds))
+            ),
             micro_batches=case.micro_batches,
             transfer_ns=self.transfer,
             joint_backward=case.joint_backward,
             transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
-            units=Units(case.model.time_unit, case.model.size_unit, self.time_scale),
+            units=self.units,
+            workspace_bytes=self.workspace,
         )
 
     def shares(self, cut: Cut) -> tuple[Share, ...]:
@@ -236,16 +258,16 @@ def grid(case: Case) -> Grid:
     if len(parts) < stages:
         raise ValueError(f"{len(parts)} pieces cannot be cut into {stages} stages")
     times = [time for part in parts for time in part.times]
-    sizes = [size for part in parts for size in part.sizes]
-    memory = [] if case.memory is None else [case.memory]
-    return Grid(
-        case,
-        routes,
-        stages,
-        parts,
-        denominator([*times, case.model.transfer, case.lane or 0]),
-        denominator([*sizes, *memory]),
+    sizes = [size for part in parts for size in (*part.sizes, part.arrives)]
+    memory = [case.model.workspace, *([] if case.memory is None else [case.memory])]
+    units = replace(
+        case.model.units,
+        time_scale=scale_of(
+            case.model.time_unit, NANOSECONDS, [*times, case.model.transfer, case.lane or 0]
+        ),
+        size_scale=scale_of(case.model.size_unit, BYTES, [*sizes, *memory]),
     )
+    return Grid(case, routes, stages, parts, units)
 
 
 def build(case: Case) -> Built:
@@ -282,7 +304,12 @@ def built(grid: Grid, cut: Cut | None = None) -> Built:
         told = {f"stage {share.stage}": str(share) for share in shares}
         problem = replace(problem, provenance={CUT: cut_text(cut), **told})
     work = _work(template, grid.routes, case.devices)
-    return Built(case, problem, grid.size_scale, work, shares)
+    return Built(case, problem, work, shares)
+
+
+def _word(number: Number) -> str:
+    """Write a number as part of a name."""
+    return plain(number).replace("/", "over")
 
 
 def cut_text(cut: Cut) -> str:
@@ -299,9 +326,10 @@ def cut_lines(problem: PlanningProblem) -> list[str]:
     return [f"cut {told[CUT]}", *stages]
 
 
-def joined(costs: Sequence[Stage]) -> Stage:
-    """Return the costs of one stage of several parts."""
-    return Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
+    """Return the costs of one stage of several parts, with bytes of what arrives."""
+    one = Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+    return replace(one, parameter_bytes=one.parameter_bytes + arriving)
 
 
 def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
@@ -316,7 +344,7 @@ def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
         objective=case.objective,
     )
     if case.lane is not None:
-        ticks = int(case.lane * grid.time_scale)
+        ticks = int(case.lane * grid.units.time_scale)
         if ticks < 1:
             raise ValueError("a lane takes more than no time")
         problem = with_hosts(problem, ticks)

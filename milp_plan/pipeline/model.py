@@ -13,6 +13,9 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import lcm
 
+from milp_plan.core import Units
+from milp_plan.core.quantity import UNSPECIFIED
+
 Number = Fraction | int
 
 Cut = tuple[int, ...]
@@ -34,6 +37,9 @@ class Piece:
         Held from the start of the input gradient to the end of the weight gradient.
     parameters
         Held all the time.
+    arrives
+        What comes from the piece before it. It may arrive ahead of its pass, and its gradient on
+        the other side: a stage that begins with the piece, and the one before, hold as much beside.
     name
         What it is called in its source; empty where it has no name.
     """
@@ -45,6 +51,7 @@ class Piece:
     held_to_weight: Number = 0
     gradient: Number = 0
     parameters: Number = 0
+    arrives: Number = field(default=0, kw_only=True)
     name: str = field(default="", kw_only=True)
 
     def scaled(self, factor: Number) -> Piece:
@@ -57,6 +64,7 @@ class Piece:
             self.held_to_weight * factor,
             self.gradient * factor,
             self.parameters,
+            arrives=self.arrives * factor,
             name=self.name,
         )
 
@@ -90,13 +98,24 @@ class Model:
         The only piece is one device's share of a model that can be cut anywhere into equal parts.
     time_unit, size_unit
         What the numbers count; ``unspecified`` if nothing is said.
+    memory
+        Of a device, where the source says it.
+    workspace
+        Part of the memory of each device that is taken whatever it runs.
     """
 
     pieces: tuple[Piece, ...]
     transfer: Number = 0
     even: bool = False
-    time_unit: str = "unspecified"
-    size_unit: str = "unspecified"
+    time_unit: str = UNSPECIFIED
+    size_unit: str = UNSPECIFIED
+    memory: Number | None = None
+    workspace: Number = 0
+
+    @property
+    def units(self) -> Units:
+        """What the numbers count; none of them is scaled."""
+        return Units(self.time_unit, self.size_unit)
 
     @classmethod
     def from_share(
@@ -104,10 +123,11 @@ class Model:
         times: tuple[Number, Number, Number],
         transfer: Number = 0,
         freed_at_backward: Number = 0,
+        time_unit: str = UNSPECIFIED,
     ) -> Model:
         """Return the model whose share per device has these F, B and W, and one activation."""
         share = Piece(*times, freed_at_backward, 1 - freed_at_backward)
-        return cls((share,), transfer, even=True)
+        return cls((share,), transfer, even=True, time_unit=time_unit)
 
     def parts(self, devices: int, stages: int) -> tuple[Piece, ...]:
         """Return what stages are runs of: its pieces; one each where it is cut into equal parts."""

@@ -283,6 +283,8 @@ class _Reader:
         size = value.bytes[FULL]
         if targets and size:
             raise _NotStashes(f"value {value.name!r} takes memory on two devices")
+        if value.is_kept and size and self.cluster.device(device).memory_bytes is not None:
+            raise _NotStashes(f"value {value.name!r} is kept to the end")
         if size:
             last = self.extreme(value, last=True) or value.producer
             host = self.hosts.get(device)

@@ -78,6 +78,8 @@ class Template:
         channel, one at a time.
     units
         What a tick stands for.
+    workspace_bytes
+        Lie on each device all the time, whatever it runs.
     """
 
     stages: tuple[Stage, ...]
@@ -86,6 +88,7 @@ class Template:
     joint_backward: bool = False
     transfers: CommunicationModel = CommunicationModel.DELAY
     units: Units = field(default_factory=Units)
+    workspace_bytes: int = 0
 
 
 def uniform(
@@ -225,6 +228,9 @@ def _graph(template: Template, ways: Sequence[Route | None], devices: int) -> Co
         if stage.parameter_bytes:
             size = {"full": stage.parameter_bytes}
             values.append(Value(f"weights {index}", None, tuple(readers[index]), size))
+    if template.workspace_bytes:
+        every = tuple(name for names in readers.values() for name in names)
+        values.append(Value("workspace", None, every, {"full": template.workspace_bytes}))
     return ComputationGraph(tuple(operators), tuple(values))
 
 

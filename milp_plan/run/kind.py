@@ -10,13 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from milp_plan.core import Units, UnsupportedProblemError, Verdict
+from milp_plan.core import Counts, Units, UnsupportedProblemError, Verdict
 from milp_plan.core.amounts import DASH, size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.core.quantity import decimal, units_of
 
 from .change import Change
 from .settings import WHY_UNUSED
@@ -61,9 +63,10 @@ class Measure:
 
     @property
     def per_unit(self) -> int:
-        """Ticks per unit; 1 for bytes and costs."""
-        timed = isinstance(self.units, Units) and self.what == "time"
-        return self.units.time_scale if timed and isinstance(self.units, Units) else 1
+        """Ticks, or what is counted as bytes, per unit; 1 for costs."""
+        if isinstance(self.units, str):
+            return 1
+        return self.units.size_scale if self.what == "size" else self.units.time_scale
 
     @property
     def grain(self) -> str:
@@ -72,15 +75,15 @@ class Measure:
             return self.units
         return "bytes" if self.what == "size" else "ticks"
 
-    def decimal(self, ticks: int | None) -> str | None:
-        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
-        if ticks is None:
-            return None
-        whole, rest = divmod(abs(ticks), self.per_unit)
-        digits = f".{rest * 10**30 // self.per_unit:030d}".rstrip("0") if rest else ""
-        return f"{'-' if ticks < 0 else ''}{whole}{digits}"
+    def amount(self, ticks: int | None) -> Fraction | None:
+        """Return an amount in units, exactly; ``None`` for none."""
+        return None if ticks is None else Fraction(ticks, self.per_unit)
 
-    def text(self, ticks: int | None) -> str:
+    def decimal(self, ticks: Fraction | int | None) -> str | None:
+        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
+        return None if ticks is None else decimal(Fraction(ticks) / self.per_unit)
+
+    def text(self, ticks: Fraction | int | None) -> str:
         """Write an amount for people, with its unit."""
         if isinstance(self.units, str):
             return DASH if ticks is None else f"{ticks:,}"
@@ -148,6 +151,9 @@ class Kind(ABC, Generic[P, S]):
         What may be asked of an instance as it is read.
     threads
         Where nobody says how many.
+    sizes, things
+        First words of the components of verdicts that are sizes, and of those that count things;
+        the others are times.
     loops
         Parts of the compiled loops (:mod:`.compiling`) that nearly every run needs: where reading
         takes long, they are compiled meanwhile.
@@ -158,6 +164,8 @@ class Kind(ABC, Generic[P, S]):
     handles: ClassVar[str]
     plans: ClassVar[str]
     changes: ClassVar[tuple[Change, ...]] = ()
+    sizes: ClassVar[tuple[str, ...]] = ("peak_memory",)
+    things: ClassVar[tuple[str, ...]] = ()
     loops: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -258,9 +266,26 @@ class Kind(ABC, Generic[P, S]):
     def explain(self, problem: P, plan: S, verdict: Verdict) -> str:
         """Say in words what a valid plan's value hangs on, or what breaks and by how much."""
         if not verdict.ok:
-            return "\n".join(str(violation) for violation in verdict.violations)
+            units = units_of(problem)
+            return "\n".join(violation.text(units) for violation in verdict.violations)
         parts = sorted(verdict.components.items(), key=lambda part: -part[1])
-        return "\n".join(f"{name}: {amount:,}" for name, amount in parts)
+        return "\n".join(
+            f"{name}: {self.component_text(problem, name, amount)}" for name, amount in parts
+        )
+
+    def counts(self, problem: P, component: str) -> Counts:
+        """Return what a component of a verdict counts."""
+        word = component.split(" ", maxsplit=1)[0]
+        if word in self.sizes:
+            return Counts.SIZE
+        untimed = isinstance(self.measure(problem).units, str)
+        return Counts.THINGS if untimed or word in self.things else Counts.TIME
+
+    def component_text(self, problem: P, component: str, amount: Fraction | int | None) -> str:
+        """Write a component of a verdict for people, with its unit."""
+        if amount is None:
+            return DASH
+        return self.counts(problem, component).text(amount, units_of(problem))
 
     def details(self, problem: P, plan: S, verdict: Verdict) -> dict[str, Any]:
         """Plain data beside :meth:`explain`."""

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +15,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+import milp_plan as mp
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.outputs import Content, content_of
 from milp_plan.core.sharding import sharding_problem
-from milp_plan.io import schemas
+from milp_plan.io import schemas, write
 from milp_plan.io.iopddl import write_iopddl
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kinds, read
@@ -365,6 +367,39 @@ def test_infeasible(name: str, here: Path) -> None:
     for least in told["infeasibility"]["relaxations"]:
         assert least["proved_below"] < least["percent"]
     assert bool(told["infeasibility"]["relaxations"]) == (name != "resharding")  # has no limits
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_infeasible_at_every_door(name: str, here: Path) -> None:
+    """Whichever way a problem is asked about: exit 4, and the proof; in Python an outcome."""
+    file, *changes = SAMPLES[name].never(here)
+    proof = answer("solve", file, *changes, *LIMIT)["infeasible_because"]
+    limit = ("--time-limit", "100", "--quiet")
+    for verb in ("bound", "explain"):
+        told = answer(verb, file, *changes, *limit)
+        assert told["exit_code"] == Exit.INFEASIBLE
+        assert told["infeasible_because"]
+        assert "no plan exists: " in call(verb, file, *changes, *limit).stdout
+    assert answer("info", file, *changes)["exit_code"] == Exit.DONE
+    asked = {word.removeprefix("--").replace("-", "_"): text for word, text in _pairs(changes)}
+    outcome = mp.solve(mp.read(file, **asked), time_limit=100, display=False)
+    assert outcome.infeasible_because == proof
+    assert outcome.plan is None
+    assert "no plan exists: " in str(outcome)
+    assert mp.explain(outcome, time_limit=100).infeasibility is not None
+    if name == "schedule":
+        _, problem = read(file, {"memory_scale": Fraction(1, 4)})
+        tight = here / "tight.json"
+        write(problem, tight)
+        assert answer("solve", tight, *LIMIT)["infeasible_because"] == proof
+        folder = ("--store-folder", here / "store")
+        swept = call("sweep", tight, "--memory", "1,2", *limit, *folder)
+        assert swept.exit_code == Exit.INFEASIBLE
+        assert f"memory 1: no plan exists: {proof}" in swept.stdout
+
+
+def _pairs(words: list[Any]) -> list[tuple[str, str]]:
+    return [(words[place], words[place + 1]) for place in range(0, len(words), 2)]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

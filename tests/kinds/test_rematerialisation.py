@@ -27,6 +27,7 @@ from milp_plan.draw.rematerialisation import rematerialisation_figure
 from milp_plan.io.files import read_document
 from milp_plan.io.rematerialisation import plan_to_csv, plan_to_json, to_json
 from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of, once, plan_of
+from milp_plan.run.change import host as host_of
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.kinds.rematerialisation import Share, budget
 from milp_plan.run.settings import Settings
@@ -571,7 +572,7 @@ def test_a_host_that_is_asked_for(example, tmp_path):
     text = json.loads(example.read_text())
     for unit, rate, ticks in (("ms", "2kB/s", 10**3), ("unspecified", "2", 1)):
         example.write_text(json.dumps(text | {"time_unit": unit}))
-        host = read(example, {"host": (100, 2000 if unit == "ms" else 2)})[1].host
+        host = read(example, {"host": host_of(f"100B@{rate}")})[1].host
         assert (host.memory, host.latency) == (100, 0)
         assert host.amount == (2000 if unit == "ms" else 2)
         assert host.ticks == ticks * problem.units.time_scale

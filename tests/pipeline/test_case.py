@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations
 
@@ -27,7 +28,7 @@ def test_an_even_model_works_the_same_time_in_every_placement(
     scale = built.problem.units.time_scale
     assert built.work == 24 * scale
     assert shop.work == (24 * scale,) * 4
-    assert shop.limits == (5 * built.bytes_per_unit,) * 4
+    assert shop.limits == (5 * built.problem.units.size_scale,) * 4
 
 
 def test_decimals_stay_exact() -> None:
@@ -46,7 +47,7 @@ def test_a_smaller_micro_batch_takes_less_of_all_but_parameters() -> None:
     assert shop is not None
     assert sorted(kind.duration for kind in shop.kinds) == [1, 1, 2, 2, 2, 2]
     assert {lag for _, _, lag in shop.arcs} == {0, 1}
-    assert shop.limits == (50 * built.bytes_per_unit,) * 2
+    assert shop.limits == (50 * built.problem.units.size_scale,) * 2
     assert shop.work == (20, 20)
 
 
@@ -56,6 +57,11 @@ def test_channels_and_objective() -> None:
     assert problem.cluster.communication is CommunicationModel.CHANNEL
     assert problem.objective is Objective.SPAN
     assert problem.name == "line-2x2-span"
+
+
+def lengths(times: Sequence[int | Fraction], cut: Sequence[int]) -> list[int | Fraction]:
+    """Time of each stage."""
+    return [sum(times[b - count : b]) for b, count in zip(accumulate(cut), cut, strict=True)]
 
 
 TIMES = st.lists(
@@ -69,7 +75,7 @@ TIMES = st.lists(
 def test_the_cut_is_the_most_even_one(times: list[int | Fraction], data: st.DataObject) -> None:
     stages = data.draw(st.integers(1, len(times)))
     cut = most_even([Piece(time, 0, 0) for time in times], stages)
-    found = [sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut)]
+    found = lengths(times, cut)
     assert sum(found) == sum(times)
     assert len(found) == stages
     best = min(
@@ -84,8 +90,7 @@ def test_thousands_of_pieces_are_cut() -> None:
     times = [1 + number % 7 for number in range(20_000)]
     cut = most_even([Piece(time, 0, 0) for time in times], 8)
     assert sum(cut) == 20_000
-    longest = max(sum(times[stop - count : stop]) for stop, count in zip(accumulate(cut), cut))
-    assert longest <= 10_003
+    assert max(lengths(times, cut)) <= 10_003
 
 
 def test_too_few_pieces_are_named() -> None:
@@ -123,7 +128,7 @@ def test_every_cut_counts_in_the_same_ticks_and_bytes() -> None:
     """Halves that add up to a whole had another scale: cuts could not be compared."""
     halves = Model((Piece(Fraction(1, 2), 1, 1, Fraction(1, 2)),) * 4)
     scales = {
-        (found.problem.units.time_scale, found.bytes_per_unit)
+        (found.problem.units.time_scale, found.problem.units.size_scale)
         for found in (build(Case(halves, 2, 2, cut=cut)) for cut in ((2, 2), (3, 1), (1, 3)))
     }
     assert scales == {(2, 2)}

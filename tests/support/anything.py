@@ -34,7 +34,7 @@ from milp_plan.core import (
 )
 
 from .brute import brute_force
-from .problems import Draft, capped, joined, some_workload, with_memory
+from .problems import Draft, capped, joined, marked, some_workload, with_memory
 from .serial_brute import brute_serial
 
 KINDS = GENERAL, PIPELINE, SERIAL = "general", "pipeline", "serial"
@@ -206,6 +206,7 @@ def _timeless(rng: Random) -> PlanningProblem:
 def _with_tight_memory(rng: Random, problem: PlanningProblem) -> PlanningProblem:
     """Return a problem with few placements, and memory that some plan needs, or a little less."""
     problem = capped(problem, MAX_JOINT_PLACEMENTS)
+    problem = marked(problem, problem.graph)
     load = some_workload(rng, problem)
     if load is None:
         problem = joined(problem)
@@ -296,6 +297,8 @@ def _pipeline(rng: Random, numbers: Numbers) -> PlanningProblem:
     objective = rng.choice([Objective.MAKESPAN, Objective.MAKESPAN, Objective.SPAN, *OBJECTIVES])
     graph = ComputationGraph(tuple(operators), tuple(values))
     problem = PlanningProblem("pipeline", graph, cluster, objective)
+    if Random(f"results {graph}").random() < 0.3:
+        problem = marked(problem, graph)
     load = some_workload(rng, problem)
     assert load is not None, "there is one placement, and all channels"
     return _less_memory(rng, with_memory(rng, problem, load)[0])

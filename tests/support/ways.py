@@ -31,6 +31,7 @@ from milp_plan.core import (
 )
 
 from .plans import Planted
+from .problems import marked
 
 HOST = "host"
 
@@ -40,6 +41,7 @@ def planted_ways(seed: int) -> Planted:
     """Return the problem and plan of a seed; equal seeds give equal answers."""
     rng = random.Random(f"ways {seed}")
     problem = _problem(rng, f"ways-{seed}")
+    problem = marked(problem, f"ways {seed}") if seed % 3 == 0 else problem
     plan = _Serial(problem, rng).plan()
     memory: dict[str, int | None] = {}
     for name, used in replay(problem, plan).devices.items():
@@ -179,7 +181,21 @@ class _Serial:
 
 
 def tiny_ways(seed: int) -> PlanningProblem:
-    """Return a tiny training step, forward and back, on one or two devices beside a host."""
+    """Return a tiny training step, forward and back, on one or two devices beside a host.
+
+    Every third one has results.
+    """
+    problem = _tiny_step(seed)
+    if seed % 3 != 2:
+        return problem
+    rng, graph = random.Random(f"results {seed}"), problem.graph
+    values = [replace(v, kept=rng.random() < 0.3 or None) for v in graph.values]
+    last = graph.topological_order[-1]
+    values.append(Value("out", last, (), {FULL: rng.randint(1, 4)}, kept=rng.choice([None, False])))
+    return replace(problem, graph=replace(graph, values=tuple(values)))
+
+
+def _tiny_step(seed: int) -> PlanningProblem:
     rng = random.Random(f"tiny {seed}")
     depth = rng.choice([2, 2, 3])
     devices = ["d0"] if depth == 3 else ["d0", "d1"][: rng.choice([1, 1, 2])]

@@ -14,7 +14,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 
-from ..change import Change, count, size
+from ..change import Change, count, rate, size
 from ..kind import Format, Kind, Measure
 from ..scope import Offer, Scope
 from ..way import Way
@@ -35,7 +35,7 @@ SWITCHES = (
 AMOUNTS = {
     "devices": Change("devices", "Number of devices.", count, "N"),
     "memory_bytes": Change("memory", "Memory of each device: 8GiB, 80GB.", size, "SIZE"),
-    "bandwidth_bytes_per_s": Change("bandwidth", "Between devices: 25GB/s.", size, "RATE"),
+    "bandwidth_bytes_per_s": Change("bandwidth", "Between devices: 25GB/s.", rate, "RATE"),
     "micro_batches": Change(
         "micro_batches", "Micro-batches of a batch; data degrees divide it.", count, "N"
     ),
@@ -50,6 +50,8 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
     handles = "milp_plan.hybrid.problem:HybridProblem"
     plans = "milp_plan.hybrid.plan:HybridPlan"
+    sizes = ("memory",)
+    things = ("devices", "in")
     changes = (*AMOUNTS.values(), *SWITCHES)
 
     def formats(self) -> tuple[Format[HybridProblem], ...]:

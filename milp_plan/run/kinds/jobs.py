@@ -34,6 +34,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     title = "many jobs on one cluster: an option, devices and a start for each"
     handles = "milp_plan.core.jobs:JobsProblem"
     plans = "milp_plan.core.jobs:JobsPlan"
+    sizes = ("peak_memory", "peak_host")
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),
     )

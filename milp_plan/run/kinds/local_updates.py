@@ -30,6 +30,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     title = "boundaries of a pipeline behind which gradients stop: shortest step within a budget"
     handles = "milp_plan.core.local_updates:LocalUpdatesProblem"
     plans = "milp_plan.core.local_updates:LocalUpdatesPlan"
+    sizes = ()
 
     def formats(self) -> tuple[Format[LocalUpdatesProblem], ...]:
         """Stages in a line."""

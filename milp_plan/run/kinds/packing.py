@@ -111,6 +111,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.core.packing:PackingProblem"
     plans = "milp_plan.core.packing:PackingPlan"
+    sizes = ("peak_load", "waste")
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:

@@ -91,9 +91,6 @@ HOST = Change(
     "SIZE@RATE",
 )
 
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "µs": 10**6, "ns": 10**9}
-"""Unit of time -> how many are a second."""
-
 
 class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"]):
     """The kind of :class:`milp_plan.core.rematerialisation.RematerialisationProblem`."""
@@ -102,6 +99,8 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
     plans = "milp_plan.core.rematerialisation:RematerialisationPlan"
+    sizes = ("peak_memory", "host_memory")
+    things = ("added_runs", "energy")
     changes = (BUDGET, OBJECTIVE, ADDED, HOST)
 
     @property
@@ -418,11 +417,8 @@ def _hosted(
     asked = changes.get(HOST.name)
     if asked is None:
         return problem
-    memory, rate = asked
-    units = problem.units
-    return replace(
-        problem, host=Host(memory, 0, rate, PER_SECOND.get(units.time, 1) * units.time_scale)
-    )
+    memory, moved, ticks = asked.of(problem.units)
+    return replace(problem, host=Host(memory, 0, moved, ticks))
 
 
 def _aimed(

@@ -33,6 +33,7 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     title = "slices from hosts to hosts, one at a time at each network card: least time"
     handles = "milp_plan.core.resharding:ReshardingProblem"
     plans = "milp_plan.core.resharding:ReshardingPlan"
+    sizes = ()
     changes = (ONE_BY_ONE,)
 
     def formats(self) -> tuple[Format[ReshardingProblem], ...]:

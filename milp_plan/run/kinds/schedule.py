@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import (
+    TICKS_PER_SECOND,
     Contiguity,
     Finding,
     InputError,
@@ -19,6 +20,7 @@ from milp_plan.core import (
     Plan,
     PlanningProblem,
     SerialLaw,
+    Units,
     Verdict,
 )
 from milp_plan.core.amounts import size_text, time_text
@@ -205,6 +207,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
             "work_ticks": sum(_fastest(problem, operator.name) for operator in graph.operators),
             "persistent_bytes": sum(max(value.bytes.values()) for value in persistent),
             "made_bytes": sum(max(value.bytes.values()) for value in made),
+            "results": sum(value.is_kept for value in made),
+            "result_bytes": sum(max(v.bytes.values()) for v in made if v.is_kept),
+            "neither_read_nor_kept": sum(not (v.consumers or v.is_kept) for v in made),
             "cluster": [
                 {
                     "name": device.name,
@@ -235,6 +240,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             ["work", f"{time_text(units, facts['work_ticks'])} at every operator's fastest"],
             ["persistent bytes", size_text(units, facts["persistent_bytes"])],
             ["bytes made", size_text(units, facts["made_bytes"])],
+            ["results", _results(facts, units)],
             ["devices", _devices(problem)],
             ["communication", f"{facts['channels']:,} channels, model {facts['communication']}"],
             *([["serial law", _law(problem.serial)]] if problem.serial else []),
@@ -349,6 +355,13 @@ class Schedule(Kind[PlanningProblem, Plan]):
         return found | {name: seedless(partial(plan_by, name)) for name in ORDERS}
 
 
+def _results(facts: Mapping[str, Any], units: Units) -> str:
+    """Write what is kept to the end, and how many values nobody wants."""
+    text = f"{facts['results']:,} kept to the end, {size_text(units, facts['result_bytes'])}"
+    unwanted = facts["neither_read_nor_kept"]
+    return f"{text}; {unwanted:,} values neither read nor kept" if unwanted else text
+
+
 def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.check import replay
     from milp_plan.io import trace_text
@@ -408,7 +421,8 @@ def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
     if changes.get("recompute"):
         problem = problem.with_recomputation()
     if changes.get("host") is not None:
-        problem = problem.with_host(*changes["host"])
+        memory, moved, ticks = changes["host"].of(problem.units)
+        problem = problem.with_host(memory, moved * TICKS_PER_SECOND // ticks)
     return problem
 
 

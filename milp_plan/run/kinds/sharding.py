@@ -36,6 +36,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
+    sizes = ("peak_usage",)
     loops = (SHARDING, SHARDING_SEARCH)
 
     @property
