@@ -98,8 +98,8 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         return (
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds, always=True),
-            Step("baselines", self.find_baselines, always=True),
             Step("every order", lambda: offer_orders(self.ledger), lambda: is_small(self.ledger)),
+            Step("baselines", self.find_baselines, always=True),
             Step("model", self.ask_model, lambda: self.models),
             Step("free", self.search_free, lambda: self.searches and self.plainly),
             Step("fit free", self.fit_free, lambda: self.free is not None),
