@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -17,6 +17,9 @@ from .template import Stage, Template, pipeline_problem
 
 CUT = "cut"
 """Entry of the provenance: pieces of each stage. ``stage 0`` and so on say which, and where."""
+
+TO = " … "
+"""Between the first and the last of names that follow each other."""
 
 FREE = "free"
 """Family of cases whose stages choose their devices."""
@@ -99,7 +102,8 @@ class Share:
     def __str__(self) -> str:
         last = self.first + self.pieces - 1
         which = f"piece {last}" if self.pieces == 1 else f"pieces {self.first}-{last}"
-        named = " … ".join(dict.fromkeys([self.names[0], self.names[-1]])) if self.names else ""
+        every = [part for name in self.names for part in name.split(TO)]
+        named = TO.join(dict.fromkeys([every[0], every[-1]])) if every else ""
         where = f" on {', '.join(self.devices)}" if self.devices else ""
         return f"{which}{f' ({named})' if named else ''}{where}"
 
@@ -299,10 +303,9 @@ def built(grid: Grid, cut: Cut | None = None) -> Built:
     if not case.model.even:
         case = replace(case, cut=cut)
     template, shares = grid.template(cut), grid.shares(cut)
-    problem = _problem(case, template, grid)
-    if not case.model.even:
-        told = {f"stage {share.stage}": str(share) for share in shares}
-        problem = replace(problem, provenance={CUT: cut_text(cut), **told})
+    told = {} if case.model.even else {f"stage {share.stage}": str(share) for share in shares}
+    told = {CUT: cut_text(cut), **told} if told else told
+    problem = _problem(case, template, grid, told)
     work = _work(template, grid.routes, case.devices)
     return Built(case, problem, work, shares)
 
@@ -332,7 +335,9 @@ def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
     return replace(one, parameter_bytes=one.parameter_bytes + arriving)
 
 
-def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
+def _problem(
+    case: Case, template: Template, grid: Grid, told: Mapping[str, str]
+) -> PlanningProblem:
     if grid.routes is None and (case.recompute or case.lane is not None):
         raise ValueError("stages that recompute or have lanes to a host need given devices")
     problem = pipeline_problem(
@@ -342,6 +347,7 @@ def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
         devices=case.devices,
         memory_bytes=grid.limit,
         objective=case.objective,
+        provenance=told,
     )
     if case.lane is not None:
         ticks = int(case.lane * grid.units.time_scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
@@ -151,6 +151,7 @@ def pipeline_problem(
     devices: int | None = None,
     memory_bytes: Sequence[int | None] | int | None = None,
     objective: Objective = Objective.MAKESPAN,
+    provenance: Mapping[str, str] | None = None,
 ) -> PlanningProblem:
     """Unroll a template over its micro-batches.
 
@@ -170,6 +171,8 @@ def pipeline_problem(
         Limit of every device, or one per device.
     objective
         Makespan, or span.
+    provenance
+        Of the problem.
 
     Raises
     ------
@@ -196,6 +199,7 @@ def pipeline_problem(
         cluster=_cluster(template, devices, limits),
         objective=objective,
         units=template.units,
+        provenance=dict(provenance or {}),
     )
 
 
