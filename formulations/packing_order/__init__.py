@@ -17,9 +17,11 @@ linear relaxation as high as the fullest instant. Buffers that are alike stand i
 they may change places. Decoding lets every buffer sink onto those below it, so offsets are exact.
 
 Sunk buffers lie at multiples of a *step* (:func:`step_of`): what all sizes c and those alignments
-have in common that are not divisors of it. Offsets are counted in steps; where that makes small
-numbers, the model is exact. An offset whose alignment is no divisor of the step is ``multiple``
-(whole) times its alignment; all others are whole by themselves once the order is chosen.
+have in common that are not divisors of it. Units are steps, or twice as many of them again and
+again where a height is many, so that no number is rounded. An offset whose alignment is no divisor
+of the step is ``multiple`` (whole) times its alignment; all others are whole by themselves once the
+order is chosen. All that is at most so high may be half a grain of heights more: no packing lies at
+an edge of the model.
 
 Source: this project; one bit for each pair is the usual program (e.g. MODeL, arXiv 2210.12924).
 """
@@ -42,16 +44,15 @@ from milp_plan.api import (
     Tableau,
     Term,
     Values,
+    coarser,
     packing,
 )
 
 NAME = "packing_order"
 
-MOST_STEPS = 1_000_000
-"""Steps of the greatest height up to which the model counts in steps."""
-
-UNITS = 10_000
-"""Units of the model that the greatest height takes where it is more steps than that."""
+MOST_UNITS = 128
+"""Units of the model that the greatest height takes at most. At 10^4 of them HiGHS 1.15.1 loses
+optima, as what rounding leaves in its rows comes close to the tolerance it is asked to keep."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,10 @@ class _Builder:
         self.met = set(self.pairs)
         self.sizes, self.step = rounded_sizes(self.buffers), step_of(self.buffers)
         most = self.highest()
-        self.unit = float(self.step) if most <= MOST_STEPS * self.step else most / UNITS
-        self.top = most if guide.cutoff is None else min(most, guide.cutoff)
+        self.unit = coarser(self.step, most, MOST_UNITS)
+        grain = self.scale.grain
+        self.top = (most if guide.cutoff is None else min(most, guide.cutoff)) // grain * grain
+        self.spare = grain / 2  # no packing is at an edge
         self.low = max(0, guide.bound or 0)
         self.table = Tableau()
 
@@ -157,25 +160,32 @@ class _Builder:
         """Heights are offsets and sizes: multiples of what they have in common."""
         return Scale(self.unit, gcd(self.step, *(buffer.size for buffer in self.buffers)))
 
-    def highest(self) -> int:
-        """Height up to which packings are looked for: some best packing is no higher."""
+    @cached_property
+    def first_fit(self) -> list[int]:
+        """Offsets of a first fit: of the largest first, or of those that live longest."""
         numbers = range(len(self.buffers))
         orders = (
             sorted(numbers, key=lambda i: (-self.buffers[i].size, i)),
             sorted(numbers, key=lambda i: (self.buffers[i].lower - self.buffers[i].upper, i)),
         )
-        tops = [self.height(self.sunk(order)) for order in orders]
-        return min(top for top in (*tops, self.problem.capacity) if top is not None)
+        return min(map(self.sunk, orders), key=self.height)
+
+    def highest(self) -> int:
+        """Height up to which packings are looked for: some best packing is no higher."""
+        top, capacity = self.height(self.first_fit), self.problem.capacity
+        return top if capacity is None else min(top, capacity)
 
     def build(self) -> CompiledModel:
         """Write the model."""
         table, unit = self.table, self.unit
-        table.column(("height", 0), 1.0, upper=self.top / unit, integer=False)
+        table.column(("height", 0), 1.0, upper=(self.top + self.spare) / unit, integer=False)
         table.row("height", [(("height", 0), 1.0)], self.low / unit)
+        if any(buffer.size > self.top for buffer in self.buffers):
+            table.row("height", [], 1.0)  # never, however little it is too large by
         for i, buffer in enumerate(self.buffers):
             family, grid = self.counted(i)
             most = self.latest(i) // grid
-            upper = float(most) if family == "multiple" else most * grid / unit
+            upper = float(most) if family == "multiple" else (most * grid + self.spare) / unit
             table.column((family, i), upper=upper, integer=family == "multiple")
             terms: list[Term] = [self.offset(i), (("height", 0), -1.0)]
             table.row("height", terms, high=-buffer.size / unit)
@@ -197,7 +207,7 @@ class _Builder:
         return (family, i), sign * (grid / self.unit if family == "multiple" else 1.0)
 
     def latest(self, i: int) -> int:
-        """Highest offset; 0 for what is too large: then ``height`` has no solution."""
+        """Highest offset; 0 for what is too large: then there is no solution."""
         return max(0, self.top - self.buffers[i].size)
 
     def below(self, i: int, j: int, share: float) -> list[Term]:
@@ -211,7 +221,7 @@ class _Builder:
         if alike(self.buffers[i], self.buffers[j]):
             self.table.row("alike", [(("below", (i, j)), 1.0)], 1.0)
         for a, b in ((i, j), (j, i)):
-            room = self.latest(a) // self.step * self.step + self.sizes[a]
+            room = self.latest(a) // self.step * self.step + self.sizes[a] + self.spare
             terms = [self.offset(a), self.offset(b, -1.0), *self.below(a, b, room / self.unit)]
             self.table.row("apart", terms, high=(room - self.sizes[a]) / self.unit)
 
@@ -277,11 +287,15 @@ class _Builder:
         return packing.PackingPlan(self.problem.name, places, self.height(offsets), NAME)
 
     def encode(self, model: CompiledModel, plan: packing.PackingPlan) -> Values:
-        """Offsets of a plan once it has sunk; buffers that are alike stand in their order."""
+        """Offsets of a plan once it has sunk, or of the first fit where that is lower.
+
+        Buffers that are alike stand in their order.
+        """
         known = {place.buffer.name: place.offset for place in plan.places}
         numbers = range(len(self.buffers))
         order = sorted(numbers, key=lambda i: known[self.buffers[i].name])
-        found = self.sunk(order)
+        found = min(self.sunk(order), self.first_fit, key=self.height)
+        order.sort(key=found.__getitem__)
         rows: dict[tuple[int, ...], list[int]] = {_form(buffer): [] for buffer in self.buffers}
         for i in order:
             rows[_form(self.buffers[i])].append(found[i])

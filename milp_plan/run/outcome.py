@@ -17,6 +17,8 @@ from .kind import Kind, Measure
 if TYPE_CHECKING:
     import pandas
 
+    from milp_plan.lp import CompiledModel
+
 P = TypeVar("P")
 S = TypeVar("S")
 
@@ -45,6 +47,8 @@ class Outcome(Shown, Generic[P, S]):
         Why the checker disagrees with a solver's claim; empty if it does not.
     infeasible_because
         A proof in words that no plan exists.
+    unproved_because
+        Why what the formulation says proves nothing; empty if it does, or was not asked.
     baselines
         Value of each heuristic, ``None`` where it found no plan.
     bounds
@@ -55,6 +59,8 @@ class Outcome(Shown, Generic[P, S]):
         Who made the plan.
     record
         Everything above and more, as plain data.
+    disputed_model
+        What was solved where the checker disagrees with a solver's claim about a model.
     """
 
     kind: Kind[P, S]
@@ -69,12 +75,14 @@ class Outcome(Shown, Generic[P, S]):
     proved: bool
     disputed_because: str
     infeasible_because: str | None
+    unproved_because: str
     baselines: Mapping[str, int | None]
     bounds: tuple[Bound, ...]
     defects: tuple[str, ...]
     planner: str
     seconds: float
     record: dict[str, Any] = field(repr=False)
+    disputed_model: CompiledModel | None = field(default=None, repr=False)
 
     @property
     def disputed(self) -> bool:
