@@ -47,6 +47,7 @@ from milp_plan.models.builders import (
 )
 from milp_plan.models.labelling import read_labelling
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
+from milp_plan.models.retime import Arc, retime
 from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
 from milp_plan.models.staged import StagedFormulation, StagedRows
@@ -56,6 +57,7 @@ from milp_plan.planners.local_updates import plan_stops as step_stops
 __all__ = [
     "FULL",
     "Amounts",
+    "Arc",
     "BuilderFormulation",
     "Card",
     "CompiledModel",
@@ -108,6 +110,7 @@ __all__ = [
     "packing",
     "pipeline",
     "read_labelling",
+    "retime",
     "serial",
     "spread_levels",
     "step_stops",

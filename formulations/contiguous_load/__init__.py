@@ -74,10 +74,6 @@ class ContiguousLoad(BuilderFormulation):
     handles = PlanningProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only bottleneck problems under the chain law are supported."""
         if problem.objective is not Objective.BOTTLENECK:

@@ -73,10 +73,6 @@ class Latency(BuilderFormulation):
     handles = PlanningProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only latency problems under the serial law."""
         if problem.serial is None or problem.serial.calls is None:

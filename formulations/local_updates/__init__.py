@@ -73,10 +73,6 @@ class LocalUpdates(BuilderFormulation):
     handles = local_updates.LocalUpdatesProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: Any, options: Switches) -> str | None:
         """Problems whose model is not too large."""
         if not isinstance(problem, local_updates.LocalUpdatesProblem):

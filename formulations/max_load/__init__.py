@@ -78,10 +78,6 @@ class MaxLoad(BuilderFormulation):
     handles = PlanningProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only bottleneck problems under the serial law whose parts need not be contiguous."""
         if problem.serial is None:

@@ -15,7 +15,8 @@ last in a slot.
 ``lane``      sum over v of busy out <= 1 in t; the same for back
 ``some``      a later consumer in t: lies[v,t], or out[v] complete, or run[o(v)] stops later
 ``one``       lies[v,t] + busy[o(v),t] + busy back[v] in t <= 1
-``memory``    sum over v of bytes of the left side of ``one``, and workspaces, <= memory in t
+``memory``    sum over v of bytes of the left side of ``one``, and workspaces, <= memory in t; of a
+              result, bytes times the starts of its producer up to t
 ``finish``    value >= sum over t of (t + p) run[o,t] for what nothing follows
 ``work``      value >= sum over o, t of p run[o,t]
 ============  ====================================================================================
@@ -92,10 +93,6 @@ class MemorySlots(BuilderFormulation):
     )
     handles = PlanningProblem
     Options = Switches
-
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """One device, at most one host with room for all, everything takes time; few slots."""
@@ -278,15 +275,21 @@ class _Builder:
         graph = ground.problem.graph
         unread = {
             name: ground.working[name]
-            - sum(v.bytes[FULL] for v in graph.outputs[name] if v.consumers)
+            - sum(v.bytes[FULL] for v in graph.outputs[name] if v.consumers or v.is_kept)
             for name in ground.names
         }
         for slot in range(self.horizon):
             terms = [
                 value.bytes[FULL] / unit * column
-                for value in ground.read if value.bytes[FULL]
+                for value in ground.read if value.bytes[FULL] and not value.is_kept
                 for column in self.held(value, slot)
             ]  # fmt: skip
+            terms += [
+                value.bytes[FULL] / unit * self.m.run[index]
+                for value in ground.results
+                for index in ((value.producer, t) for t in range(slot + 1))
+                if index in self.m.run
+            ]
             terms += [
                 size / unit * column
                 for name, size in unread.items() if size

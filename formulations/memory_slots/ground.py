@@ -41,7 +41,7 @@ class Ground:
     def trips(self) -> dict[str, tuple[int, int]]:
         """Ticks out and back of each value that may wait on the host.
 
-        One that holds no memory need never leave: its copy may as well stay.
+        One that holds no memory need never leave: its copy may as well stay. One that is kept does.
         """
         cluster, device, host = self.problem.cluster, self.device, self.host
         if host is None:
@@ -55,7 +55,7 @@ class Ground:
                 back.transfer_ns(value.payload(FULL), value.messages),
             )
             for value in self.read
-            if value.bytes[FULL]
+            if value.bytes[FULL] and not value.is_kept
         }
 
     @cached_property
@@ -63,6 +63,11 @@ class Ground:
         """Values that one operator makes for others."""
         values = self.problem.graph.values
         return tuple(v for v in values if v.producer is not None and v.consumers)
+
+    @cached_property
+    def results(self) -> tuple[Value, ...]:
+        """Values that are kept to the end; one run makes each of them."""
+        return tuple(v for v in self.problem.graph.values if v.is_kept and v.bytes[FULL])
 
     @cached_property
     def grain(self) -> int:
@@ -108,7 +113,7 @@ class Ground:
 
     @cached_property
     def cramped(self) -> bool:
-        """Whether some operator does not fit with what it reads, or nothing does."""
+        """Whether results, or some operator with what it reads, do not fit, or nothing does."""
         if self.room is None:
             return False
         inputs = self.problem.graph.inputs
@@ -116,7 +121,8 @@ class Ground:
             self.working[n] + sum(v.bytes[FULL] for v in inputs[n] if not v.persistent)
             for n in self.names
         )
-        return max(needs, default=0) > self.room or self.room < 0
+        kept = sum(value.bytes[FULL] for value in self.results)
+        return max(kept, *needs) > self.room or self.room < 0
 
     @property
     def before(self) -> dict[str, frozenset[str]]:
@@ -168,17 +174,20 @@ class Ground:
         """What may wait on the host in the first run of an operator, and bytes of it that must.
 
         Of values that only one run makes, those made before it and read after it lie there or are
-        away, unless it reads them: these lie there, as do its outputs and its workspace.
+        away, unless it reads them: these lie there, as do its outputs, its workspace and results
+        made before it.
         """
         if self.room is None or not lanes_take_turns(self.problem):
             return [], 0
         inputs = [v for v in self.problem.graph.inputs[name] if not v.persistent]
         crossing = [
             v for v in self.read
-            if v not in inputs and v.producer in self.before[name] - self.again
+            if v not in inputs and v not in self.results
+            and v.producer in self.before[name] - self.again
             and self.after[name].intersection(v.consumers)
         ]  # fmt: skip
-        held = self.working[name] + sum(v.bytes[FULL] for v in [*inputs, *crossing])
+        kept = [v for v in self.results if v not in inputs and v.producer in self.before[name]]
+        held = self.working[name] + sum(v.bytes[FULL] for v in [*inputs, *crossing, *kept])
         movable = [v for v in crossing if v.name in self.trips]
         excess = max(0, held - self.room)
         return movable, excess if excess <= sum(v.bytes[FULL] for v in movable) else 0
@@ -242,6 +251,9 @@ def read_ground(problem: PlanningProblem) -> Ground | str:
         if operator.recomputable and len(graph.outputs[operator.name]) > 1:
             return f"{operator.name} may run again and makes several values"
     ground = Ground(problem, devices[0], host)
+    for value in ground.results:
+        if value.producer in ground.again:
+            return f"{value.name} is kept, and {value.producer} may make it again"
     return _timeless(ground) or _crowded(ground) or ground
 
 

@@ -39,6 +39,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import (
+    Arc,
     BuilderFormulation,
     Card,
     Guide,
@@ -55,12 +56,12 @@ from milp_plan.api import (
     interchangeable_devices,
     label,
     needed_routes,
+    retime,
 )
 
 from .columns import Columns, choose
 from .goals import GOALS, tick_of
 from .memory_rows import MemoryRows, StaticRows
-from .retime import Arc, retime
 from .rooms import Held, Rooms
 from .sequence import Interval, Sequence, counted_sets, guided_sets, intervals
 from .symmetry import canonical_devices
@@ -92,10 +93,6 @@ class OperatorSchedule(BuilderFormulation):
     )
     handles = PlanningProblem
     Options = Switches
-
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
 
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Everything but the serial law is supported."""

@@ -8,6 +8,7 @@ allocates (an *event*), everything that has been allocated and not yet released 
 for each holder r of holding c: unless the maker starts later than the event, or the holder has
 stopped when the event starts, the holding counts. Each bit set to 1 is a truth about time (a row
 of ``started`` or ``stopped``); a bit left at 0 only counts more. Exact, and without a time index.
+What stays to the end has no ``ended``.
 
 Under the static law there is no time: every copy a device ever holds counts, and its largest
 workspace (column ``room``).
@@ -146,7 +147,12 @@ class MemoryRows:
             return False
         found = False
         for holder in item.holders:
-            if holder.task == event:  # it runs: what it holds is alive, unless it takes no time
+            if item.stays:
+                columns = [self.columns.column(r) for r, _ in holder.references]
+                reached = pyo.quicksum(columns) - later
+                if holder.task != event:
+                    reached += pyo.quicksum(present) - 1
+            elif holder.task == event:  # it runs: what it holds is alive, unless it takes no time
                 columns = [self.columns.column(r) for r, ticks in holder.references if ticks]
                 reached = pyo.quicksum(columns) - later
             else:

@@ -30,12 +30,16 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Bytes that appear on a device when ``maker`` starts and stay until the last holder stops."""
+    """Bytes that appear on a device when ``maker`` starts and stay until the last holder stops.
+
+    The first holder is the maker. What ``stays`` is held to the end, whatever holds it.
+    """
 
     maker: str
     label: str
     bytes: int
     holders: tuple[Holder, ...]
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,9 @@ def _native(sets: ScheduleSets, device: str, value: Value, producer: str) -> Ite
             continue
         made = tuple((("place", producer, p), sets.duration[producer, p]) for p in own)
         holders = [Holder(producer, made)]
+        if value.is_kept:
+            yield Holding(producer, f"{value.name}/{layout}", size, tuple(holders), stays=True)
+            continue
         for consumer in value.consumers:
             columns = tuple(_native_reads(sets, device, value, (producer, consumer), set(own)))
             if columns:
@@ -136,16 +143,12 @@ def _native(sets: ScheduleSets, device: str, value: Value, producer: str) -> Ite
 def _native_reads(
     sets: ScheduleSets, device: str, value: Value, pair: tuple[str, str], own: set[Any]
 ) -> Iterator[tuple[Reference, int]]:
-    producer, consumer = pair
-    if pair in sets.local_pairs:  # both are always at one site: the producer's columns tell
-        for made in own:
-            lengths = [
-                sets.duration[consumer, p]
-                for p in sets.placements[consumer]
-                if p.devices == made.devices
-            ]
-            if lengths:
-                yield ("place", producer, made), max(lengths)
+    _, consumer = pair
+    if pair in sets.local_pairs:  # both are always at one site, and its copies are alike
+        sites = {made.devices for made in own}
+        for read in sets.placements[consumer]:
+            if read.devices in sites:
+                yield ("place", consumer, read), sets.duration[consumer, read]
         return
     for (made, read), needed in sets.combinations[pair].items():
         if made in own and device in read.devices:

@@ -77,10 +77,6 @@ class PackingOrder(BuilderFormulation):
     handles = packing.PackingProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out packings."""
-        return False
-
     def unsupported(self, problem: packing.PackingProblem, options: Switches) -> str | None:
         """Too many pairs."""
         found = len(meetings(problem))

@@ -74,10 +74,6 @@ class PipelineSlots(BuilderFormulation):
     handles = PlanningProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Shops whose tasks all take time, and whose horizon has few enough ticks."""
         shop = pipeline.read_shop(problem)

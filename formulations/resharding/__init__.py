@@ -89,10 +89,6 @@ class Resharding(BuilderFormulation):
     handles = ReshardingProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: Any, options: Switches) -> str | None:
         """Slices that somebody has."""
         if not isinstance(problem, ReshardingProblem):

@@ -76,10 +76,6 @@ class ResourceLoad(BuilderFormulation):
     handles = PlanningProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only problems whose plans need no schedule are supported."""
         if problem.serial is not None:

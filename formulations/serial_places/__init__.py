@@ -70,10 +70,6 @@ class SerialPlaces(BuilderFormulation):
     handles = PlanningProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """Nothing is left out."""
-        return False
-
     def unsupported(self, problem: PlanningProblem, options: Switches) -> str | None:
         """Only problems under the serial law."""
         return None if problem.serial is not None else "the problem is not under the serial law"

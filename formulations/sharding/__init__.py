@@ -65,10 +65,6 @@ class Sharding(BuilderFormulation):
     handles = ShardingProblem
     Options = Switches
 
-    def restricts(self, options: Switches) -> bool:
-        """No switch leaves out plans."""
-        return False
-
     def unsupported(self, problem: Any, options: Switches) -> str | None:
         """Only sharding problems, and what reductions leave of them."""
         found = read_labelling(problem, fewer_rows=False)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import BackendUnavailableError
-from milp_plan.core.budget import now
+from milp_plan.core.budget import LONGEST_S, now
 from milp_plan.lp import CompiledModel
 
 from .outcome import Limits, SolverReport, Stop, TracePoint
@@ -172,7 +172,7 @@ def _follow(talk: _Conversation, limits: Limits, began: float) -> Stop | None:
     asked: Stop | None = None
     while True:
         try:
-            if not talk.take(timeout=max(0.01, deadline - now())):
+            if not talk.take(timeout=max(0.01, min(LONGEST_S, deadline - now()))):
                 return asked
         except queue.Empty:
             return asked or Stop.TIME_LIMIT

@@ -18,6 +18,7 @@ def anywhere(problem: PlanningProblem) -> PlanningProblem:
     """Return the problem without hosts in which each value is everywhere once it is made.
 
     Each operator runs once, transfers and changes of layout take no time and hold nothing.
+    Results of operators that may run again are not kept: they may stay where another run was.
 
     Proof that makespan, span and busy times are relaxed, where memory has no limit: take a plan
     of the problem and keep, of each operator, the run that stops first. What a kept run reads
@@ -31,10 +32,12 @@ def anywhere(problem: PlanningProblem) -> PlanningProblem:
     workspace, its inputs and its outputs, wherever the inputs came from.
     """
     plain = problem.without_memory_ways
+    again = {operator.name for operator in problem.graph.operators if operator.recomputable}
+    values = (replace(v, kept=False) if v.producer in again else v for v in plain.graph.values)
     names = plain.cluster.device_names
     return replace(
         plain,
-        graph=replace(plain.graph, values=tuple(_weightless(v) for v in plain.graph.values)),
+        graph=replace(plain.graph, values=tuple(map(_weightless, values))),
         cluster=replace(
             plain.cluster,
             channels=tuple(Channel(a, b, 0, 1) for a, b in permutations(names, 2)),

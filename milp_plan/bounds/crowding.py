@@ -32,13 +32,13 @@ def crowding_bound(frame: Frame, windows: Windows, budget: Budget) -> Bound | No
 
     Proof: let v run for a positive time. A value that an ancestor of v makes and a descendant of
     v in the same unit reads lies on the unit's device meanwhile, in the one layout that it has;
-    so do the unit's persistent values. On v's device the inputs, outputs and workspace of v lie
-    beside those of all units there (values that v reads are counted as its inputs alone). So the
-    units beside v's own that share its device are packed into what is left. Of operators with
-    heads of at least h these units do, by linear programming duality for any price p >= 0 of a
-    byte, at most ``p * left + sum of max(0, ticks - p * bytes)`` ticks. The rest is on other
-    devices, one of which does its share from h on, one operator at a time. With tails the same,
-    backward in time.
+    so does what an ancestor makes and is kept; so do the unit's persistent values. On v's device
+    the inputs, outputs and workspace of v lie beside those of all units there (values that v reads
+    are counted as its inputs alone). So the units beside v's own that share its device are packed
+    into what is left. Of operators with heads of at least h these units do, by linear programming
+    duality for any price p >= 0 of a byte, at most ``p * left + sum of max(0, ticks - p * bytes)``
+    ticks. The rest is on other devices, one of which does its share from h on, one operator at a
+    time. With tails the same, backward in time.
 
     Parameters
     ----------
@@ -116,21 +116,21 @@ def _held(frame: Frame, budget: Budget) -> tuple[Array, int]:
         budget.check()
         assert value.producer is not None
         made = frame.index[value.producer]
-        during = reach[made] & reach[:, readers].any(axis=1)
+        during = reach[made] & (value.is_kept | reach[:, readers].any(axis=1))
         during[[made, *(frame.index[name] for name in value.consumers)]] = False
         held[during, unit] += min(value.bytes.values()) // scale
     return held, scale
 
 
 def _own_values(frame: Frame) -> Iterator[tuple[Value, int, list[int]]]:
-    """Values that are read where they are made, in the only layout they have; unit and readers."""
+    """Values that are read or kept where they are made, in the only layout; unit and readers."""
     for value in frame.problem.graph.values:
         if value.producer is None or len(value.bytes) != 1:
             continue
         unit = frame.unit[frame.index[value.producer]]
         readers = [frame.index[name] for name in value.consumers]
         own = [reader for reader in readers if frame.unit[reader] == unit]
-        if own:
+        if own or value.is_kept:
             yield value, unit, own
 
 

@@ -178,7 +178,8 @@ class Frame:
             self._block(
                 f"operator {name!r} needs at least {self.size_text(tight[0])} on each of its "
                 f"devices while it runs (persistent values of its group, inputs, outputs, "
-                f"workspace), and no device it can run on has more than "
+                f"workspace) or at the end (with results), and no device it can run on has more "
+                f"than "
                 f"{self.size_text(self._most_memory(number))}",
                 (name,),
                 tight[0],
@@ -275,8 +276,8 @@ class Frame:
 
     def _fit_together(self, source: int, target: int, a: int, b: int) -> bool:
         """Whether the units of both ends can share a device of these types."""
-        packed = self.holdings.packed
-        needed = packed[self.unit[source]] + packed[self.unit[target]]
+        final = self.holdings.final
+        needed = final[self.unit[source]] + final[self.unit[target]]
         shared = set(self.types[a].colours) & set(self.types[b].colours)
         limits = [self.terrain.memory_bytes[colour] for colour in shared]
         return any(limit is None or needed <= limit for limit in limits)

@@ -27,6 +27,8 @@ class Holdings:
     packed
         The same with everything that lies there the whole time: under the static law, also the
         copies that the unit makes.
+    final
+        The same with everything that lies there at the end: also what the unit makes and is kept.
     """
 
     def __init__(self, problem: PlanningProblem, members: tuple[tuple[str, ...], ...]) -> None:
@@ -51,6 +53,12 @@ class Holdings:
         self.own = self._charged_once()
         self.packed = tuple(
             number + self._written(unit) for number, unit in zip(self.own, members, strict=True)
+        )
+        self.results = tuple(self._kept(unit) for unit in members)
+        """Value -> fewest bytes that it takes at the end on a device of the unit that makes it."""
+        self.final = tuple(
+            number if self.static else number + sum(kept.values())
+            for number, kept in zip(self.packed, self.results, strict=True)
         )
 
     def _persistent(self, unit: Iterable[str]) -> dict[str, int]:
@@ -80,13 +88,21 @@ class Holdings:
         """Bytes of native copies that a device of the unit's site is charged statically."""
         if not self.static:
             return 0
-        return sum(
-            min(
-                value.bytes[option.layout_written(value.name)]
-                for option in self.problem.graph.operator(name).options
-            )
-            for name in unit
-            for value in self.problem.graph.outputs[name]
+        outputs = self.problem.graph.outputs
+        return sum(self._least_written(value) for name in unit for value in outputs[name])
+
+    def _kept(self, unit: Iterable[str]) -> dict[str, int]:
+        """List what a unit makes that stays to the end, each with its fewest bytes."""
+        outputs = self.problem.graph.outputs
+        made = (value for name in unit for value in outputs[name] if value.is_kept)
+        return {value.name: self._least_written(value) for value in made}
+
+    def _least_written(self, value: Value) -> int:
+        """Fewest bytes of the native copy on each device of its site."""
+        assert value.producer is not None
+        return min(
+            value.bytes[option.layout_written(value.name)]
+            for option in self.problem.graph.operator(value.producer).options
         )
 
     def lasting(self, unit: int) -> int:
@@ -94,11 +110,11 @@ class Holdings:
         return sum(self.shared[unit].values()) + self._written(self.members[unit])
 
     def running(self, name: str, unit: int, option: Option, duration: int) -> int:
-        """Bytes a device of the site needs while the operator runs (0 if it proves nothing).
+        """Bytes a device of the site needs while the operator runs, or at the end.
 
         Inputs are held until their reader stops, outputs from their producer's start, each in
-        its layout; persistent values of the whole unit lie beside them all the time. An operator
-        that lasts no time holds only the latter.
+        its layout; persistent values of the whole unit lie beside them all the time, and at the
+        end its results. An operator that lasts no time holds only the latter two.
         """
         values = dict(self.shared[unit])
         for value in self.problem.graph.inputs[name]:
@@ -106,9 +122,13 @@ class Holdings:
                 exact = value.bytes[option.layout_read(value.name)]
                 values[value.name] = max(values[value.name], exact)
         held = sum(values.values())
-        if duration > 0 or self.static:
-            held += self.passing(name, option)
-        return held
+        if self.static:
+            return held + self.passing(name, option)
+        results = dict(self.results[unit])
+        for value in self.problem.graph.outputs[name]:
+            if value.is_kept:
+                results[value.name] = value.bytes[option.layout_written(value.name)]
+        return held + max(sum(results.values()), self.passing(name, option) if duration else 0)
 
     def passing(self, name: str, option: Option) -> int:
         """Bytes of inputs, outputs and workspace of one operator on each device of its site."""
@@ -140,7 +160,8 @@ class Holdings:
 
         A native copy fills every device of the producer's site, a transferred one lies on one
         device at least. At every instant from the producer's start to the last reader's stop one
-        of them is there, because a native copy stays until the transfers made from it stop.
+        of them is there, because a native copy stays until the transfers made from it stop. Of
+        what is kept, the native copy is there to the end.
         """
         graph = self.problem.graph
         assert value.producer is not None
@@ -150,7 +171,7 @@ class Holdings:
         ]
         read = [
             value.bytes[layout]
-            for consumer in value.consumers
+            for consumer in (() if value.is_kept else value.consumers)
             for layout in self._layouts[consumer][value.name]
         ]
         return min(made + read)

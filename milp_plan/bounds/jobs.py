@@ -38,7 +38,7 @@ from functools import cached_property
 import numpy as np
 
 from milp_plan.core.bound import Bound
-from milp_plan.core.jobs import Job, JobsObjective, JobsProblem
+from milp_plan.core.jobs import Job, JobsObjective, JobsProblem, Option
 from milp_plan.core.quantity import ceil_div
 
 ROUNDS = 60
@@ -171,11 +171,11 @@ def jobs_obstacle(problem: JobsProblem) -> str | None:
     return None
 
 
-def _lasts(job: Job, units: Sequence[Sequence[tuple[int, object]]]) -> bool:
-    """Whether a job is under way for an instant at least, however it runs."""
-    return any(
-        min(job.units[number].options[place].ticks for place, _ in options)
-        for number, options in enumerate(units)
+def _lasts(job: Job, units: Sequence[Sequence[tuple[int, Option]]]) -> bool:
+    """Whether a job is under way for some time, however it runs; else it holds nothing."""
+    moved = (job.weights_of(number) for number in range(len(units)))
+    return any(weights and (weights.load or weights.store) for weights in moved) or any(
+        min(option.ticks for _, option in options) for options in units
     )
 
 

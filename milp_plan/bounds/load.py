@@ -91,8 +91,8 @@ def unrelated_bound(frame: Frame) -> Bound | None:
 
     Proof: give each device of colour c a weight l_c >= 0, with weights adding up to 1 over all
     devices, and each of its bytes a price p_c >= 0. A plan of makespan (or bottleneck) T puts at
-    most T of work and M_c persistent bytes on a device, so with each unit in its cheapest place
-    T + sum p_c M_c >= sum over units of min over places of sum over devices of
+    most T of work and M_c bytes, results at the end, on a device, so with each unit in its cheapest
+    place T + sum p_c M_c >= sum over units of min over places of sum over devices of
     (l_c work + p_c bytes). Any weights give a bound; those of the linear relaxation are the best
     of this kind. They are rounded to fractions first, and the bound is evaluated exactly.
     """
@@ -120,7 +120,7 @@ def _weighted(
     frame: Frame, places: Places, weights: Sequence[Fraction], prices: Sequence[Fraction]
 ) -> int:
     total = Fraction(0)
-    own = frame.holdings.packed
+    own = frame.holdings.final
     for unit, choices in enumerate(places):
         total += min(
             sum(
@@ -142,7 +142,7 @@ def _best_weights(frame: Frame, places: Places) -> tuple[list[Fraction], list[Fr
     from scipy.optimize import Bounds, LinearConstraint, milp  # loads for a quarter of a second
     from scipy.sparse import lil_matrix
 
-    terrain, own = frame.terrain, frame.holdings.packed
+    terrain, own = frame.terrain, frame.holdings.final
     colours = len(terrain.count)
     ticks = max(1, sum(frame.least_duration))
     size = max([1, *(limit for limit in terrain.memory_bytes if limit is not None)])

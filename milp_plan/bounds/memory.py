@@ -37,9 +37,9 @@ def fullest_instant(frame: Frame, budget: Budget) -> Instant | None:
     """Find the operator during which most bytes are sure to lie somewhere.
 
     Proof: while v runs (for a positive time), every value made by an ancestor of v that v or a
-    descendant of v still has to read has one complete copy at least; v's outputs and workspace
-    lie on each of its devices; persistent values lie somewhere all the time. Statically,
-    everything lies there together.
+    descendant of v still has to read, or that is kept, has one complete copy at least; v's outputs
+    and workspace lie on each of its devices; persistent values lie somewhere all the time.
+    Statically, everything lies there together.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def fullest_instant(frame: Frame, budget: Budget) -> Instant | None:
         assert value.producer is not None
         before = frame.index[value.producer]
         readers = [frame.index[name] for name in value.consumers]
-        through = reach[before] & reach[:, readers].any(axis=1)
+        through = reach[before] & (value.is_kept | reach[:, readers].any(axis=1))
         through[before] = False
         alive[through] += size // unit
     totals = {v: int(alive[v]) * unit + _makes(frame, frame.names[v]) for v in running}
@@ -89,9 +89,10 @@ def residence_bound(frame: Frame, budget: Budget) -> Bound | None:
     """Bytes times their time in memory.
 
     Proof: a value has a complete copy somewhere from its producer's start to the stop of its
-    last reader, and these are at least a separation apart; persistent values lie there for the
-    whole makespan T. So T times all memory is at least the sum of bytes times time. ``None``
-    under the static law, or when a device has no limit.
+    last reader, what is kept to the stop of all that waits for it, and these are at least a
+    separation apart; persistent values lie there for the whole makespan T. So T times all memory is
+    at least the sum of bytes times time. ``None`` under the static law, or when a device has no
+    limit.
 
     Raises
     ------
@@ -116,9 +117,11 @@ def residence_bound(frame: Frame, budget: Budget) -> Bound | None:
 
 
 def _stay(frame: Frame, view: View, value: Value, through: np.ndarray) -> int:
-    """Ticks from the producer's start to the last reader's stop."""
+    """Ticks from the producer's start to the last reader's stop, or to the end."""
     assert value.producer is not None
     start = frame.index[value.producer]
+    if value.is_kept:
+        return int((through[start] + view.durations).max())
     stays = [int(view.durations[start])]
     for name in value.consumers:
         reader = frame.index[name]
@@ -130,11 +133,18 @@ def persistent_obstacle(frame: Frame) -> Infeasible | None:
     """Prove that what lies in memory all the time does not fit, or return ``None``."""
     holdings = frame.holdings
     beside = [max(holdings.beside(frame.names[v]) for v in unit) for unit in frame.units]
-    return packing_obstacle(frame.problem, frame.unit_names, holdings.packed, beside)
+    problem, names = frame.problem, frame.unit_names
+    return packing_obstacle(problem, names, holdings.packed, beside) or packing_obstacle(
+        problem, names, holdings.final, [0] * len(names), "at the end, with results"
+    )
 
 
 def packing_obstacle(
-    problem: PlanningProblem, names: Sequence[str], packed: Sequence[int], beside: Sequence[int]
+    problem: PlanningProblem,
+    names: Sequence[str],
+    packed: Sequence[int],
+    beside: Sequence[int],
+    when: str = "all the time",
 ) -> Infeasible | None:
     """Prove that units do not fit into the devices whole, or return ``None``.
 
@@ -143,8 +153,10 @@ def packing_obstacle(
     problem
         Its devices count.
     names, packed, beside
-        Of each unit: its name, the bytes it holds all the time, and the fewest that lie beside
-        those of all units on its device at some moment.
+        Of each unit: its name, the bytes it holds, and the fewest that lie beside those of all
+        units on its device at some moment.
+    when
+        It holds them, in words.
 
     Notes
     -----
@@ -167,7 +179,7 @@ def packing_obstacle(
         worst = max(chosen, key=lambda u: packed[u])
         if packed[worst] > room:
             return Infeasible(
-                f"{names[worst]!r} holds {text(packed[worst])} all the time and needs up "
+                f"{names[worst]!r} holds {text(packed[worst])} {when} and needs up "
                 f"to {text(beside[worst])} beside them, and no device has more than "
                 f"{text(max(known))}",
                 (names[worst],),
@@ -177,7 +189,7 @@ def packing_obstacle(
         free = sum(max(0, limit - reserve) for limit in known)
         if sum(sizes) > free:
             return Infeasible(
-                f"{len(chosen)} groups or operators hold {text(sum(sizes))} all the time, and all "
+                f"{len(chosen)} groups or operators hold {text(sum(sizes))} {when}, and all "
                 f"devices together have {text(free)}{left}",
                 tuple(names[u] for u in chosen),
                 sum(sizes),
@@ -186,7 +198,7 @@ def packing_obstacle(
         bins = bins_needed(sizes, room) if room > 0 else 0
         if bins > len(known):
             return Infeasible(
-                f"{len(chosen)} groups or operators that hold {text(sum(sizes))} all the time "
+                f"{len(chosen)} groups or operators that hold {text(sum(sizes))} {when} "
                 f"cannot be shared out whole: they need at least {bins} devices with "
                 f"{text(room)}{left}, and there are {len(known)}",
                 tuple(names[u] for u in chosen),
@@ -232,7 +244,8 @@ def persistent_peak(frame: Frame) -> Bound:
     """Share out persistent bytes whole.
 
     Proof: bin packing of units into devices as large as the peak; beside every unit lies at
-    least what the most modest operator needs, so that much is added.
+    least what the most modest operator needs, so that much is added. At the end, results lie
+    beside them instead.
     """
     holdings = frame.holdings
     devices = len(frame.problem.cluster.devices)
@@ -248,6 +261,9 @@ def persistent_peak(frame: Frame) -> Bound:
                 f"{len(sizes)} groups or operators on {devices} devices, "
                 f"{frame.size_text(reserve)} beside",
             )
+    value = least_capacity(list(holdings.final), devices)
+    if value > best.value:
+        return Bound("results", value, f"with persistent bytes on {devices} devices at the end")
     return best
 
 

@@ -33,7 +33,7 @@ from milp_plan.io.capture_wire import Capture
 
 from .fuse import alone, fused
 from .instance import Draft, provenance_of
-from .merge import merged
+from .merge import joined, merged
 from .optimizers import OPTIMIZERS
 from .passes import FORWARD, leaf_homes
 from .record import ELEMENT_BYTES
@@ -74,7 +74,8 @@ def stage_problem(
     Raises
     ------
     InputError
-        Another granularity, no training step, or an operator without formula.
+        Another granularity, no training step, a model without modules, or an operator without
+        formula.
     """
     require_known(capture)
     findings = []
@@ -84,6 +85,9 @@ def stage_problem(
     if capture.mode != "training":
         remedy = "capture it with --mode training"
         findings.append(Finding("mode", repr(capture.mode), "'training'", remedy))
+    if not any(leaf_homes(capture, granularity)):
+        expected, remedy = "modules to cut between", "put the layers into modules of their own"
+        findings.append(Finding("modules", "none inside the model", expected, remedy))
     if findings:
         raise InputError(findings)
     units = fused(capture) if fuse else alone(capture)
@@ -98,6 +102,7 @@ def stage_problem(
     told = {
         "granularity": granularity,
         "kernels": "fused" if fuse else "as in eager PyTorch",
+        **joined(capture, parts),
         "optimizer": optimizer,
         "a sample": "one micro-batch",
         WORKSPACE: str(room),

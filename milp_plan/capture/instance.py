@@ -17,7 +17,7 @@ class, whatever type of numbers the model uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -39,14 +39,22 @@ from milp_plan.io.capture_wire import Capture, Storage
 
 from .colocation import Colocation
 from .fuse import alone, fused
-from .merge import Part, merged
+from .merge import Part, joined, merged
 from .optimizers import OPTIMIZERS, Optimizer
-from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of
-from .recompute import GONE, KEEP, Again, again, blocks_of, require_policies
-from .record import ELEMENT_BYTES, captured_with, fingerprint, made_by, read_by, tensors_read
+from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of, without_module
+from .recompute import GONE, KEEP, Again, again, blocks_of, nothing_to_forget, require_policies
+from .record import (
+    ELEMENT_BYTES,
+    captured_with,
+    fingerprint,
+    handed_out,
+    made_by,
+    read_by,
+    tensors_read,
+)
 from .work import bytes_read, coverage, flops_of, require_known
 
-GENERATOR_VERSION = "1"
+GENERATOR_VERSION = "2"
 """Raised when the same captured graph gives another problem."""
 
 SUFFIXES = {FORWARD: "F", BACKWARD_INPUT: "B", BACKWARD_WEIGHT: "W"}
@@ -75,7 +83,8 @@ def instance(
     cluster
         Where it shall run; device classes must be named ones (``milp_plan.cost.DEVICES``).
     granularity
-        ``"kernel"``, ``"module"`` or ``"block"``.
+        ``"kernel"``, ``"module"`` or ``"block"``; kernels of which no module is known are
+        operators of their own at each.
     optimizer
         One of :data:`OPTIMIZERS`; counts for training only.
     fuse
@@ -96,7 +105,8 @@ def instance(
     ------
     InputError
         Unknown granularity, optimizer, policy, device class, an operator without formula; times
-        asked for that a profile does not have, or for devices of several classes.
+        asked for that a profile does not have, or for devices of several classes; policies, where
+        no block has what it could forget.
     """
     policies = tuple(dict.fromkeys(recompute))
     require_known(capture)
@@ -108,17 +118,31 @@ def instance(
         expected = f"one of {', '.join(OPTIMIZERS)}"
         raise InputError([Finding("optimizer", repr(optimizer), expected, "correct it")])
     units = fused(capture) if fuse else alone(capture)
-    parts = merged(capture, units, granularity, joint_backward=bool(policies))
+    unknown = without_module(capture)
+    parts = merged(capture, units, granularity, joint_backward=bool(policies), unknown=unknown)
     draft = Draft(capture, cluster, parts, granularity, measured=measured)
     if policies:
         draft.recompute(policies)
-    told = {"granularity": granularity, "kernels": "fused" if fuse else "as in eager PyTorch"}
+        if all(len(operator.options) == 1 for operator in draft.operators):
+            raise nothing_to_forget()
+    told = {
+        "granularity": _granularity(granularity, capture, unknown),
+        "kernels": "fused" if fuse else "as in eager PyTorch",
+        **joined(capture, parts),
+    }
     if capture.mode == "training":
         draft.updates(OPTIMIZERS[optimizer], barrier)
         told |= {"optimizer": optimizer, "recompute": " ".join(policies)}
     title = name or f"{capture.name}-{capture.mode}"
     provenance = provenance_of(capture, cluster, measured) | told
     return PlanningProblem(title, draft.graph(), plain(cluster), objective, provenance=provenance)
+
+
+def _granularity(asked: str, capture: Capture, unknown: Collection[int]) -> str:
+    """Say what operators are: kernels where no module is known, whatever was asked for."""
+    if asked == "kernel" or len(unknown) == len(capture.kernels):
+        return "kernel"
+    return f"{asked} (kernel where no module is known)" if unknown else asked
 
 
 class Draft:
@@ -152,7 +176,7 @@ class Draft:
         self.sizes = [storage.bytes for storage in capture.storages]
         self.readers = read_by(capture)
         self.made = made_by(capture)
-        self.kept = {result.storage for result in capture.results}
+        self.results = {result.storage for result in capture.results}
         self.lasting = {
             result.storage
             for result in capture.results
@@ -177,17 +201,20 @@ class Draft:
     # operators -----------------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        taken: dict[str, int] = {}
-        names = []
+        count: dict[str, int] = {}
+        names: dict[str, None] = {}
         for part in self.parts:
             label = part.label or "model"
-            if self.granularity == "kernel":
-                name = f"{label}/{self.capture.kernels[part.kernels[-1]].name}"
+            if part.single:
+                stem = f"{label}/{self.capture.kernels[part.kernels[-1]].name}"
             else:
-                name = f"{label}.{SUFFIXES[part.kind]}"
-            taken[name] = taken.get(name, 0) + 1
-            names.append(name if taken[name] == 1 else f"{name}.{taken[name]}")
-        return names
+                stem = f"{label}.{SUFFIXES[part.kind]}"
+            name = stem
+            while name in names:
+                count[stem] = count.get(stem, 1) + 1
+                name = f"{stem}.{count[stem]}"
+            names[name] = None
+        return list(names)
 
     def _operator(self, part: Part, name: str) -> Operator:
         held = self._peak(part.kernels, self._inside(part))
@@ -222,7 +249,7 @@ class Draft:
         left = sum(
             self.sizes[storage]
             for storage in own
-            if storage in self.kept or not inside.issuperset(self.readers[storage])
+            if storage in self.results or not inside.issuperset(self.readers[storage])
         )
         return outside + left
 
@@ -317,9 +344,13 @@ class Draft:
             if result.kind == "gradient" and result.of is not None:
                 gradients.setdefault(result.of, set()).add(result.storage)
         owners: dict[str, dict[str, list[int]]] = {}
+        flat = len(without_module(self.capture)) == len(self.capture.kernels)
         for parameter in sorted(gradients):
-            module = self.capture.storages[parameter].name.rpartition(".")[0]
+            name = self.capture.storages[parameter].name
+            module = name.rpartition(".")[0]
             label = block_of(module) if self.granularity == "block" else module
+            if flat and not module:
+                label = name
             owners.setdefault(label, {}).setdefault(module, []).append(parameter)
         colocation, added = Colocation(), []
         for label, modules in owners.items():
@@ -370,8 +401,8 @@ class Draft:
     # values --------------------------------------------------------------------------------------
 
     def graph(self) -> ComputationGraph:
-        """Return the graph."""
-        values = []
+        """Return the graph; what the model hands out is kept, gradients go when they are used."""
+        values, outputs = [], handed_out(self.capture)
         for place, storage in enumerate(self.capture.storages):
             producer = None
             consumers = self.consumers[place]
@@ -383,7 +414,8 @@ class Draft:
             elif not consumers:
                 continue
             sizes = {FULL: storage.bytes} | ({GONE: 0} if place in self.gone else {})
-            values.append(Value(storage.name, producer, tuple(consumers), sizes))
+            kept = True if place in outputs and producer and consumers else None
+            values.append(Value(storage.name, producer, tuple(consumers), sizes, kept=kept))
         return ComputationGraph(tuple(self.operators), (*values, *self.extra))
 
 

@@ -5,7 +5,7 @@ Merging only puts groups together; durations add up, so that their sum stays the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from milp_plan.core import Finding, InputError
@@ -25,16 +25,20 @@ class Part:
     Parameters
     ----------
     label
-        Path of the module or block; at granularity ``kernel``, of the module.
+        Path of the module or block; at granularity ``kernel``, of the module; empty where none is
+        known.
     kind
         ``forward``, ``backward-input`` or ``backward-weight``.
     units
         Fused groups of kernels, in captured order of their first members.
+    single
+        Whether it is one fused group by itself, not all that a module or block computes.
     """
 
     label: str
     kind: str
     units: tuple[tuple[int, ...], ...]
+    single: bool = False
 
     @property
     def kernels(self) -> tuple[int, ...]:
@@ -49,6 +53,7 @@ def merged(
     *,
     joint_backward: bool = False,
     home: Sequence[str] | None = None,
+    unknown: Collection[int] = (),
 ) -> list[Part]:
     """Merge fused groups of one module (or block) and kind, unless that would close a circle.
 
@@ -64,6 +69,8 @@ def merged(
         Whether the backward pass for inputs and for weights is one operator.
     home
         Kernel -> path of its module, where it is not as captured.
+    unknown
+        Kernels of which no module is known: a fused group that ends with one stays by itself.
 
     Raises
     ------
@@ -80,14 +87,17 @@ def merged(
     edges = sources(capture)
     order = _ordered(units, edges, place_of)
     groups = Groups(len(units))
-    labels: list[tuple[str, str]] = []
-    known: dict[tuple[str, str], list[int]] = {}
+    labels: list[tuple[str, str, bool]] = []
+    known: dict[tuple[str, str, bool], list[int]] = {}
     for number in order:
         unit = units[number]
-        path = home[unit[-1]]
-        label = label_of(path, granularity), kind[unit[-1]]
+        last = unit[-1]
+        single = granularity == "kernel" or last in unknown
+        guessed = last in unknown and capture.kernels[last].module is None
+        path = "" if guessed else label_of(home[last], granularity)
+        label = path, kind[last], single
         before = {place_of[source] for place in unit for source in edges[place]} - {number}
-        candidates = () if granularity == "kernel" else reversed(known.setdefault(label, []))
+        candidates = () if single else reversed(known.setdefault(label, []))
         group = next((group for group in candidates if groups.may_join(group, before)), None)
         if group is None:
             known.setdefault(label, []).append(groups.open(number, before))
@@ -95,10 +105,18 @@ def merged(
         else:
             groups.join(number, group, before)
     parts = [
-        Part(label, kind, tuple(sorted(units[number] for number in members)))
-        for (label, kind), members in zip(labels, groups.members, strict=True)
+        Part(path, kind, tuple(sorted(units[number] for number in members)), single)
+        for (path, kind, single), members in zip(labels, groups.members, strict=True)
     ]
     return sorted(parts, key=lambda part: part.kernels[0])
+
+
+def joined(capture: Capture, parts: Sequence[Part]) -> dict[str, str]:
+    """Return an entry of the provenance where operators are more than kernels."""
+    kernels = len(capture.kernels)
+    if kernels == len(parts):
+        return {}
+    return {"fixed": f"{kernels:,} kernels run as {len(parts):,} operators"}
 
 
 def _ordered(

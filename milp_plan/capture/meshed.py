@@ -23,7 +23,7 @@ eager PyTorch. Sums to come that nothing reads (the loss) stay so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from milp_plan.core import (
@@ -49,7 +49,7 @@ from .colocation import Colocation
 from .instance import block_label, provenance_of
 from .optimizers import OPTIMIZERS, Optimizer
 from .passes import homes, kinds
-from .record import ELEMENT_BYTES
+from .record import ELEMENT_BYTES, handed_out
 from .sharding import UPDATE, Node, Row, Source, label_of_row, nodes_of, require_placeable
 
 SINGLE = "single"
@@ -363,6 +363,7 @@ class _Draft:
             users = readers.get((number, 0), [])
             if users:
                 yield self._persistent((number, 0), place, users)
+        outputs = handed_out(self.capture)
         for source, tensor in self.storage_of.items():
             written = self._lies(source, [source[0]], written=True)
             users = readers.get(source, [])
@@ -370,7 +371,9 @@ class _Draft:
             title = self.capture.storages[tensor.storage].name
             shaped = _shaped(tensor.shape, tensor.dtype)
             ends = (self.entries[source[0]].name, names)
-            yield flowing(title, ends, shaped, written, self._lies(source, users))
+            value = flowing(title, ends, shaped, written, self._lies(source, users))
+            kept = tensor.storage in outputs
+            yield value if value.is_kept == kept else replace(value, kept=kept)
         for entry in self.entries.values():
             sizes = {
                 layout_name((way.mesh, layout)): way.row.num_bytes

@@ -1,26 +1,27 @@
 """ONNX files, forward passes only: captured as graphs like PyTorch's own.
 
 The library ``onnx`` reads the file, puts functions in the place of their calls and finds shapes;
-weights beside the file are never read. What depends on no input (weights that are transposed, sizes
-computed from shapes) is there before the first kernel, as every runtime folds it.
+weights beside the file are never read. What depends on no input (sizes computed from shapes,
+weights in another type) is there before the first kernel, as every runtime folds it. A weight that
+is only turned or reshaped stays that weight: it lies there once, whatever forms kernels read.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import BackendUnavailableError, Finding, InputError
+from milp_plan.core import Finding, InputError
 from milp_plan.io.capture_wire import Argument, Capture, Kernel, Result, Storage, Tensor, View
 
-from .onnx_operators import POINTWISE, VIEWS
+from .onnx_file import OnnxFile, load_onnx
+from .onnx_operators import POINTWISE, RELAYOUTS, VIEWS
 from .record import ELEMENT_BYTES
 
 SUFFIX = ".onnx"
-
-NO_ONNX = "the library onnx is not installed; pip install 'milp_plan[onnx]'"
 
 NAMES = {"float": "float32", "double": "float64"}
 """ONNX's names of types of numbers that are not PyTorch's."""
@@ -50,64 +51,18 @@ def capture_onnx(path: str | Path, dimensions: Mapping[str, int] | None = None) 
         It is no ONNX file; with every open dimension, else every node whose results have no
         known shape or that branches.
     """
-    try:
-        import onnx
-        from onnx.inliner import inline_local_functions
-        from onnx.shape_inference import infer_shapes
-    except ImportError as error:
-        raise BackendUnavailableError(NO_ONNX) from error
-    file = str(path)
-    if not Path(path).is_file():
-        raise _error(file, "file", "no such file", "an ONNX file", "check the path")
-    try:
-        model = onnx.load(file, load_external_data=False)
-        opset = next(
-            entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")
-        )
-        model = inline_local_functions(model)
-    except Exception as error:
-        said = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        raise _error(file, "file", said, "an ONNX model", "export it again") from error
-    _fix_dimensions(model.graph, dict(dimensions or {}), file)
-    try:
-        model = infer_shapes(model, data_prop=True)
-    except Exception as error:
-        said = f"shapes that do not fit ({str(error).splitlines()[0]})"
-        raise _error(file, "graph", said, "a valid model", "run onnx.checker on it") from error
-    return _Reading(model.graph, Path(path).stem, opset, file).capture()
-
-
-def _fix_dimensions(graph: Any, given: dict[str, int], file: str) -> None:
-    """Put numbers in the place of open dimensions of the inputs."""
-    weights = {entry.name for entry in graph.initializer}
-    findings, used = [], set()
-    for entry in graph.input:
-        for place, dim in enumerate(entry.type.tensor_type.shape.dim):
-            if entry.name in weights or dim.WhichOneof("value") == "dim_value":
-                continue
-            name = dim.dim_param or f"{entry.name}.{place}"
-            used.add(name)
-            if name in given:
-                dim.dim_value = given[name]
-            else:
-                where = f"input {entry.name!r}, dimension {place}"
-                found, remedy = f"the open size {name!r}", f"give it: --dimension {name}=N"
-                findings.append(Finding(where, found, "a number", remedy))
-    for name in given.keys() - used:
-        expected = f"one of {', '.join(sorted(used)) or 'none, all sizes are fixed'}"
-        findings.append(Finding("--dimension", repr(name), expected, "correct the name"))
-    if findings:
-        raise InputError(findings).in_file(file)
+    return _Reading(load_onnx(path, dict(dimensions or {})), str(path)).capture()
 
 
 class _Reading:
     """One graph while it is read."""
 
-    def __init__(self, graph: Any, name: str, opset: int, file: str) -> None:
+    def __init__(self, found: OnnxFile, file: str) -> None:
         import onnx
 
         self._onnx = onnx
-        self._graph, self._name, self._opset, self._file = graph, name, opset, file
+        self._graph, self._opset, self._file = found.graph, found.opset, file
+        self._reason, graph = found.reason, found.graph
         self._types = {
             entry.name: entry.type.tensor_type
             for entry in (*graph.input, *graph.value_info, *graph.output)
@@ -119,22 +74,23 @@ class _Reading:
         self._views: list[View] = []
         self._findings: list[Finding] = []
         self._taken: set[str] = set()
+        self._refused: set[str] = set()
+        self._nodes = list(graph.node)
+        self._maker = {
+            name: place for place, node in enumerate(self._nodes) for name in node.output if name
+        }
+        self._live = self._depending()
 
     def capture(self) -> Capture:
         for entry in self._graph.input:
             if entry.name not in self._weights and (kind := self._kind(entry.name)):
                 self._known(entry.name, *kind, "input")
-        live = self._live()
-        for place, node in enumerate(self._graph.node):
-            if node.op_type in CONTROL and any(name in live for name in node.output):
-                self._refuse(node, "branches or repeats", "take control flow out of the model")
-            elif any(name in live for name in node.output):
+        self._refuse_disorder()
+        for place, node in enumerate(self._nodes):
+            if not self._live.isdisjoint(node.output):
                 self._call(node, place)
-        results = tuple(
-            Result(found.storage, "output", None, found.view)
-            for entry in self._graph.output
-            if (found := self._tensor(entry.name)) is not None
-        )
+        outputs = [self._tensor(e.name, f"output {e.name!r}") for e in self._graph.output]
+        results = [Result(one.storage, "output", None, one.view) for one in outputs if one]
         if self._findings:
             raise InputError(self._findings).in_file(self._file)
         if not self._kernels:
@@ -143,64 +99,91 @@ class _Reading:
         return Capture(
             format="milp-plan-capture",
             version=1,
-            name=self._name,
+            name=Path(self._file).stem,
             mode="inference",
             torch="",
-            onnx=str(self._opset),
-            nodes=len(self._graph.node),
+            onnx=self._opset,
+            nodes=len(self._nodes),
             storages=tuple(self._storages),
             kernels=tuple(self._kernels),
             results=tuple(dict.fromkeys(results)),
             views=tuple(self._views),
         )
 
-    def _live(self) -> set[str]:
+    def _depending(self) -> set[str]:
         """Tensors whose numbers depend on those of an input; shapes are known without."""
         live = {entry.name for entry in self._graph.input} - self._weights.keys()
         for node in self._graph.node:
             if node.op_type not in ("Shape", "Size") and live.intersection(_reads(node)):
-                live.update(node.output)
+                live.update(name for name in node.output if name)
         return live
 
     # nodes ---------------------------------------------------------------------------------------
 
     def _call(self, node: Any, place: int) -> None:
-        operator = f"{(node.domain or 'onnx').split('.')[-1]}.{node.op_type}"
-        operator = operator.replace("ai.", "").replace("onnx.ml.", "ml.")
-        arguments = tuple(self._tensor(name) if name else None for name in node.input)
-        if operator in VIEWS and isinstance(arguments[0], Tensor):
-            self._view(node, place, operator, arguments[0])
+        operator = _operator(node)
+        if node.op_type in CONTROL:
+            said, remedy = "branches or repeats", "take control flow out of the model"
+            self._refuse(node, said, "one sequence of operators", remedy)
+            self._refused.update(node.output)
             return
-        results = tuple(self._made(node, name) for name in node.output)
+        where = self._where(node)
+        arguments = tuple(self._tensor(name, where) if name else None for name in node.input)
+        if operator in VIEWS and arguments and arguments[0] is not None:
+            self._view(place, node.output[0], arguments[0])
+            self._mask(node, place)
+            return
+        made = tuple(self._made(node, name) for name in node.output)
         kernel = Kernel(
-            name=self._unique(node.name or f"{node.op_type}_{place}"),
+            name=self._unique(node, place),
             operator=operator,
             phase="forward",
             module=module_of(node),
             arguments=arguments,
             keywords=dict(self._attributes(node)),
-            results=results,
+            results=made,
             pointwise=operator in POINTWISE,
         )
         self._kernels.append(kernel)
 
-    def _view(self, node: Any, place: int, operator: str, source: Tensor) -> None:
-        kind = self._kind(node.output[0])
+    def _mask(self, node: Any, place: int) -> None:
+        """Note what a dropout says it has kept, where that is wanted: all."""
+        wanted = {name for other in self._nodes for name in _reads(other)}
+        wanted |= {entry.name for entry in self._graph.output}
+        for name in wanted.intersection(node.output[1:]) - {""}:
+            made = self._made(node, name)
+            self._kernels.append(
+                Kernel(
+                    name=self._unique(node, place),
+                    operator=_operator(node),
+                    phase="forward",
+                    module=module_of(node),
+                    results=(made,),
+                    flops=0,
+                )
+            )
+
+    def _view(self, place: int, name: str, source: Tensor) -> Tensor | None:
+        """Note that a node gives in another form what is there."""
+        node = self._nodes[place]
+        kind = self._kind(name)
         if kind is None:
-            self._refuse(node, f"makes {node.output[0]!r} of unknown shape")
-            return
+            self._refuse_unknown(node, name)
+            return None
         shape, dtype = kind
-        name = self._unique(node.name or f"{node.op_type}_{place}")
-        seen = Tensor(source.storage, shape, dtype, len(self._views))
-        self._views.append(View(name, operator, (source,), (Tensor(*_plain(seen)),)))
-        self._tensors[node.output[0]] = seen
+        found = self._tensors[name] = Tensor(source.storage, shape, dtype, len(self._views))
+        unique = self._unique(node, place)
+        self._views.append(
+            View(unique, _operator(node), (source,), (Tensor(source.storage, shape, dtype),))
+        )
+        return found
 
     def _made(self, node: Any, name: str) -> Tensor | None:
         if not name:
             return None
         kind = self._kind(name)
         if kind is None:
-            self._refuse(node, f"makes {name!r} of unknown shape")
+            self._refuse_unknown(node, name)
             return None
         return self._known(name, *kind, "result")
 
@@ -217,17 +200,36 @@ class _Reading:
 
     # tensors -------------------------------------------------------------------------------------
 
-    def _tensor(self, name: str) -> Tensor | None:
-        """A tensor that is there: made, or known before the first kernel."""
-        if name in self._tensors:
-            return self._tensors[name]
+    def _tensor(self, name: str, reader: str) -> Tensor | None:
+        """A tensor that is there: made, or known before the first kernel.
+
+        Of what a node before the first kernel makes, the kind of its shape is known; a weight in
+        another order or shape is the weight.
+        """
+        if name in self._tensors or name in self._refused:
+            return self._tensors.get(name)
         if name in self._weights:
             entry = self._weights[name]
             shape, dtype = tuple(entry.dims), self._type(entry.data_type)
             whole = dtype.startswith(("int", "uint64", "bool"))  # sizes, axes and masks
             return self._known(name, shape, dtype, "constant" if whole else "parameter")
+        place = self._maker.get(name)
+        if place is None:
+            self._refused.add(name)
+            remedy = "run onnx.checker on it"
+            self._findings.append(
+                Finding(reader, f"no tensor {name!r}", "one of the graph", remedy)
+            )
+            return None
+        maker = self._nodes[place]
+        if _operator(maker) in RELAYOUTS and maker.input[0]:
+            source = self._tensor(maker.input[0], reader)
+            return None if source is None else self._view(place, name, source)
         kind = self._kind(name)
-        return None if kind is None else self._known(name, *kind, "constant")
+        if kind is None:
+            self._refuse_unknown(maker, name)
+            return None
+        return self._known(name, *kind, "constant")
 
     def _known(self, name: str, shape: tuple[int, ...], dtype: str, kind: Any) -> Tensor:
         number = (
@@ -244,7 +246,7 @@ class _Reading:
         found = self._types.get(name)
         if found is None or not found.HasField("shape"):
             return None
-        sizes = [dim.dim_value for dim in found.shape.dim if dim.WhichOneof("value") == "dim_value"]
+        sizes = [dim.dim_value for dim in found.shape.dim if dim.HasField("dim_value")]
         if len(sizes) < len(found.shape.dim):
             return None
         return tuple(sizes), self._type(found.elem_type)
@@ -260,7 +262,8 @@ class _Reading:
             raise _error(self._file, "type of numbers", name, expected, "take it out of the model")
         return name
 
-    def _unique(self, name: str) -> str:
+    def _unique(self, node: Any, place: int) -> str:
+        name = node.name or f"{node.op_type}_{place}"
         unique, count = name, 1
         while unique in self._taken:
             count += 1
@@ -268,11 +271,41 @@ class _Reading:
         self._taken.add(unique)
         return unique
 
-    def _refuse(self, node: Any, found: str, remedy: str = "") -> None:
-        where = f"module {module_of(node) or 'of the model itself'!r}, node {node.name!r}"
-        remedy = remedy or "export the model with fixed sizes, and without sizes that data decide"
-        expected = "tensors of fixed shapes"
-        self._findings.append(Finding(where, f"{node.op_type} {found}", expected, remedy))
+    def _refuse_disorder(self) -> None:
+        """Refuse nodes that stand before what they read, names made twice, sparse weights."""
+        known = self._weights.keys() | {entry.name for entry in self._graph.input}
+        made = Counter(name for node in self._nodes for name in node.output)
+        remedy = "run onnx.checker on it"
+        for place, node in enumerate(self._nodes):
+            for name in dict.fromkeys(_reads(node)):
+                if self._maker.get(name, -1) >= place:
+                    found, expected = f"reads {name!r}, which comes later", "nodes in order"
+                    self._refuse(node, found, expected, remedy)
+                    self._refused.add(name)
+            for name in node.output:
+                if name and (name in known or made[name] > 1):
+                    found, expected = f"makes {name!r}, which is made twice", "a name for each"
+                    self._refuse(node, found, expected, remedy)
+                    self._refused.add(name)
+        for entry in self._graph.sparse_initializer:
+            name, remedy = entry.values.name, "export the model with dense weights"
+            self._findings.append(Finding(f"weights {name!r}", "sparse", "dense weights", remedy))
+            self._refused.add(name)
+
+    def _refuse_unknown(self, node: Any, name: str) -> None:
+        """Refuse a tensor without a shape; of the first of them the library may say why."""
+        self._refused.add(name)
+        why, self._reason = f" ({self._reason})" if self._reason else "", ""
+        remedy = "export the model with fixed sizes, and without sizes that data decide"
+        self._refuse(node, f"makes {name!r} of unknown shape{why}", "fixed shapes", remedy)
+
+    def _refuse(self, node: Any, found: str, expected: str, remedy: str) -> None:
+        found = f"{node.op_type} {found}"
+        self._findings.append(Finding(self._where(node), found, expected, remedy))
+
+    def _where(self, node: Any) -> str:
+        name = repr(node.name) if node.name else f"without a name, of {node.output[0]!r}"
+        return f"module {module_of(node) or 'of the model itself'!r}, node {name}"
 
 
 def module_of(node: Any) -> str | None:
@@ -295,14 +328,17 @@ def module_of(node: Any) -> str | None:
     return path
 
 
+def _operator(node: Any) -> str:
+    """Name of a node's operator in captured graphs."""
+    operator = f"{(node.domain or 'onnx').split('.')[-1]}.{node.op_type}"
+    return operator.replace("ai.", "").replace("onnx.ml.", "ml.")
+
+
 def _reads(node: Any) -> list[str]:
     """Tensors that a node reads, those of the graphs inside it included."""
     inner = [graph for entry in node.attribute for graph in (entry.g, *entry.graphs)]
-    return [*node.input, *(name for graph in inner for sub in graph.node for name in _reads(sub))]
-
-
-def _plain(tensor: Tensor) -> tuple[int, tuple[int, ...], str]:
-    return tensor.storage, tensor.shape, tensor.dtype
+    below = [name for graph in inner for sub in graph.node for name in _reads(sub)]
+    return [*node.input, *below, *(entry.name for graph in inner for entry in graph.output)]
 
 
 def _error(file: str, where: str, found: str, expected: str, remedy: str) -> InputError:

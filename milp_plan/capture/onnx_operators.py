@@ -19,6 +19,9 @@ def _onnx(names: str) -> frozenset[str]:
 VIEWS = _onnx("Reshape Flatten Squeeze Unsqueeze Identity Dropout")
 """They give the same memory another shape; dropout does nothing where nothing is trained."""
 
+RELAYOUTS = _onnx("Reshape Flatten Squeeze Unsqueeze Identity Transpose")
+"""They give a weight another order or shape: products read it in either."""
+
 POINTWISE = _onnx(
     """
     Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from milp_plan.io.capture_wire import Capture
 
 from .record import made_by, read_by, tensors_made, tensors_read
@@ -12,6 +14,9 @@ FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT = "forward", "backward-input", "backwar
 
 Edges = list[tuple[int, ...]]
 """Kernel -> kernels it reads from."""
+
+Entry = TypeVar("Entry", str, bool)
+"""What is known of a kernel."""
 
 
 def sources(capture: Capture) -> Edges:
@@ -74,6 +79,26 @@ def leaf_homes(capture: Capture, granularity: str) -> list[str]:
     return _settled(capture, [None if label in outer else label for label in labels])
 
 
+def without_module(capture: Capture) -> frozenset[int]:
+    """Kernels of which nothing says the module: merging them would join what is separate.
+
+    All of them where no two kernels are of different modules. Else kernels of the forward pass
+    that compute and have no path; what has none and computes nothing stands beside a neighbour.
+    """
+    paths = {kernel.module for kernel in capture.kernels} - {None}
+    if len(paths) < 2:
+        return frozenset(range(len(capture.kernels)))
+    known = [
+        False
+        if kernel.module is None and kernel.phase == "forward" and operator_of(kernel) in FORMULAS
+        else True
+        if kernel.module is not None
+        else None
+        for kernel in capture.kernels
+    ]
+    return frozenset(place for place, entry in enumerate(_spread(capture, known)) if not entry)
+
+
 def label_of(path: str, granularity: str) -> str:
     """Path of the module or block that a module belongs to."""
     return block_of(path) if granularity == "block" else path
@@ -87,16 +112,21 @@ def _above(path: str) -> list[str]:
 
 def _settled(capture: Capture, paths: list[str | None]) -> list[str]:
     """Put kernels without a path where their latest source is, or else their first reader."""
+    return [path or "" for path in _spread(capture, paths)]
+
+
+def _spread(capture: Capture, entries: list[Entry | None]) -> list[Entry | None]:
+    """Give kernels without an entry that of their latest source, or else of their first reader."""
     before = sources(capture)
-    for place, path in enumerate(paths):
-        if path is None:
-            known = [paths[source] for source in sorted(before[place], reverse=True)]
-            paths[place] = next((entry for entry in known if entry is not None), None)
-    for place in range(len(paths) - 1, -1, -1):
+    for place, entry in enumerate(entries):
+        if entry is None:
+            known = [entries[source] for source in sorted(before[place], reverse=True)]
+            entries[place] = next((entry for entry in known if entry is not None), None)
+    for place in range(len(entries) - 1, -1, -1):
         for source in before[place]:
-            if paths[source] is None:
-                paths[source] = paths[place]
-    return [path or "" for path in paths]
+            if entries[source] is None:
+                entries[source] = entries[place]
+    return entries
 
 
 def block_of(path: str) -> str:

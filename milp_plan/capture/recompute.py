@@ -69,6 +69,13 @@ class Again:
     reads: frozenset[int]
 
 
+def nothing_to_forget() -> InputError:
+    """Return the finding of a model in which no block could compute anything again."""
+    found, expected = "no block with values to forget", "numbered modules, such as layers.0"
+    remedy = "leave --recompute out, or put the layers into modules of a torch.nn.ModuleList"
+    return InputError([Finding("recompute", found, expected, remedy)])
+
+
 def blocks_of(parts: Sequence[Part]) -> dict[int, int]:
     """Forward part -> backward part, of blocks that have one of each."""
     found: dict[str, tuple[list[int], list[int]]] = {}

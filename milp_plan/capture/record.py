@@ -171,6 +171,14 @@ def read_by(capture: Capture) -> dict[int, list[int]]:
     return readers
 
 
+def handed_out(capture: Capture) -> set[int]:
+    """Storages that stay when the step is over: its outputs and new contents of buffers.
+
+    Gradients do not: the updates of a planned step use them up.
+    """
+    return {result.storage for result in capture.results if result.kind != "gradient"}
+
+
 # what must hold ------------------------------------------------------------------------------
 
 

@@ -79,6 +79,7 @@ def stages_text(problem: PlanningProblem, plan: Plan) -> bytes:
             torch=problem.provenance.get("captured with", "").removeprefix("PyTorch "),
             transfer=cut.transfer(),
             stages=[_without_input(first), *others],
+            memory=cut.memory(),
         )
     )
 
@@ -124,6 +125,12 @@ class _Cut:
         last = len(self.devices) - 1
         sizes = [sum(size for _, size in self._arriving(number)) for number in range(last + 1)]
         return channels[0].transfer_ns(max(sizes), 1) if last else 0
+
+    def memory(self) -> int | None:
+        """Bytes of the smallest device with a limit, the workspace taken off it included."""
+        limits = [self.problem.cluster.device(name).memory_bytes for name in self.devices]
+        known = [limit for limit in limits if limit is not None]
+        return min(known) + int(self.problem.provenance[WORKSPACE]) if known else None
 
     def _arriving(self, number: int) -> list[tuple[str, int]]:
         """Values that come from the stage before, for this stage or for later ones, with bytes."""

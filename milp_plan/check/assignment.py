@@ -34,6 +34,9 @@ def check(reading: Reading) -> Iterator[Violation]:
                 (entry.operator, *entry.devices),
                 f"operator {entry.operator!r} names a device twice",
             )
+        if entry.call is not None and facts.problem.serial is None:
+            text = f"operator {entry.operator!r} has a call number, which counts under the serial "
+            yield Violation(RULE, (entry.operator,), f"{text}law alone", None, entry.call)
         if reading.scheduled:
             yield from _times(entry)
     for run in reading.all_runs:

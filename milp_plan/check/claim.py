@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from milp_plan.core import Counts, Objective, Plan, PlanningProblem, Violation
 from milp_plan.core.amounts import value_text
 
-from .identity import is_own
+from .statement import is_own
 
 RULE = "claim"
 

@@ -53,6 +53,8 @@ class Copy:
         Device -> when it is released there.
     readers
         Tasks that read it.
+    stays
+        Whether it is held to the end of the plan.
     """
 
     maker: Task
@@ -62,6 +64,12 @@ class Copy:
     origin: Copy | None = None
     until: dict[str, int] = field(default_factory=dict)
     readers: list[Task] = field(default_factory=list)
+    stays: bool = False
+
+    @property
+    def serves(self) -> bool:
+        """Whether anything reads it, or it stays as a result."""
+        return self.stays or bool(self.readers)
 
     def hold(self, devices: Iterable[str], reader: Task) -> None:
         """Note a task that reads it on these devices: it is held until that stops."""
@@ -126,6 +134,8 @@ class Trail:
             self._send(sending)
         for reader in readers:
             self._read(reader)
+        if value.is_kept and self.natives:
+            max(self.natives, key=lambda copy: copy.recency).stays = True
 
     @cached_property
     def copies(self) -> tuple[Copy, ...]:

@@ -14,8 +14,9 @@ from math import ceil
 from types import NoneType
 
 from milp_plan.core import Counts, Verdict, Violation, ceil_div
-from milp_plan.core.amounts import time_text
 from milp_plan.hybrid import Choice, Configuration, HybridPlan, HybridProblem, Limits, Stage
+
+from .statement import misattributed, overclaimed
 
 OBJECTIVE = "time_per_sample"
 """Seconds between two micro-batches that leave the slowest stage."""
@@ -88,8 +89,9 @@ def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
     if broken:  # nothing else can be said
         return Verdict(broken, OBJECTIVE, None, {})
     reading = _Reading(problem, plan)
-    found = [*_identity(reading), *_degrees(reading), *_assignment(reading)]
+    found = [*_degrees(reading), *_assignment(reading)]
     whole = not found
+    found = [*_identity(reading), *found]
     found += [*_switches(reading), *_order(reading), *_totals(reading)]
     value: int | None = None
     components: dict[str, int] = {}
@@ -97,9 +99,7 @@ def verify_hybrid(problem: HybridProblem, plan: HybridPlan) -> Verdict:
         found += _memory(reading)
         components = _components(reading)
         value = max(components[f"seconds {i}"] for i in range(len(plan.stages)))
-    if plan.value is not None and plan.value != value:
-        text = f"the plan claims a {OBJECTIVE} of {time_text(problem.units, plan.value)}"
-        found.append(Violation("claim", (problem.name,), text, plan.value, value, Counts.TIME))
+    found += overclaimed(problem, plan, value, f"a {OBJECTIVE}", Counts.TIME)
     return Verdict(tuple(found), OBJECTIVE, value, components)
 
 
@@ -137,15 +137,9 @@ def _formless(stage: object) -> str:
 
 def _identity(reading: _Reading) -> Iterator[Violation]:
     problem, plan = reading.problem, reading.plan
-    if plan.problem != problem.name:
-        text = f"the plan is for problem {plan.problem!r}, not for {problem.name!r}"
-        yield Violation("identity", (plan.problem, problem.name), text)
+    yield from misattributed(problem, plan)
     if plan.limits is not None and plan.limits != problem.limits:
         text = "the plan was made under other limits"
-        yield Violation("identity", (problem.name,), text)
-    if plan.fingerprint is not None and plan.fingerprint != problem.fingerprint:
-        text = f"the plan was made for fingerprint {plan.fingerprint[:12]}, the problem has "
-        text += f"{problem.fingerprint[:12]}: its contents have changed"
         yield Violation("identity", (problem.name,), text)
 
 

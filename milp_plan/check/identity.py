@@ -4,46 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.core import OperatorRun, Plan, PlanningProblem, Transfer, Violation
+from milp_plan.core import OperatorRun, Transfer, Violation
 
 from .reading import Reading
+from .statement import misattributed
 
 RULE = "identity"
 
 
 def check(reading: Reading) -> Iterator[Violation]:
     """Yield wrong problem names and fingerprints, and every unknown name, each once."""
-    problem, plan = reading.facts.problem, reading.plan
-    if plan.problem != problem.name:
-        yield Violation(
-            RULE,
-            (plan.problem, problem.name),
-            f"the plan is for problem {plan.problem!r}, not for {problem.name!r}",
-        )
-    made_for = plan.fingerprint
-    if made_for is not None and not (is_own(problem, plan) or _is_related(problem, plan)):
-        yield Violation(
-            RULE,
-            (problem.name,),
-            f"the plan was made for fingerprint {made_for[:12]}, the problem has "
-            f"{problem.fingerprint[:12]}: its contents have changed",
-        )
+    yield from misattributed(reading.facts.problem, reading.plan)
     said: set[Violation] = set()
     for violation in _unknown_names(reading):
         if violation not in said:
             said.add(violation)
             yield violation
-
-
-def is_own(problem: PlanningProblem, plan: Plan) -> bool:
-    """Whether nothing says that the plan is for another problem than this one."""
-    return plan.fingerprint in (None, problem.fingerprint)
-
-
-def _is_related(problem: PlanningProblem, plan: Plan) -> bool:
-    """Whether the plan is for the problem's parent, for a variant of it, or of the same parent."""
-    family = {problem.fingerprint, problem.parent} - {None}
-    return bool(family & {plan.fingerprint, plan.parent})
 
 
 def _unknown_names(reading: Reading) -> Iterator[Violation]:

@@ -18,7 +18,7 @@ from milp_plan.core.jobs import (
 )
 from milp_plan.core.verdict import Counts
 
-from .statement import misnamed, overclaimed
+from .statement import misattributed, overclaimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def verify_jobs(problem: JobsProblem, plan: JobsPlan) -> Verdict:
         option of its own. Components: ``makespan``, ``weighted_completion``, ``busy_time`` (device
         ticks of all runs), and ``peak_memory`` and ``peak_host`` in bytes.
     """
-    broken = [*misnamed(problem, plan), *_assignment(problem, plan)]
+    broken = [*misattributed(problem, plan), *_assignment(problem, plan)]
     value, figures = None, {}
     if not any(violation.rule == "assignment" for violation in broken):
         readings = read_runs(problem, plan)

@@ -9,7 +9,7 @@ from milp_plan.core import Verdict, Violation
 from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem
 from milp_plan.core.verdict import Counts
 
-from .statement import misnamed, overclaimed
+from .statement import misattributed, overclaimed
 
 OBJECTIVE = "makespan"
 
@@ -23,7 +23,7 @@ def verify_local_updates(problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -
         Value: ticks of a step; ``None`` if gradients stop where there is no boundary. Components:
         ticks that each device works.
     """
-    broken = [*misnamed(problem, plan), *_boundaries(problem, plan), *_budget(problem, plan)]
+    broken = [*misattributed(problem, plan), *_boundaries(problem, plan), *_budget(problem, plan)]
     known = sorted({problem.by_name[n] for n in plan.cuts if n in problem.boundaries})
     broken += _memory(problem, known)
     whole = set(plan.cuts) <= set(problem.boundaries)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from milp_plan.core import Verdict, Violation
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem
 
-from .statement import misnamed, overclaimed
+from .statement import misattributed, overclaimed
 
 OBJECTIVE = "height"
 """The highest address in use, plus one."""
@@ -39,7 +39,7 @@ def verify_packing(problem: PackingProblem, plan: PackingPlan) -> Verdict:
 
 
 def _identity(problem: PackingProblem, plan: PackingPlan) -> Iterator[Violation]:
-    yield from misnamed(problem, plan)
+    yield from misattributed(problem, plan)
     known = {buffer.name: buffer for buffer in problem.buffers}
     for place in plan.places:
         name = place.buffer.name

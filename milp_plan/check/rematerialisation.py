@@ -16,7 +16,7 @@ from milp_plan.core.rematerialisation import (
 )
 from milp_plan.core.verdict import Counts
 
-from .statement import misnamed, overclaimed
+from .statement import misattributed, overclaimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def usage(problem: RematerialisationProblem, plan: RematerialisationPlan) -> lis
 def _identity(
     problem: RematerialisationProblem, plan: RematerialisationPlan
 ) -> Iterator[Violation]:
-    yield from misnamed(problem, plan)
+    yield from misattributed(problem, plan)
     known = {entry.name for entry in problem.computations}
     for name in dict.fromkeys(name for name in plan.runs if name not in known):
         text = f"the plan runs {name!r}, which the problem does not have"

@@ -28,7 +28,9 @@ class Holding:
     num_bytes
         Bytes on this device.
     start_ns, stop_ns
-        Half-open interval; ``None`` where there is no clock: persistent values, static law.
+        Half-open interval. No start: from before the first instant; no stop: to after the last.
+        Persistent values and, under the static law, everything have neither; what is kept has no
+        stop.
     """
 
     device: str
@@ -84,16 +86,13 @@ class Replay:
             for holding in self.holdings
             if holding.device == device
             and holding.num_bytes > 0
-            and (
-                holding.start_ns is None
-                or holding.stop_ns is None
-                or holding.start_ns <= time_ns < holding.stop_ns
-            )
+            and (holding.start_ns is None or holding.start_ns <= time_ns)
+            and (holding.stop_ns is None or time_ns < holding.stop_ns)
         ]
         return tuple(sorted(found, key=lambda holding: (-holding.num_bytes, holding.name)))
 
 
-_Held = tuple[str, str, str, int, int, int]
+_Held = tuple[str, str, str, int, int, int | None]
 """Fields of a ``Holding`` with a clock; plain tuples keep the replay fast."""
 
 
@@ -118,7 +117,9 @@ class Tape:
             always[holding.device] += holding.num_bytes
         events: dict[str, list[tuple[int, int]]] = {device: [] for device in limits}
         for device, _, _, num_bytes, start, stop in self.timed:
-            events[device] += ((start, num_bytes), (stop, -num_bytes))
+            events[device].append((start, num_bytes))
+            if stop is not None:
+                events[device].append((stop, -num_bytes))
         found = {}
         for device, limit in limits.items():
             steps = _steps(always[device], events[device])
@@ -202,12 +203,18 @@ def _trailed(trail: Trail) -> Iterator[_Held]:
         kind = "native" if copy.native else "copy"
         num_bytes = trail.value.bytes[copy.layout]
         for device, end in copy.until.items():
-            if copy.maker.start_ns < end:
-                yield (device, trail.value.name, kind, num_bytes, copy.maker.start_ns, end)
+            if copy.stays or copy.maker.start_ns < end:
+                until = None if copy.stays else end
+                yield (device, trail.value.name, kind, num_bytes, copy.maker.start_ns, until)
 
 
 def _native(distribution: Distribution, journeys: list[Journey], times: Times) -> Iterator[_Held]:
     value, (start, stop) = distribution.value, times
+    num_bytes = value.bytes[distribution.layout]
+    if value.is_kept:
+        for device in distribution.producer.site:
+            yield (device, value.name, "native", num_bytes, start, None)
+        return
     until = dict.fromkeys(distribution.producer.site, stop)
     for run, devices in distribution.native:
         if run.times is not None:
@@ -218,7 +225,6 @@ def _native(distribution: Distribution, journeys: list[Journey], times: Times) -
             for device in journey.source:
                 if device in until:
                     until[device] = max(until[device], journey.times[1])
-    num_bytes = value.bytes[distribution.layout]
     for device, end in until.items():
         if start < end:
             yield (device, value.name, "native", num_bytes, start, end)

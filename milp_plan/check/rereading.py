@@ -85,7 +85,7 @@ def _length(reading: Reading, trail: Trail, sending: Sending, copy: Copy) -> Ite
 
 
 def _runs_for_nobody(reading: Reading) -> Iterator[Violation]:
-    """Where an operator runs more than once, some copy of each run is read."""
+    """Where an operator runs more than once, some copy of each run is read or stays."""
     again = [name for name, runs in reading.runs_of.items() if len(runs) > 1]
     if not again:
         return
@@ -94,7 +94,7 @@ def _runs_for_nobody(reading: Reading) -> Iterator[Violation]:
     for trail in reading.trails:
         if not is_complete(reading, trail):
             unsure.add(trail.value.producer or "")
-        read |= {id(copy.maker.entry) for copy in trail.natives if copy.readers}
+        read |= {id(copy.maker.entry) for copy in trail.natives if copy.serves}
     for name in again:
         for number, run in enumerate(reading.runs_of[name], 1):
             if name not in unsure and run.times is not None and id(run) not in read:

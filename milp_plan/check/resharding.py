@@ -9,7 +9,7 @@ from milp_plan.core import Verdict, Violation
 from milp_plan.core.resharding import Delivery, ReshardingPlan, ReshardingProblem
 from milp_plan.core.verdict import Counts
 
-from .statement import misnamed, overclaimed
+from .statement import misattributed, overclaimed
 
 OBJECTIVE = "makespan"
 
@@ -23,7 +23,7 @@ def verify_resharding(problem: ReshardingProblem, plan: ReshardingPlan) -> Verdi
         Value: when the last delivery stops, in ticks; ``None`` if a slice is not delivered or an
         unknown one is. Components: ticks that each card sends and receives.
     """
-    broken = [*misnamed(problem, plan), *_assignment(problem, plan)]
+    broken = [*misattributed(problem, plan), *_assignment(problem, plan)]
     known = [entry for entry in plan.deliveries if entry.slice in problem.by_name]
     broken += _times(problem, known)
     broken += _exclusion(problem, known)

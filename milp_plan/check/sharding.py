@@ -8,7 +8,7 @@ from milp_plan.core import Counts, Units, Verdict, Violation
 from milp_plan.core.amounts import size_text
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
-from .statement import misnamed
+from .statement import misattributed, overclaimed
 
 OBJECTIVE = "total_cost"
 
@@ -45,18 +45,13 @@ def verify_sharding(problem: ShardingProblem, plan: ShardingPlan) -> Verdict:
         broken.append(Violation("memory", (str(instant),), text, peak, problem.limit, Counts.SIZE))
     forbidden = any(violation.rule in ("strategy", "transition") for violation in broken)
     value = None if forbidden else own + pairs
-    if plan.value is not None and plan.value != value:
-        text = f"the plan claims {plan.value}, its cost is {value}"
-        broken.append(Violation("claim", (OBJECTIVE,), text, plan.value, value))
+    broken += overclaimed(problem, plan, value, f"a {OBJECTIVE}")
     figures = {"strategies": own, "transitions": pairs, "peak_usage": peak}
     return Verdict(tuple(broken), OBJECTIVE, value, figures)
 
 
 def _identity(problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Violation]:
-    yield from misnamed(problem, plan)
-    if plan.fingerprint is not None and plan.fingerprint != problem.fingerprint:
-        text = "the plan was made for other contents of the problem"
-        yield Violation("identity", (problem.name,), text)
+    yield from misattributed(problem, plan)
 
 
 def _choices(problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Violation]:

@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from milp_plan.core import Counts, Violation
+from milp_plan.core import Counts, Units, Violation
+from milp_plan.core.amounts import DASH
+from milp_plan.core.quantity import units_of
 
 
-def misnamed(problem: Any, plan: Any) -> Iterator[Violation]:
-    """Yield that a plan is for a problem of another name (rule `identity`)."""
+def misattributed(problem: Any, plan: Any) -> Iterator[Violation]:
+    """Yield that a plan is for a problem of another name or of other contents (rule `identity`)."""
     if plan.problem != problem.name:
-        text = f"the plan is for {plan.problem!r}, not for {problem.name!r}"
+        text = f"the plan is for problem {plan.problem!r}, not for {problem.name!r}"
         yield Violation("identity", (plan.problem, problem.name), text)
+    if not (is_own(problem, plan) or _is_related(problem, plan)):
+        text = f"the plan was made for fingerprint {str(_made_for(plan))[:12]}, the problem has "
+        text += f"{problem.fingerprint[:12]}: its contents have changed"
+        yield Violation("identity", (problem.name,), text)
+
+
+def is_own(problem: Any, plan: Any) -> bool:
+    """Whether nothing says that the plan is for another problem than this one."""
+    return _made_for(plan) in (None, problem.fingerprint)
+
+
+def _is_related(problem: Any, plan: Any) -> bool:
+    """Whether the plan is for the problem's parent, for a variant of it, or of the same parent."""
+    family = {problem.fingerprint, getattr(problem, "parent", None)} - {None}
+    return bool(family & {_made_for(plan), getattr(plan, "parent", None)})
+
+
+def _made_for(plan: Any) -> Any:
+    """Fingerprint of the problem that a plan was made for, if it says so; some files cannot."""
+    return getattr(plan, "fingerprint", None)
 
 
 def overclaimed(
@@ -20,10 +42,17 @@ def overclaimed(
 ) -> Iterator[Violation]:
     """Yield that a plan claims another value than it has (rule `claim`).
 
-    What is claimed of a problem of other contents, say of another budget, is no claim about this.
+    What is claimed of a relative, say of a problem with another budget, is no claim about this.
     """
-    made_for = getattr(plan, "fingerprint", None)
-    strange = made_for is not None and made_for != problem.fingerprint
-    if plan.value is not None and plan.value != value and not strange:
-        text = f"the plan claims {what} of {plan.value}, it is {value}"
+    if plan.value is not None and plan.value != value and is_own(problem, plan):
+        units = units_of(problem)
+        claimed, known = (_text(counts, amount, units) for amount in (plan.value, value))
+        text = f"the plan claims {what} of {claimed}, it is {known}"
         yield Violation("claim", (problem.name,), text, plan.value, value, counts)
+
+
+def _text(counts: Counts, amount: Any, units: Units) -> str:
+    """Write an amount; what a broken plan says may be no number."""
+    if amount is None:
+        return DASH
+    return counts.text(amount, units) if isinstance(amount, int) else repr(amount)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +12,9 @@ import msgspec
 
 from milp_plan.core import InputError, MilpPlanError, Verdict
 from milp_plan.core.amounts import DASH, seconds_text, share_text
+from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
+from milp_plan.run.scope import Scope, scope_of
 
 from . import interrupts
 from .exits import Exit, code_of, most_serious
@@ -18,7 +22,6 @@ from .inputs import Item, items
 from .output import complain, note, say, say_json, say_table
 
 if TYPE_CHECKING:
-    from milp_plan.core import Units
     from milp_plan.run import Outcome
 
     from .outputs import Writing
@@ -39,6 +42,8 @@ def head(item: Item) -> dict[str, Any]:
         "objective": measure.objective,
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
+        "amount_units": wire.Units(**asdict(units_of(item.problem))),
+        "scope": str(scope_of(item.problem)),
     }
 
 
@@ -92,14 +97,6 @@ def answer_each(
     return most_serious(codes)
 
 
-def units_of(item: Item) -> Units:
-    """Units of a problem; bytes and plain numbers where it has none."""
-    from milp_plan.core import Units
-
-    units = getattr(item.problem, "units", None)
-    return units if isinstance(units, Units) else Units()
-
-
 def verdict_members(item: Item, verdict: Verdict) -> dict[str, Any]:
     """Return what a check says as members of an answer."""
     assert item.kind is not None
@@ -117,8 +114,30 @@ def verdict_members(item: Item, verdict: Verdict) -> dict[str, Any]:
             for entry in verdict.violations
         ],
         "components": dict(verdict.components),
+        "components_in_unit": components_in_unit(item, verdict),
         "exit_code": int(Exit.DONE if verdict.ok else Exit.NOT_VALID),
     }
+
+
+def say_scope(scope: Scope) -> None:
+    """Say for people what an answer decides, and what it leaves out."""
+    say(f"  {'scope':<10} {scope}")
+
+
+def components_in_unit(item: Item, verdict: Verdict) -> dict[str, str]:
+    """Return the components of a verdict in units of the problem, as decimals."""
+    kind, problem = item.kind, item.problem
+    assert kind is not None
+    units = units_of(problem)
+    return {
+        name: kind.counts(problem, name).decimal(amount, units)
+        for name, amount in verdict.components.items()
+    }
+
+
+def whole(amount: Fraction | int | None) -> int | None:
+    """Return an amount that is a whole number of ticks; ``None`` for others."""
+    return None if amount is None or amount.denominator > 1 else int(amount)
 
 
 # -- solve ----------------------------------------------------------------------------------------
@@ -153,8 +172,8 @@ def solved(path: Path, outcome: Outcome[Any, Any], written: Writing) -> wire.Sol
     formulation = record["formulation"]
     return wire.Solve(
         **(
-            {name: record[name] for name in members if name in record}
-            | head(Item(path, outcome.kind, outcome.problem))
+            head(Item(path, outcome.kind, outcome.problem))
+            | {name: record[name] for name in members if name in record}
             | {name: file for name, file in written.files.items() if name in members}
             | {
                 "formulation": None if formulation is None else formulation["name"],

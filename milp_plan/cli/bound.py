@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.io import answer_wire as wire
+from milp_plan.run.scope import scope_of
 
 from . import interrupts
-from .answers import answer_each, head
+from .answers import answer_each, head, say_scope
 from .exits import Exit
 from .inputs import PATH, Item, varied
+from .limits import Number
 from .output import say, say_table
 from .progress import display
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 @varied
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=60.0,
     show_default=True,
     help="Seconds per file; it ends earlier where the best bound is reached by a plan.",
@@ -84,11 +86,13 @@ def _show(item: Item, found: Bounds) -> None:
     name, measure = item.problem.name, item.kind.measure(item.problem)
     if found.infeasible_because is not None:
         say(f"{name}: no plan exists: {found.infeasible_because}")
-        return
-    if not found.bounds:
+    elif not found.bounds:
         say(f"{name}: no bound found in the time")
+    else:
+        best = found.bounds[0]
+        say(f"{name}: {measure.objective} at least {measure.text(best.value)} by {best.name}")
+    say_scope(scope_of(item.problem))
+    if not found.bounds:
         return
-    best = found.bounds[0]
-    say(f"{name}: {measure.objective} at least {measure.text(best.value)} by {best.name}")
     rows = [[entry.name, measure.text(entry.value), entry.detail] for entry in found.bounds]
     say_table(["bound", "value", "why"], rows, numeric=[1])

@@ -184,7 +184,7 @@ def capture(
     else:
         found = _recorded(model, mode, sizes)
     found = room.with_formulas(found, dict(_formula(text) for text in formulas))
-    _tell(found, room.coverage(found))
+    _tell(found, room.coverage(found), granularity)
     if found.profile is not None:
         _tell_profile(found)
     if graph is not None:
@@ -378,14 +378,23 @@ def _tell_profile(graph: Capture) -> None:
         )
 
 
-def _tell(graph: Capture, found: Coverage) -> None:
-    """Say what was captured, and what of it is not counted."""
+def _tell(graph: Capture, found: Coverage, granularity: str) -> None:
+    """Say what was captured, what of it has no module, and what is not counted."""
+    from milp_plan.capture.passes import without_module
+
     forward, backward = found.flops["forward"], found.flops["backward"]
     passes = f"{forward / 1e9:,.3f} GFLOP forward"
     passes += f", {backward / 1e9:,.3f} backward" if graph.mode == "training" else ""
     note(f"{graph.name}: {found.kernels:,} kernels of {graph.nodes:,} nodes; {passes}")
-    if found.pathless:
-        note(f"{graph.name}: {found.pathless} kernels without a module, put beside a neighbour")
+    alone = without_module(graph)
+    if alone and granularity != "kernel":
+        note(
+            f"{graph.name}: no module is known of {len(alone):,} kernels: each is an operator"
+            f" (elementwise ones in chains), not each {granularity}"
+        )
+    beside = found.pathless - sum(graph.kernels[place].module is None for place in alone)
+    if beside:
+        note(f"{graph.name}: {beside} kernels without a module, put beside a neighbour")
     moved = sum(size for _, size in found.uncounted.values())
     most = sorted(found.uncounted.items(), key=lambda entry: -entry[1][1])[:3]
     names = ", ".join(name for name, _ in most)

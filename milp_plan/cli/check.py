@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from milp_plan.core import Verdict
+from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
+from milp_plan.run.scope import scope_of
 
-from .answers import answer_each, head, units_of, verdict_members
-from .inputs import PATH, Item, varied
+from .answers import answer_each, head, say_scope, verdict_members
+from .inputs import PATH, Item, plan_of, varied
 from .output import say
 
 
@@ -48,7 +50,7 @@ def check(
 def verified(item: Item, plan_file: Path) -> tuple[Any, Verdict]:
     """Read a plan and check it."""
     assert item.kind is not None
-    plan = item.kind.read_plan(plan_file, item.problem, item.path)
+    plan = plan_of(item, plan_file)
     return plan, item.kind.verify(item.problem, plan)
 
 
@@ -58,8 +60,9 @@ def _show(item: Item, verdict: Verdict) -> None:
     if verdict.ok:
         value = f"{verdict.objective} {measure.text(verdict.value)}"
         say(f"{name}: valid, {value} ({verdict.value} {measure.grain})")
+        say_scope(scope_of(item.problem))
         return
     count = len(verdict.violations)
     say(f"{name}: not valid, {count} violation{'' if count == 1 else 's'}")
     for violation in verdict.violations:
-        say(f"  {violation.text(units_of(item))}")
+        say(f"  {violation.text(units_of(item.problem))}")

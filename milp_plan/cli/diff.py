@@ -11,8 +11,9 @@ import click
 from milp_plan.core import Finding, InputError, MilpPlanError
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
+from milp_plan.run.scope import scope_of
 
-from .answers import failure, head, say_answer
+from .answers import components_in_unit, failure, head, say_answer, say_scope, whole
 from .check import verified
 from .exits import Exit, code_of, most_serious
 from .explain import to_wire
@@ -148,7 +149,7 @@ def _answer(
         errors=written.failures,
         before=sides[0],
         after=sides[1],
-        change=found.change,
+        change=whole(found.change),
         change_in_unit=measure.decimal(found.change),
         moves=[to_wire(move, reason_wire.Move) for move in found.moves],
         plot_file=written.files.get("plot_file"),
@@ -166,6 +167,7 @@ def _side(item: Item, plan_file: Path, side: Side) -> reason_wire.Side:
         value_in_unit=item.kind.measure(item.problem).decimal(side.verdict.value),
         bound=side.bound,
         components=dict(side.verdict.components),
+        components_in_unit=components_in_unit(item, side.verdict),
     )
 
 
@@ -173,10 +175,11 @@ def _show(found: Comparison, plans: tuple[Path, Path]) -> None:
     from milp_plan.run.reasons.words import component_rows, difference_line, difference_lines
 
     say(difference_line(found))
+    say_scope(scope_of(found.before.problem))
     for line in difference_lines(found, [str(plan) for plan in plans]):
         say(line)
     rows = component_rows(found)
     if rows:
-        say_table(["part (exact)", "first", "second", "change"], rows[:MOST], numeric=[1, 2, 3])
+        say_table(["part", "first", "second", "change"], rows[:MOST], numeric=[1, 2, 3])
         if len(rows) > MOST:
             say(f"and {len(rows) - MOST} more")

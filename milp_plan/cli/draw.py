@@ -14,7 +14,7 @@ from milp_plan.io import write_document
 from .bench import stored
 from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
-from .inputs import PATH, Item, item, varied
+from .inputs import PATH, Item, item, plan_of, varied
 from .model_memory import GIB, MemorySize, allowed, at_most, refuse_large
 from .output import note, say
 from .outputs import Content, Output, refuse
@@ -91,7 +91,7 @@ def plot(
 def _checked(read: Item, plan_file: Path, needs_valid: str = "") -> tuple[Any, Verdict]:
     """Read a plan; refuse it, or only say so, when it breaks rules."""
     assert read.kind is not None
-    plan = read.kind.read_plan(plan_file, read.problem, read.path)
+    plan = plan_of(read, plan_file)
     verdict = read.kind.verify(read.problem, plan)
     count = len(verdict.violations)
     if count and needs_valid:

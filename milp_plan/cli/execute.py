@@ -11,9 +11,11 @@ import click
 from milp_plan.core import Finding, InputError, Plan, PlanningProblem
 from milp_plan.core.amounts import size_text
 from milp_plan.core.quantity import Units
+from milp_plan.run.scope import scope_of
 
+from .answers import say_scope
 from .exits import Exit
-from .inputs import PATH, Item, item
+from .inputs import PATH, Item, item, plan_of
 from .output import note, say_table
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def run(
     elif is_placements(document):
         ok = _placements(read.problem, read_placements(plan_file), builder, dtype, processes)
     elif isinstance(read.problem, ShardingProblem):
-        chosen = _valid_plan(read, plan_file, file)
+        chosen = _valid_plan(read, plan_file)
         placements = chosen_placements(read.problem, chosen)
         ok = _placements(read.problem, placements, builder, dtype, processes)
     elif processes is not None:
@@ -92,16 +94,17 @@ def run(
             ]
         ).in_file(str(plan_file))
     else:
-        plan = _valid_plan(read, plan_file, file)
+        plan = _valid_plan(read, plan_file)
         _require_policies(read.problem, plan, file)
         ok = _recomputation(read.problem, plan, builder, dtype)
+    say_scope(scope_of(read.problem))
     ctx.exit(Exit.DONE if ok else Exit.DIFFERS)
 
 
-def _valid_plan(read: Item, plan_file: Path, file: Path) -> Any:
+def _valid_plan(read: Item, plan_file: Path) -> Any:
     """Read a plan; one that breaks a law is refused by the name of its file."""
     assert read.kind is not None
-    plan = read.kind.read_plan(plan_file, read.problem, file)
+    plan = plan_of(read, plan_file)
     if not read.kind.verify(read.problem, plan).ok:
         finding = Finding("plan", "not valid", "one that keeps every law", "see milp-plan check")
         raise InputError([finding]).in_file(str(plan_file))

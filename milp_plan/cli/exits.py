@@ -10,6 +10,7 @@ from milp_plan.core import (
     BackendUnavailableError,
     FormulationFailureError,
     MilpPlanError,
+    UnusedOptionError,
 )
 
 
@@ -67,4 +68,6 @@ def code_of(error: MilpPlanError) -> Exit:
     """Return the code of an error that ends a command, or the work on one file."""
     if isinstance(error, BackendUnavailableError | BackendFailureError | FormulationFailureError):
         return Exit.SOLVER_FAILURE
+    if isinstance(error, UnusedOptionError):
+        return Exit.USAGE
     return Exit.BAD_INPUT

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .inputs import PATH
-from .limits import SETTING
+from .limits import SECONDS, SETTING
 from .output import note, say
 from .outputs import Content, Output, refuse
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("output", metavar="OUT", type=PATH)
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=10.0,
     show_default=True,
     help="Seconds for each model on each number of devices.",

@@ -12,11 +12,13 @@ import msgspec
 from milp_plan.core import Verdict
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
+from milp_plan.run.scope import scope_of
 
 from . import interrupts
-from .answers import answer_each, code_of_outcome, head, verdict_members
+from .answers import answer_each, code_of_outcome, head, say_scope, verdict_members, whole
 from .check import verified
 from .inputs import PATH, Item, varied
+from .limits import SECONDS
 from .output import say
 from .progress import display
 
@@ -53,7 +55,7 @@ REASONS_S = 10.0
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=10.0,
     show_default=True,
     help="Seconds for each question, and for a plan where none is named.",
@@ -111,6 +113,8 @@ def _planned(item: Item, request: _Request, *, aloud: bool) -> wire.Explain:
         outcome = solve(item.problem, settings, show, began=item.began)
     if aloud:
         say(headline(outcome))
+        if outcome.plan is None:
+            say_scope(outcome.scope)
     if outcome.plan is not None and outcome.verdict is not None:
         bound = outcome.bound
         return _explained(item, outcome.plan, outcome.verdict, request, aloud=aloud, bound=bound)
@@ -138,6 +142,7 @@ def _explained(
     told |= {"explanation": text, "details": kind.details(problem, plan, verdict)}
     if aloud:
         say(text)
+        say_scope(scope_of(problem))
     if not verdict.ok:
         return wire.Explain(**told)
     why = kind.reasons().why(problem, plan, verdict)
@@ -174,12 +179,16 @@ def _asked(
 
 
 def _effect_wire(effect: Effect) -> reason_wire.Effect:
-    found = effect.found
+    found, measure, change = effect.found, effect.measure, effect.change
     return reason_wire.Effect(
         question=effect.question.text,
         value=found.value,
+        value_in_unit=measure.decimal(found.value),
         bound=found.bound,
-        change=effect.change,
+        bound_in_unit=measure.decimal(found.bound),
+        change=whole(change),
+        change_in_unit=effect.asked.decimal(change),
+        ticks_per_unit=measure.per_unit,
         proved=found.proved,
         stop=str(found.stop),
         infeasible_because=found.infeasible_because,

@@ -39,6 +39,7 @@ def _work(item: Item, aloud: bool) -> wire.Info:
     if aloud:
         source = [[f"from: {key}", text] for key, text in problem.provenance.items()]
         say(problem.name)
-        rows = [["kind", kind.name], ["objective", str(told.objective)], *kind.rows(problem)]
+        rows = [["kind", kind.name], ["objective", str(told.objective)], ["scope", str(told.scope)]]
+        rows += kind.rows(problem)
         say_table(["", ""], rows + source)
     return told

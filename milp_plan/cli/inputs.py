@@ -160,3 +160,17 @@ def item(file: Path, changes: dict[str, Any]) -> Item:
     if found.error is not None:
         raise found.error
     return found
+
+
+def plan_of(item: Item, plan_file: Path) -> Any:
+    """Read a plan of a problem.
+
+    Raises
+    ------
+    InputError
+        The file is no plan, or its plan is for another problem.
+    """
+    from milp_plan.run.kinds import read_plan
+
+    assert item.kind is not None
+    return read_plan(item.kind, plan_file, item.problem, item.path)

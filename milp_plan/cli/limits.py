@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 import click
 
 from milp_plan.core.budget import LARGEST_SETTING
+
+
+class Number(click.FloatRange):
+    """A range of numbers; what is no number lies in none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it; ``nan`` is refused."""
+        number = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
+        return number
+
+
+SECONDS = Number(min=0, min_open=True)
+"""A time limit; ``inf`` is none."""
+
+GAP = Number(min=0, max=1)
+"""A relative gap; at 1 any plan ends a run."""
 
 SETTING = click.IntRange(min=0, max=LARGEST_SETTING)
 POSITIVE_SETTING = click.IntRange(min=1, max=LARGEST_SETTING)
@@ -37,7 +56,7 @@ def limits(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--gap",
-            type=click.FloatRange(min=0),
+            type=GAP,
             default=0.0,
             show_default=True,
             help="Relative gap at which to stop, such as 1e-4: the plan is then optimal within "
@@ -56,10 +75,11 @@ def limits(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--time-limit",
-            type=click.FloatRange(min=0, min_open=True),
+            type=SECONDS,
             default=60.0,
             show_default=True,
-            help="Seconds per file, from the start of the process or the end of the file before.",
+            help="Seconds per file, from the start of the process or the end of the file before; "
+            "inf: until it is proved.",
         ),
     ):
         function = option(function)

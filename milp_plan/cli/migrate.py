@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from milp_plan.core import Units
 from milp_plan.core.amounts import size_text, time_text
 
-from .exits import Exit
+from .answers import code_of_outcome, say_scope
 from .inputs import PATH
+from .limits import GAP, SECONDS
 from .output import say
 from .outputs import Content, Output, refuse
 
+if TYPE_CHECKING:
+    from milp_plan.run import Outcome
 
-def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
+
+def card_rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
     """Read bytes per second."""
-    from milp_plan.run.change import size
+    from milp_plan.run.change import rate
 
     try:
-        return int(size(text))
+        return int(rate(text))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -30,12 +35,16 @@ def rate(_ctx: click.Context, _parameter: click.Parameter, text: str) -> int:
 @click.argument("before", metavar="PLAN_A", type=PATH)
 @click.argument("after", metavar="PLAN_B", type=PATH)
 @click.option(
-    "--card", callback=rate, default="12.5GB", show_default=True, help="Bytes per second and host."
+    "--card",
+    callback=card_rate,
+    default="12.5GB",
+    show_default=True,
+    help="Bytes per second and host.",
 )
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), default=10.0)
+@click.option("--time-limit", type=SECONDS, default=10.0, show_default=True, help="Seconds.")
 @click.option(
     "--gap",
-    type=click.FloatRange(min=0, max=1),
+    type=GAP,
     default=0.01,
     show_default=True,
     help="Stop when value and bound are this close, as a part of the value.",
@@ -89,16 +98,25 @@ def migrate(
         "value": outcome.value,
         "bound": outcome.bound,
         "proved": outcome.proved,
+        "scope": str(outcome.scope),
+        "infeasible_because": outcome.infeasible_because,
     }
     if as_json:
         say(json.dumps(told))
     else:
         units = Units()
-        proved = (
-            "proved optimal" if outcome.proved else f"at least {time_text(units, outcome.bound)}"
-        )
-        say(f"{problem.name}: {time_text(units, outcome.value)}, {proved}")
+        say(_headline(outcome, units))
+        say_scope(outcome.scope)
         say(f"  needed  {size_text(units, needed)} on all hosts together")
         say(f"  moved   {size_text(units, missing)}, all that is not there already")
         say(f"  slices  {len(problem.slices):,}")
-    ctx.exit(Exit.DONE if outcome.value is not None else Exit.NO_PLAN)
+    ctx.exit(code_of_outcome(outcome))
+
+
+def _headline(outcome: Outcome[Any, Any], units: Units) -> str:
+    from milp_plan.run.telling import headline
+
+    if outcome.value is None or outcome.proved:
+        return headline(outcome)
+    value, bound = time_text(units, outcome.value), time_text(units, outcome.bound)
+    return f"{outcome.problem.name}: {value}, at least {bound}"

@@ -13,7 +13,7 @@ from typing import Any, Literal, TextIO
 
 import click
 
-from milp_plan.core import InputError, MilpPlanError
+from milp_plan.core import InputError, MilpPlanError, UnusedOptionError
 
 _WIDTH = 120
 """Of tables that do not go to a terminal."""
@@ -42,8 +42,20 @@ def _shown(text: str, stream: TextIO) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
+def option_of(name: str) -> str:
+    """Return an option of the command at work as it is typed, from its name in Python."""
+    ctx = click.get_current_context(silent=True)
+    known = [] if ctx is None else ctx.command.params
+    for parameter in known:
+        if isinstance(parameter, click.Option) and parameter.name == name.removesuffix("_s"):
+            return parameter.opts[0]
+    return f"--{name.removesuffix('_s').replace('_', '-')}"
+
+
 def complain(error: MilpPlanError, file: Path | None = None) -> None:
     """Write an error, one line per finding; ``file`` names it where the error does not."""
+    if isinstance(error, UnusedOptionError):
+        error = error.named(option_of)
     if isinstance(error, InputError):
         for finding in error.findings:
             note(f"error: {finding}")

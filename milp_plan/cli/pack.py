@@ -11,14 +11,16 @@ import click
 
 from milp_plan.core.amounts import DASH, share_text, size_text
 from milp_plan.core.budget import now
+from milp_plan.core.quantity import units_of
 from milp_plan.io import answer_wire as wire
 from milp_plan.io.files import write_document
+from milp_plan.run.scope import Scope
 
 from . import interrupts
-from .answers import answer_each, head, units_of
+from .answers import answer_each, head, say_scope
 from .exits import Exit, most_serious
-from .inputs import PATH, Item, varied
-from .limits import POSITIVE_SETTING, SETTING
+from .inputs import PATH, Item, plan_of, varied
+from .limits import POSITIVE_SETTING, SECONDS, SETTING
 from .output import note, say, say_table
 from .outputs import Content, Output, Writing, refuse
 from .progress import display
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from milp_plan.io.address_file import Address
     from milp_plan.run.addresses import PackedMemory
 
+PACKED = Scope(("addresses",), ("the plan: placement, order and lifetimes",))
+
 
 @click.command()
 @click.argument("file", type=PATH)
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 @varied
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=60.0,
     show_default=True,
     help="Seconds for all memories together, from the start of the process.",
@@ -92,9 +96,9 @@ def pack(
 
     def work(item: Item, aloud: bool) -> wire.Pack:
         assert item.kind is not None
-        plan = item.kind.read_plan(plan_file, item.problem, item.path)
+        plan = plan_of(item, plan_file)
         verdict = item.kind.verify(item.problem, plan)
-        told: dict[str, Any] = {**head(item), "plan_file": str(plan_file)}
+        told = {**head(item), "scope": str(PACKED), "plan_file": str(plan_file)}
         if not verdict.ok:
             reason = f"{plan_file}: the plan is not valid, see milp-plan check"
             note(f"error: {reason}")
@@ -106,6 +110,7 @@ def pack(
         written = _write(item, packed, output, plot_file)
         if aloud:
             _show(item, packed, written.files)
+            say_scope(PACKED)
         for failure in written.failures:
             note(f"error: {failure}")
         return wire.Pack(
@@ -200,7 +205,7 @@ def _draw(packed: Sequence[PackedMemory], path: Path) -> None:
 
 
 def _show(item: Item, packed: Sequence[PackedMemory], files: dict[str, str]) -> None:
-    units, name = units_of(item), item.problem.name
+    units, name = units_of(item.problem), item.problem.name
     if not packed:
         say(f"{name}: nothing lies in any memory")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core import Finding, InputError, Objective
-from milp_plan.core.quantity import NANOSECONDS
+from milp_plan.core import Amount, Finding, InputError, Objective
+from milp_plan.core.quantity import NANOSECONDS, UNSPECIFIED
 
 from .exits import Exit, most_serious
 from .inputs import PATH
@@ -31,20 +32,15 @@ FREE_OF_LIMIT = "none"
 """How a memory list names the case without a limit."""
 
 
-def amount(text: str) -> Fraction:
-    """Read an exact number that is not negative, such as ``10``, ``0.5`` or ``1/3``."""
+def amount(text: str) -> Amount:
+    """Read an exact amount, such as ``10``, ``0.5``, ``1/3`` or ``1.5GiB``."""
     try:
-        number = Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        raise click.BadParameter(
-            f"{text!r} is no number; write for example 10, 0.5 or 1/3"
-        ) from None
-    if number < 0:
-        raise click.BadParameter(f"{text} is negative")
-    return number
+        return Amount.read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Fraction] | Path:
+def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Amount] | Path:
     """Read F,B,W, or the name of a pipeline file."""
     if text.endswith((".toml", ".json")):
         return Path(text)
@@ -64,12 +60,17 @@ def counts(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[
     return [int(part) for part in parts]
 
 
+def cut(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> list[int] | None:
+    """Read the numbers of pieces of stages."""
+    return None if text is None else counts(_ctx, _parameter, text)
+
+
 def memories(
     _ctx: click.Context, _parameter: click.Parameter, text: str | None
-) -> list[Fraction | None]:
-    """Read a list of memory limits."""
+) -> list[Amount | None] | None:
+    """Read a list of memory limits; ``None`` where the file may have one."""
     if text is None:
-        return [None]
+        return None
     return [None if p.strip() == FREE_OF_LIMIT else amount(p) for p in text.split(",")]
 
 
@@ -78,8 +79,8 @@ def memories(
     "--stages",
     "devices",
     type=click.IntRange(min=1),
-    required=True,
-    help="Devices in the pipeline (its depth).",
+    help="Devices in the pipeline (its depth).  [default: so many that each stage of a torch-stages"
+    " file is one of the pipeline]",
 )
 @click.option(
     "--micro-batches", callback=counts, required=True, metavar="N[,N...]", help="Per step."
@@ -97,14 +98,15 @@ def memories(
     "--transfer",
     type=str,
     metavar="TIME|FILE.json",
-    help="Time between devices, 0 unless the file says so; or a resharding problem, which is "
-    "solved: its least time.",
+    help="Time between devices, 0 unless the file says so, with its unit or in that of the file; "
+    "or a resharding problem, which is solved: its least time.",
 )
 @click.option(
     "--memory",
     callback=memories,
     metavar="M[,M...]",
-    help="Limit of a device, in activations of its share (or the file's unit); 'none' is no limit.",
+    help="Limit of a device, in activations of its share (or the file's unit), or with a unit: "
+    "1.5GiB; 'none' is no limit.",
 )
 @click.option(
     "--placement",
@@ -115,6 +117,13 @@ def memories(
 )
 @click.option(
     "--chunks", type=click.IntRange(min=1), help="Stages per device (interleaved, wave, free)."
+)
+@click.option(
+    "--cut",
+    callback=cut,
+    metavar="N[,N...]",
+    help="Pieces of each stage, in the order of the forward pass, such as 3,1.  [default: the "
+    "planner chooses]",
 )
 @click.option(
     "--freed-at-backward",
@@ -160,11 +169,11 @@ def pipeline(
     ctx: click.Context,
     /,
     *,
-    devices: int,
+    devices: int | None,
     micro_batches: list[int],
-    times: list[Fraction] | Path,
+    times: list[Amount] | Path,
     transfer: str | None,
-    memory: list[Fraction | None],
+    memory: list[Amount | None] | None,
     freed_at_backward: str,
     plan_output: Path | None,
     instance_output: Path | None,
@@ -184,9 +193,13 @@ def pipeline(
     from milp_plan.pipeline import build
     from milp_plan.study.sweep import plan_case
 
-    costs = _model(times, transfer, amount(freed_at_backward))
+    costs = _model(times, transfer, amount(freed_at_backward).number)
     try:
-        chosen = _cases(costs, devices, micro_batches, memory, asked)
+        devices = _devices(times, costs, asked) if devices is None else devices
+        limits = _limits(times, costs, memory)
+        if asked["lane"] is not None:
+            asked["lane"] = _in_unit("--lane", costs, asked["lane"], time=True)
+        chosen = _cases(costs, devices, micro_batches, limits, asked)
     except InputError as error:
         raise (error.in_file(str(times)) if isinstance(times, Path) else error) from None
     files = Files(plan_output, instance_output, plot, record_folder)
@@ -198,9 +211,8 @@ def pipeline(
     points: list[Point] = []
     codes: list[Exit] = []
     for case in chosen:
-        built = build(case)
-        with display(built.problem, quiet=quiet) as show:
-            point = plan_case(built, settings, points[-1] if points else None, show)
+        with display(build(case).problem, quiet=quiet) as show:
+            point = plan_case(case, settings, points[-1] if points else None, show)
         points.append(point)
         codes.append(tell(point, files, as_json=as_json, single=len(chosen) == 1))
         if point.outcome.stop is Stop.INTERRUPTED:
@@ -211,14 +223,61 @@ def pipeline(
     ctx.exit(most_serious(codes))
 
 
-def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) -> Model:
+def _devices(times: list[Amount] | Path, model: Model, asked: dict[str, Any]) -> int:
+    """Return the devices for which every piece is a stage, where the pieces are stages already.
+
+    Raises
+    ------
+    UsageError
+        They are not, or the placement has another number of stages on each device.
+    """
+    from milp_plan.pipeline import stages_of
+
+    if not isinstance(times, Path) or times.suffix != ".json":
+        raise click.UsageError("Missing option '--stages'.")
+    pieces, family = len(model.pieces), asked["placement"]
+    each = stages_of("line" if family == "all" else family, 1, asked["chunks"])
+    if pieces % each:
+        raise click.UsageError(
+            f"Missing option '--stages': the {pieces} stages of {times} are no multiple of {each},"
+            f" as placement {family} has them on each device"
+        )
+    return pieces // each
+
+
+def _limits(
+    times: list[Amount] | Path, model: Model, given: list[Amount | None] | None
+) -> list[Fraction | None]:
+    """Return the limits of a device: those given, or that of the file; say which they are."""
+    from milp_plan.core.amounts import size_text
+
+    if given is None:
+        if model.memory is None and isinstance(times, Path) and times.suffix == ".json":
+            note(f"{times} names no memory of a device: no limit; --memory sets one")
+        return [None if model.memory is None else Fraction(model.memory)]
+    if model.memory is not None:
+        known = size_text(model.units, model.memory)
+        note(f"--memory takes the place of the limit of {times}, {known}")
+    return [None if one is None else _in_unit("--memory", model, one) for one in given]
+
+
+def _in_unit(where: str, model: Model, given: Amount, *, time: bool = False) -> Fraction:
+    """Return an amount in the unit of the model's times or sizes."""
+    from milp_plan.run.change import counted_exactly
+
+    return counted_exactly(where, model.units.ticks if time else model.units.counts, given)
+
+
+def _model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) -> Model:
     from milp_plan.io import exact, read_pipeline_file
     from milp_plan.pipeline import Model, Piece
 
     if not isinstance(costs, Path):
-        forward, backward, weight = costs
-        between = Fraction(0) if transfer is None else _between(transfer, "unspecified")
-        return Model.from_share((forward, backward, weight), between, freed)
+        unit = next((given.unit for given in costs if given.unit), UNSPECIFIED)
+        bare = Model((), time_unit=unit)
+        forward, backward, weight = (_in_unit("--times", bare, t, time=True) for t in costs)
+        between = Fraction(0) if transfer is None else _between(transfer, bare)
+        return Model.from_share((forward, backward, weight), between, freed, unit)
     if freed:
         raise click.UsageError("--freed-at-backward stands in the file, as held_to_backward")
     if costs.suffix == ".json":
@@ -226,14 +285,19 @@ def _model(costs: list[Fraction] | Path, transfer: str | None, freed: Fraction) 
     read = read_pipeline_file(costs)
     pieces = []
     for piece in read.pieces:
-        numbers = (getattr(piece, name) for name in piece.__struct_fields__ if name != "repeat")
-        pieces += [Piece(*(exact(number) for number in numbers))] * piece.repeat
-    between = exact(read.transfer) if transfer is None else _between(transfer, read.time_unit)
-    units = (read.time_unit, read.size_unit)
-    return Model(tuple(pieces), between, time_unit=units[0], size_unit=units[1])
+        amounts = (exact(number) for number in piece.amounts)
+        pieces += [Piece(*amounts, name=piece.name)] * piece.repeat
+    model = Model(
+        tuple(pieces),
+        exact(read.transfer),
+        time_unit=read.time_unit,
+        size_unit=read.size_unit,
+        memory=None if read.memory is None else exact(read.memory),
+    )
+    return model if transfer is None else replace(model, transfer=_between(transfer, model))
 
 
-def _between(transfer: str, unit: str) -> Fraction:
+def _between(transfer: str, model: Model) -> Fraction:
     """Read a time, or plan a change of layout between two stages and return how long it takes.
 
     Raises
@@ -242,9 +306,10 @@ def _between(transfer: str, unit: str) -> Fraction:
         The file is no such problem, has no plan, or times of the pipeline have no unit.
     """
     if not transfer.endswith((".json", ".json.gz")):
-        return amount(transfer)
+        return _in_unit("--transfer", model, amount(transfer), time=True)
     from milp_plan import run
 
+    unit = model.time_unit
     kind, problem = run.read(transfer)
     measure = kind.measure(problem)
     if unit not in NANOSECONDS or measure.unit != "ns":
@@ -269,7 +334,6 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
     from milp_plan.pipeline import Model, Piece
 
     read = read_stages(file)
-    behind = [*(stage.receives for stage in read.stages[1:]), 0]
     pieces = tuple(
         Piece(
             stage.forward,
@@ -277,18 +341,53 @@ def captured_stages(file: Path, transfer: str | None) -> Model:
             stage.weight,
             held_to_weight=stage.held,
             gradient=stage.gradient,
-            # an activation and a gradient may arrive ahead of their passes
-            parameters=stage.parameters
-            + stage.gradients
-            + stage.state
-            + stage.workspace
-            + stage.receives
-            + gradient,
+            name=" … ".join(dict.fromkeys([stage.modules[0], stage.modules[-1]])),
+            arrives=stage.receives,
+            parameters=stage.parameters + stage.gradients + stage.state,
         )
-        for stage, gradient in zip(read.stages, behind, strict=True)
+        for stage in read.stages
     )
-    between = Fraction(read.transfer) if transfer is None else amount(transfer)
-    return Model(pieces, between, time_unit="ns", size_unit="byte")
+    model = Model(
+        pieces,
+        read.transfer,
+        time_unit="ns",
+        size_unit="bytes",
+        memory=read.memory,
+        workspace=max(stage.workspace for stage in read.stages),
+    )
+    return model if transfer is None else replace(model, transfer=_between(transfer, model))
+
+
+def _cut(
+    model: Model, devices: int, families: Iterable[str], asked: dict[str, Any]
+) -> tuple[int, ...] | None:
+    """Return the cut that was asked for.
+
+    Raises
+    ------
+    InputError
+        The model has no pieces, or they are not cut into the stages of each placement.
+    """
+    from milp_plan.pipeline import stages_of
+
+    given = asked["cut"]
+    if given is None:
+        return None
+    pieces, found = len(model.pieces), ", ".join(map(str, given))
+    if model.even:
+        expected = "a file with pieces (--times FILE)"
+        remedy = "leave it out: the model is cut into equal parts"
+        raise InputError([Finding("--cut", found, expected, remedy)])
+    findings = []
+    for family in families:
+        stages = stages_of(family, devices, asked["chunks"])
+        if len(given) != stages or sum(given) != pieces:
+            found = f"{found}: {len(given)} stages with {sum(given)} pieces"
+            expected = f"{stages} stages ({family}, {devices} devices) with {pieces} pieces in all"
+            findings.append(Finding("--cut", found, expected, "name as many pieces for each stage"))
+    if findings:
+        raise InputError(findings)
+    return tuple(given)
 
 
 def _cases(
@@ -318,6 +417,7 @@ def _cases(
             lane=asked["lane"],
             recompute=asked["recompute"],
             objective=Objective(asked["objective"]),
+            cut=_cut(model, devices, families, asked),
         )
         for case in chosen:  # one micro-batch is enough to see whether the model can be cut
             build(replace(case, micro_batches=1))

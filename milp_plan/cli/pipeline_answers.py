@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core.amounts import DASH, share_text
+from milp_plan.core.amounts import DASH, NO_UNIT, share_text, size_text, time_text
 from milp_plan.io import answer_wire as wire
 
 from . import answers
@@ -66,18 +66,23 @@ def _facts(point: Point) -> dict[str, Any]:
     """What is asked and found, in the units of the command line."""
     case = point.case
 
-    def number(amount: Fraction | int | None) -> float | None:
-        return None if amount is None else float(amount)
-
-    verdict = point.outcome.verdict
+    verdict, units = point.outcome.verdict, point.built.problem.units
     parts = {} if verdict is None or point.outcome.plan is None else verdict.components
-    scale = point.built.problem.units.time_scale
-    both = {key: parts[key] / scale if key in parts else None for key in ("makespan", "span")}
+    known = {key: parts.get(key) for key in ("makespan", "span")}
+    both = {
+        key: number(None if ticks is None else Fraction(ticks, units.time_scale))
+        for key, ticks in known.items()
+    }
     return {
+        "time_unit": units.time,
+        "size_unit": units.size,
         "placement": case.family,
         "chunks": case.chunks,
         "stages": case.devices,
         "micro_batches": case.micro_batches,
+        "cut": None if case.model.even else list(point.built.cut),
+        "layers": [] if case.model.even else _layers(point),
+        "cuts": point.outcome.record.get("cuts"),
         "memory_limit": number(case.memory),
         "time": number(point.time),
         "time_bound": number(point.bound),
@@ -87,6 +92,27 @@ def _facts(point: Point) -> dict[str, Any]:
         "peak_memory": number(point.peak_memory),
         "time_per_micro_batch": number(point.sample_time),
     }
+
+
+def number(amount: Fraction | int | None) -> int | float | None:
+    """Return an amount as JSON has it: whole where it is, else the nearest decimal."""
+    if amount is None:
+        return None
+    exact = Fraction(amount)
+    return exact.numerator if exact.denominator == 1 else float(exact)
+
+
+def _layers(point: Point) -> list[wire.StageShare]:
+    return [
+        wire.StageShare(
+            stage=share.stage,
+            devices=list(share.devices),
+            first_piece=share.first,
+            pieces=share.pieces,
+            names=list(share.names),
+        )
+        for share in point.shares
+    ]
 
 
 def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
@@ -99,22 +125,54 @@ def tell(point: Point, files: Files, *, as_json: bool, single: bool) -> Exit:
         answers.say_answer(wire.Pipeline(**(members | _facts(point) | written.files)))
     elif single:
         say(_headline(point))
+        _say_cut(point)
         answers.show(outcome, written.files)
     answers.tell_warnings(outcome, written)
     return Exit(answer.exit_code)
 
 
+def _say_cut(point: Point) -> None:
+    """Say which pieces each stage runs, and where."""
+    if point.case.model.even:
+        return
+    counted = point.outcome.record.get("cuts")
+    if point.outcome.infeasible_because is not None and counted:
+        say(f"  cut        none ({_counted(point, counted)})")
+        return
+    say(f"  cut        {_cut_text(point)}{f' ({_counted(point, counted)})' if counted else ''}")
+    for share in point.shares:
+        label = f"stage {share.stage}"
+        say(f"  {label:<10} {share}")
+
+
+def _counted(point: Point, counted: dict[str, Any]) -> str:
+    """Say how many cuts there are, and for which of them the proof holds."""
+    possible, looked = counted["possible"], counted["looked_at"]
+    if counted["all_decided"]:
+        return f"all {possible:,} cuts decided" if possible > 1 else "the only one"
+    told = f"{looked:,} of {possible:,} cuts looked at"
+    if counted["bound_of_cut"] == point.outcome.value is not None:
+        told += "; no plan with this cut is better"
+    return told
+
+
+def _cut_text(point: Point) -> str:
+    from milp_plan.pipeline import cut_text
+
+    return cut_text(point.built.cut)
+
+
 def _headline(point: Point) -> str:
-    case, outcome = point.case, point.outcome
+    case, outcome, text = point.case, point.outcome, Texts(point)
     ways = f"{case.family}, {case.devices} devices, {case.micro_batches} micro-batches"
-    limit = "no memory limit" if case.memory is None else f"memory limit {float(case.memory):g}"
+    limit = "no memory limit" if case.memory is None else f"memory limit {text.size(case.memory)}"
     if point.time is None or point.bubble is None:
         return f"{ways}, {limit}: no plan"
-    proof = "proved optimal" if outcome.proved else f"bound {_text(point.bound)}"
+    proof = "proved optimal" if outcome.proved else f"bound {text.time(point.bound)}"
     return (
-        f"{ways}, {limit}: {outcome.problem.objective} {_text(point.time)} ({proof}), "
-        f"bubble {_text(point.bubble)} ({share_text(point.bubble_rate)}), "
-        f"peak memory {_text(point.peak_memory)}"
+        f"{ways}, {limit}: {outcome.problem.objective} {text.time(point.time)} ({proof}), "
+        f"bubble {text.time(point.bubble)} ({share_text(point.bubble_rate)}), "
+        f"peak memory {text.size(point.peak_memory)}"
     )
 
 
@@ -147,24 +205,42 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     rows = [_row(point, on_front=point in best) for point in points]
     heads = ["placement", "micro-batches", "memory limit", str(points[0].case.objective), "bound"]
     heads += ["bubble", "peak memory", "per micro-batch", "planner", "front"]
+    if not points[0].case.model.even:
+        heads.append("cut")
+        rows = [[*row, _cut_text(p)] for row, p in zip(rows, points, strict=True)]
     say_table(heads, rows, numeric=range(1, 8))
+    for scope in dict.fromkeys(point.outcome.scope for point in points):
+        answers.say_scope(scope)
 
 
 def _row(point: Point, *, on_front: bool) -> list[str]:
-    case = point.case
+    case, text = point.case, Texts(point)
     return [
         case.family if case.chunks is None else f"{case.family} ({case.chunks} chunks)",
         str(case.micro_batches),
-        _text(case.memory),
-        _text(point.time),
-        _text(point.bound) + ("" if not point.outcome.proved else " proved"),
-        _text(point.bubble),
-        _text(point.peak_memory),
-        _text(point.sample_time),
+        text.size(case.memory),
+        text.time(point.time),
+        text.time(point.bound) + ("" if not point.outcome.proved else " proved"),
+        text.time(point.bubble),
+        text.size(point.peak_memory),
+        text.time(point.sample_time),
         point.outcome.planner or DASH,
         "yes" if on_front else "",
     ]
 
 
-def _text(number: Fraction | int | None) -> str:
-    return DASH if number is None else f"{float(number):.6g}"
+class Texts:
+    """Amounts of a case for people: with the model's units, bare where it names none."""
+
+    def __init__(self, point: Point) -> None:
+        self.units = point.built.problem.units
+
+    def time(self, number: Fraction | int | None) -> str:
+        """Write a time in the model's unit."""
+        ticks = None if number is None else Fraction(number) * self.units.time_scale
+        return time_text(self.units, ticks).removesuffix(NO_UNIT)
+
+    def size(self, number: Fraction | int | None) -> str:
+        """Write a size in the model's unit."""
+        counts = None if number is None else Fraction(number) * self.units.size_scale
+        return size_text(self.units, counts).removesuffix(NO_UNIT)

@@ -16,7 +16,7 @@ from . import answers, interrupts
 from .exits import Exit, code_of, most_serious
 from .explain import REASONS_S, infeasibility, infeasibility_wire, say_infeasibility
 from .formulations import chosen_switches
-from .inputs import PATH, Item, items, varied
+from .inputs import PATH, Item, items, plan_of, varied
 from .interrupts import Deferred
 from .limits import POSITIVE_SETTING, limits
 from .output import complain, note
@@ -80,7 +80,12 @@ class Request:
     metavar="ADDRESS",
     help="Scheduler of a Dask cluster whose workers do the search (schedules of operators).",
 )
-@click.option("--start", type=PATH, help="Plan to start from (one FILE).")
+@click.option(
+    "--start",
+    type=PATH,
+    help="Plan to start from (one FILE). Times that do not fit, or are missing, are computed anew; "
+    "the order on devices and channels is kept.",
+)
 @click.option(
     "--plan-output",
     "--solution",
@@ -194,7 +199,7 @@ def _solve_one(item: Item, request: Request) -> tuple[Exit, bool]:
     kind, problem, settings = item.kind, item.problem, request.settings
     assert kind is not None
     if request.start_file is not None:
-        start = kind.read_plan(request.start_file, problem, item.path)
+        start = plan_of(item, request.start_file)
         settings = replace(settings, start=start)
     with display(problem, quiet=request.quiet) as show:
         outcome = run.solve(problem, settings, show, began=item.began)

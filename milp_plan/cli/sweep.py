@@ -12,9 +12,10 @@ import click
 
 from milp_plan.io import answer_wire as wire
 from milp_plan.io import reason_wire
+from milp_plan.run.scope import scope_of
 
 from . import interrupts
-from .answers import answer_each, head
+from .answers import answer_each, head, say_scope
 from .exits import Exit, most_serious
 from .inputs import PATH, Item, varied_without
 from .limits import limits
@@ -148,12 +149,12 @@ def sweep(
 def _swept(
     item: Item, axes: tuple[Axis, ...], settings: Settings, folder: Path, *, quiet: bool
 ) -> Sweep:
-    from milp_plan.run.solving import refuse_ignored
+    from milp_plan.run.solving import refuse_unused
     from milp_plan.study.store import Store
     from milp_plan.study.variants import Sweep
 
     assert item.kind is not None
-    refuse_ignored(item.kind, item.problem, settings)
+    refuse_unused(item.kind, item.problem, settings)
     done = Sweep(item.problem, axes, settings, Store(folder))
     if len(done.points) > MOST:
         raise click.UsageError(f"{len(done.points):,} variants, at most {MOST:,}: name fewer")
@@ -188,6 +189,10 @@ def _show(done: Sweep, written: Writing) -> None:
     title = f"{done.problem.name}: {done.kind.measure(done.problem).objective}"
     number = len(done.axes)
     say_table(heads, rows, title=title, numeric=range(number + 3))
+    say_scope(scope_of(done.problem))
+    for point in done.points:
+        if point.found is not None and point.found.infeasible_because is not None:
+            say(f"  {point.told()}: no plan exists: {point.found.infeasible_because}")
     again = sum(point.again for point in done.points)
     if again:
         say(f"{again} of {len(done.points)} were in the store")

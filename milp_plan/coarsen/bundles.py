@@ -41,7 +41,7 @@ class Bundle:
         return Value(
             name=self.name,
             producer=None if self.producer is None else names[self.producer],
-            consumers=tuple(names[reader] for reader in self.readers),
+            consumers=first.consumers,
             bytes=sizes,
             transfer_bytes={k: v for k, v in payloads.items() if v != sizes[k]},
             messages=1 if self.producer is None else sum(part.messages for part in self.parts),
@@ -50,7 +50,8 @@ class Bundle:
                 for pair in pairs
                 if pair[0] in sizes and pair[1] in sizes
             },
-        )
+            kept=first.kept,
+        ).read_by(names[reader] for reader in self.readers)
 
 
 Profile = tuple[str, ...]
@@ -67,11 +68,11 @@ def group_values(
     """Bundle values; the result is in value order and names are not final.
 
     Values share a bundle when they have the same producing cluster (or are all persistent), the
-    same reading clusters, under every pair of options the same layouts, and the same permitted
-    changes of layout. Then every law treats all parts alike: a coarse copy exists where and
-    while each part's copy is needed. ``mixed_sites`` says that some transfer may take its length
-    from different channels for different parts (see :func:`channels_ordered`); then only values
-    that are always ``full``, which travel by sends, are bundled.
+    same reading clusters, under every pair of options the same layouts, the same permitted changes
+    of layout, and are all kept or none. Then every law treats all parts alike: a coarse copy exists
+    where and while each part's copy is needed. ``mixed_sites`` says that some transfer may take its
+    length from different channels for different parts (see :func:`channels_ordered`); then only
+    values that are always ``full``, which travel by sends, are bundled.
     """
     groups: dict[object, list[Value]] = {}
     ends: dict[object, tuple[int | None, tuple[int, ...]]] = {}
@@ -83,7 +84,8 @@ def group_values(
             if reader != producer
         )
         profile = profiles[value.name]
-        key: object = (producer, frozenset(readers), profile, frozenset(value.reshard_ns))
+        changes = frozenset(value.reshard_ns)
+        key: object = (producer, frozenset(readers), profile, changes, value.is_kept)
         if producer is not None and readers:
             sent = all(layout == FULL for layout in profile)
             if not bundle_transfers or (mixed_sites and not sent):

@@ -161,12 +161,12 @@ def workspace_bytes(
 ) -> int:
     """Bytes a cluster needs on each device beyond the values that stay values.
 
-    ``held`` names the values that stay: outputs, which count from the start of the cluster, and
-    inputs nobody else reads, which count until its stop. While a member runs, the cluster really
-    holds its workspace, the values made and still needed inside, the outputs made so far and the
-    inputs not yet read for the last time. The result is the largest excess of that over the sum
-    of what is held; members that take no time hold nothing. Under the static law values inside
-    stay values as well, so the largest workspace is all.
+    ``held`` names the values that stay values: outputs, which count from the start of the cluster,
+    and inputs that nobody else reads and that are not kept, which count until its stop. While a
+    member runs, the cluster really holds its workspace, the values made and still needed inside,
+    the outputs made so far and the inputs not yet read for the last time. The result is the largest
+    excess of that over the sum of what is held; members that take no time hold nothing. Under the
+    static law values inside stay values as well, so the largest workspace is all.
     """
     if problem.memory_law is MemoryLaw.STATIC:
         return max(option.workspace_bytes for option in choice.options)

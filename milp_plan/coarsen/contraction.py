@@ -54,11 +54,11 @@ def contract(
 ) -> Reduction:
     """Make one operator of every cluster.
 
-    A cluster's members run one after the other, in the order given, from the start of the
-    coarse operator, all on its site. Values inside turn into workspace, values between clusters
-    are bundled (:func:`milp_plan.coarsen.bundles.group_values`), colocation groups that share a
-    cluster are joined. :class:`milp_plan.coarsen.expansion.Expansion` proves that plans come
-    back valid.
+    A cluster's members run one after the other, in the order given, from the start of the coarse
+    operator, all on its site. Values inside turn into workspace, results stay values, values
+    between clusters are bundled (:func:`milp_plan.coarsen.bundles.group_values`), colocation groups
+    that share a cluster are joined. :class:`milp_plan.coarsen.expansion.Expansion` proves that
+    plans come back valid.
 
     Parameters
     ----------
@@ -92,6 +92,7 @@ def contract(
         for bundle in bundles
         if bundle.producer is not None and len(bundle.readers) == 1
         for value in bundle.parts
+        if not value.is_kept
     }
     groups = _joined_groups(problem.graph, parts)
     operators: list[Operator] = []
@@ -159,6 +160,7 @@ def _bundles(
         for value in problem.graph.values
         if keep_inside
         or value.producer is None
+        or value.is_kept
         or any(owner[consumer] != owner[value.producer] for consumer in value.consumers)
     ]
     profiles = {value.name: _profile(value, parts, owner) for value in values}

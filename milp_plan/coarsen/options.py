@@ -98,11 +98,13 @@ def fits_alone(problem: PlanningProblem, operator: Operator, placement: Placemen
         for value in graph.inputs[operator.name]
         if lasts or value.persistent
     )
-    if lasts or problem.memory_law is MemoryLaw.STATIC:
-        needed += option.workspace_bytes
-        needed += sum(
-            value.bytes[option.layout_written(value.name)] for value in graph.outputs[operator.name]
-        )
+    counts = lasts or problem.memory_law is MemoryLaw.STATIC
+    needed += option.workspace_bytes if counts else 0
+    needed += sum(
+        value.bytes[option.layout_written(value.name)]
+        for value in graph.outputs[operator.name]
+        if counts or value.is_kept
+    )
     return needed <= limit
 
 

@@ -142,6 +142,7 @@ class Quotient:
             if value.producer is not None:
                 first = place[value.producer]
                 last = max((place[consumer] for consumer in value.consumers), default=first)
+                last = len(self.names) if value.is_kept else last
                 component = self._component(self.key(first))
                 component.lives += ((first, last, _size(value)),)
             else:
@@ -303,7 +304,7 @@ class Quotient:
             value.name
             for member in members
             for value in graph.outputs[member]
-            if any(consumer not in inside for consumer in value.consumers)
+            if value.is_kept or any(consumer not in inside for consumer in value.consumers)
         }
         peaks = []
         for choice, border in usable(self.problem, members):

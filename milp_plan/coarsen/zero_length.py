@@ -47,12 +47,13 @@ class ZeroLengthAbsorption:
     In each case X ends up within the run of r, whose device spans it anyway, and no other device
     spans more without X.
 
-    Persistent values of X move with it, and copies may lie longer in the third case: harmless
-    where the site is the same (first case of persistence), or where no device can ever run out
-    of memory and the objective does not count it. A value never has to lie there while r runs
-    without having to do with r: who stands after r joined when it read from R alone, so no X
-    that joins later feeds it, and likewise before r. The static law counts copies that last no
-    time, so the step leaves its problems alone.
+    Persistent values of X move with it, and copies may lie longer in the third case: harmless where
+    the site is the same (first case of persistence), or where no device can ever run out of memory
+    and the objective does not count it. Results that X leaves would stay at r's site: only in the
+    last of these cases. A value never has to lie there while r runs without having to do with r:
+    who stands after r joined when it read from R alone, so no X that joins later feeds it, and
+    likewise before r. The static law counts copies that last no time, so the step leaves its
+    problems alone.
     """
 
     name = "zero-length operators"
@@ -130,14 +131,15 @@ class _Absorption:
         return False
 
     def _agree(self, cluster: _Cluster, host: _Cluster, bound: bool) -> bool:
-        """Whether groups, persistent values and other neighbours (``bound``) allow the move."""
+        """Whether groups, values that stay and other neighbours (``bound``) allow the move."""
         group = self.graph.operator(host.core).group
         for member in cluster.members:
             own = self.graph.operator(member).group
             if own is not None and own != group:
                 return False
             persistent = any(v.persistent for v in self.graph.inputs[member])
-            if persistent and own is None and not self.roomy:
+            results = any(v.is_kept and any(v.bytes.values()) for v in self.graph.outputs[member])
+            if (results or (persistent and own is None)) and not self.roomy:
                 return False
         if not bound:
             return True

@@ -11,11 +11,13 @@ from .errors import (
     MilpPlanError,
     MissingFacetError,
     UnsupportedProblemError,
+    UnusedOptionError,
+    unused_option,
 )
 from .graph import FULL, UPDATE_KIND, ComputationGraph, Operator, Option, Value
 from .plan import OperatorRun, Placement, Plan, Transfer
 from .problem import PLAIN_OBJECTIVES, MemoryLaw, Objective, PlanningProblem
-from .quantity import TICKS_PER_SECOND, Units, ceil_div, exact_scale, to_ticks
+from .quantity import TICKS_PER_SECOND, Amount, Units, ceil_div, exact_scale, to_ticks
 from .serial import BACKWARD_KINDS, Contiguity, Passes, SerialLaw, transfer_ticks
 from .verdict import Counts, Verdict, Violation
 
@@ -25,6 +27,7 @@ __all__ = [
     "PLAIN_OBJECTIVES",
     "TICKS_PER_SECOND",
     "UPDATE_KIND",
+    "Amount",
     "BackendFailureError",
     "BackendUnavailableError",
     "Channel",
@@ -54,6 +57,7 @@ __all__ = [
     "Transfer",
     "Units",
     "UnsupportedProblemError",
+    "UnusedOptionError",
     "Value",
     "Verdict",
     "Violation",
@@ -61,4 +65,5 @@ __all__ = [
     "exact_scale",
     "to_ticks",
     "transfer_ticks",
+    "unused_option",
 ]

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from .problem import Objective, PlanningProblem
-from .quantity import Units
+from .quantity import BYTES, NANOSECONDS, UNSPECIFIED, Units, plain
 
 DASH = "—"
-_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))
-_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+NO_UNIT = " (unit unspecified)"
+"""Stands behind an amount of which the source names no unit."""
+
+Ladder = tuple[tuple[int, str], ...]
+"""Units of one sort, the largest first, and how many of the smallest each of them is."""
+
+TIMES: Ladder = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+SIZES: Ladder = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+
+_DIGITS = 6
+"""Significant ones for people."""
+
+LEAST_SHARE = Fraction(1, 1000)
+"""Of a source's unit that is still written in it; below that a smaller unit says more."""
 
 
 def value_text(problem: PlanningProblem, value: int | None) -> str:
@@ -19,34 +33,56 @@ def value_text(problem: PlanningProblem, value: int | None) -> str:
     return time_text(problem.units, value)
 
 
-def time_text(units: Units, ticks: int | None) -> str:
-    """Write ticks in the largest unit below them; a source without units keeps its figures."""
+def time_text(units: Units, ticks: Fraction | int | None) -> str:
+    """Write ticks in the source's unit, or in the largest below them where that is ``ns``."""
     if ticks is None:
         return DASH
-    if units.time != "ns":
-        tag = "unit unspecified" if units.time == "unspecified" else units.time
-        return f"{_number(Fraction(ticks, units.time_scale))} ({tag})"
-    return _scaled(ticks, _TIMES, "ns")
+    return _text(Fraction(ticks, units.time_scale), units.time, NANOSECONDS, TIMES)
 
 
-def size_text(units: Units, num_bytes: int | None) -> str:
-    """Write bytes in the largest binary unit below them."""
-    if num_bytes is None:
+def size_text(units: Units, counts: Fraction | int | None) -> str:
+    """Write a size in the source's unit, or in the largest below it where that is ``bytes``."""
+    if counts is None:
         return DASH
-    if units.size != "bytes":
-        return f"{num_bytes:,} (unit unspecified)"
-    return _scaled(num_bytes, _SIZES, "B")
+    return _text(Fraction(counts, units.size_scale), units.size, BYTES, SIZES)
 
 
 def amount_text(unit: str, per_unit: int, amount: int | None) -> str:
     """Write an amount of which a record says the unit, and how many make one of it."""
     if amount is None:
         return DASH
-    if unit == "bytes":
-        return size_text(Units(), amount)
+    if unit in BYTES:
+        return size_text(Units(size=unit, size_scale=per_unit), amount)
     if unit == "cost":
         return f"{amount:,}"
     return time_text(Units(unit, "bytes", per_unit), amount)
+
+
+def unit_of(unit: str, known: Mapping[str, int], ladder: Ladder, largest: Fraction) -> str:
+    """Return the unit in which amounts up to a largest one are written.
+
+    Parameters
+    ----------
+    unit
+        Of the source.
+    known, ladder
+        Units of this sort, and those that are chosen from where the source has the smallest, or
+        one that is far too large.
+    largest
+        In the source's unit.
+    """
+    if unit not in known or (known[unit] > 1 and (not largest or largest >= LEAST_SHARE)):
+        return unit
+    base = largest * known[unit]
+    return next((name for divisor, name in ladder if base >= divisor), ladder[-1][1])
+
+
+def _text(number: Fraction, unit: str, known: Mapping[str, int], ladder: Ladder) -> str:
+    chosen = unit_of(unit, known, ladder, abs(number))
+    if chosen != unit:
+        number = number * known[unit] / known[chosen]
+    written = _number(number)
+    return written + (NO_UNIT if chosen == UNSPECIFIED else f" {chosen}")
 
 
 def share_text(share: float | None) -> str:
@@ -61,15 +97,8 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds:.2f} s"
 
 
-def _scaled(number: int, scales: tuple[tuple[int, str], ...], smallest: str) -> str:
-    for divisor, unit in scales:
-        if number >= divisor:
-            return f"{_number(Fraction(number, divisor))} {unit}"
-    return f"{number} {smallest}"
-
-
 def _number(number: Fraction) -> str:
     """Write six significant digits; large numbers to the unit, with separators."""
-    if abs(number) >= 10**5:
+    if abs(number) >= 10 ** (_DIGITS - 1):
         return f"{round(number):,}"
-    return f"{float(number):.6g}"
+    return plain(number, _DIGITS)

@@ -21,6 +21,9 @@ _START_TICKS = 19
 LARGEST_SETTING = 2**31 - 1
 """Of seeds, threads, rounds and nodes: solvers take them in 32 bits."""
 
+LONGEST_S = 1e9
+"""A limit of so many seconds or more, 31 years, is none: clocks of systems count no further."""
+
 AGAIN_S = 0.25
 """Seconds until an alarm rings again: what is raised in a destructor is lost."""
 
@@ -56,7 +59,7 @@ def alarm(seconds: float) -> Iterator[None]:
     such signals, nothing is.
     """
     here = threading.current_thread() is threading.main_thread()
-    if not here or not hasattr(signal, "setitimer") or seconds == float("inf"):
+    if not here or not hasattr(signal, "setitimer") or seconds >= LONGEST_S:
         yield
         return
 
@@ -119,7 +122,7 @@ class Budget:
         self, limit_s: float | None = None, nodes: int | None = None, *, began: float | None = None
     ) -> None:
         self.began = now() if began is None else began
-        self.limit_s = float("inf") if limit_s is None else limit_s
+        self.limit_s = float("inf") if limit_s is None or limit_s >= LONGEST_S else limit_s
         self.nodes = nodes
         self.phases: dict[str, float] = {}
         self.shares: dict[str, float] = {}

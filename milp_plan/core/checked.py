@@ -25,7 +25,17 @@ class CheckedProblem(Shown, ABC):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that changes the problem."""
-        return hashlib.sha256(repr(self._content()).encode()).hexdigest()
+        return _hashed(self._content())
+
+    @cached_property
+    def parent(self) -> str | None:
+        """SHA-256 over what its variants share: all but objective and limits.
+
+        ``None`` where there are no variants. A plan of one of them may be held against another
+        (docs/laws.md, *Identity and claims*).
+        """
+        shared = self._shared()
+        return None if shared is None else _hashed(shared)
 
     @abstractmethod
     def _parts(self) -> Iterator[tuple[str, Any]]:
@@ -38,3 +48,11 @@ class CheckedProblem(Shown, ABC):
     @abstractmethod
     def _content(self) -> object:
         """Return what plans depend on; its ``repr`` does not depend on anything else."""
+
+    def _shared(self) -> object | None:
+        """Return the part of the content that does not depend on objective and limits."""
+        return None
+
+
+def _hashed(content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()

@@ -83,6 +83,7 @@ def _maker() -> Callable[[Callable[..., object], bool], Any]:
     def make(function: Callable[..., object], inline: bool) -> Any:
         loop = Compiled(function, targetoptions=OPTIONS | {"forceinline": inline})
         loop.enable_caching()
+        loop._cache._cache_file._source_stamp = sources_of(function)
         return loop
 
     @typeof_impl.register(Loop)  # type: ignore[untyped-decorator]
@@ -90,6 +91,34 @@ def _maker() -> Callable[[Callable[..., object], bool], Any]:
         return Dispatcher(value.made)
 
     return make
+
+
+def sources_of(function: Any) -> bytes:
+    """Return a hash of the source of a loop, and of those of all loops that it calls in turn.
+
+    numba compiles what a loop calls into it, and looks at the loop's own source alone: without
+    this, an old loop on disk would go on with an old callee.
+    """
+    seen: list[Any] = []
+    waiting = [function]
+    while waiting:
+        seen.append(waiting.pop())
+        called = (seen[-1].__globals__.get(name) for name in seen[-1].__code__.co_names)
+        waiting += [
+            loop.py_func
+            for loop in called
+            if isinstance(loop, Loop) and loop.py_func not in (*seen, *waiting)
+        ]
+    own, *others = dict.fromkeys(entry.__code__.co_filename for entry in seen)
+    if not others:
+        return hash_of(own)
+    return sha256(b"".join(map(hash_of, (own, *sorted(others))))).digest()
+
+
+@cache
+def hash_of(path: str) -> bytes:
+    """Return the hash of a file."""
+    return sha256(Path(path).read_bytes()).digest()
 
 
 def compiled(function: _Function) -> _Function:
@@ -116,8 +145,8 @@ def copy_into(values: Any, to: Any) -> None:
 def kept(loop: str) -> bool:
     """Whether a compiled loop lies on disk from an earlier run; ``True`` where none is compiled.
 
-    Beside its source it is found without loading numba: numba writes the hash of the source into
-    its index. Where that is not found, numba is asked.
+    Beside its source it is found without loading numba, by the hash of its sources in the index.
+    Where that is not found, numba is asked.
 
     Parameters
     ----------
@@ -129,7 +158,7 @@ def kept(loop: str) -> bool:
     source = Path(module.__file__ or "")
     if "NUMBA_CACHE_DIR" not in os.environ:
         found = (source.parent / "__pycache__").glob(f"{source.stem}.{name}-*.nbi")
-        stamp = sha256(source.read_bytes()).digest()
+        stamp = sources_of(getattr(module, name).py_func)
         if any(stamp in index.read_bytes() for index in found):
             return True
     cache = getattr(getattr(module, name).made, "_cache", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -65,6 +65,28 @@ class InputError(MilpPlanError):
     def in_file(self, file: str) -> InputError:
         """Return the same findings, each naming the file it was found in."""
         return InputError(replace(finding, file=file) for finding in self.findings)
+
+
+class UnusedOptionError(InputError):
+    """Options that would do nothing where they were given; nothing is dropped in silence.
+
+    The place of a finding is the option's name as Python writes it.
+    """
+
+    def in_file(self, file: str) -> UnusedOptionError:
+        """Return the same findings, each naming the file it was found in."""
+        return UnusedOptionError(replace(finding, file=file) for finding in self.findings)
+
+    def named(self, name: Callable[[str], str]) -> UnusedOptionError:
+        """Return the same findings with the options written as a door writes them."""
+        return UnusedOptionError(
+            replace(finding, where=name(finding.where)) for finding in self.findings
+        )
+
+
+def unused_option(name: str, value: object, why: str, remedy: str = "leave it out") -> Finding:
+    """Return the finding that an option would do nothing."""
+    return Finding(name, str(value), f"no such option here: {why}", remedy)
 
 
 class UnsupportedProblemError(MilpPlanError):

@@ -120,6 +120,9 @@ class Value:
     reshard_ns
         (layout, layout) -> ticks of the collective that changes the layout. A pair that is
         missing is not allowed. This is the value's transition table.
+    kept
+        Whether its native copy stays to the end of the plan, as a result does; ``None``: exactly
+        if no operator reads it. Without meaning for persistent values, which always stay.
     """
 
     name: str
@@ -129,6 +132,19 @@ class Value:
     transfer_bytes: Mapping[str, int] = field(default_factory=dict)
     messages: int = 1
     reshard_ns: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    kept: bool | None = field(default=None, metadata=ADDED)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether an operator makes it and its native copy stays to the end of the plan."""
+        if self.producer is None:
+            return False
+        return not self.consumers if self.kept is None else self.kept
+
+    def read_by(self, consumers: Iterable[str]) -> Value:
+        """Return the value with other consumers; whether it is kept does not change by that."""
+        changed = replace(self, consumers=tuple(consumers))
+        return changed if changed.is_kept == self.is_kept else replace(changed, kept=self.is_kept)
 
     @property
     def persistent(self) -> bool:

@@ -197,7 +197,11 @@ class JobsProblem(CheckedProblem):
 
     @cached_property
     def fits(self) -> tuple[tuple[tuple[tuple[int, Option], ...], ...], ...]:
-        """For each unit of each job, the options that some devices can hold, with their numbers."""
+        """For each unit of each job, the options that some devices can hold, with their numbers.
+
+        What lasts no time holds nothing: neither the bytes of an option without ticks, nor weights
+        that such an option needs and that are loaded and stored in no time.
+        """
         return tuple(
             tuple(
                 tuple(
@@ -228,12 +232,18 @@ class JobsProblem(CheckedProblem):
                 for number, option in enumerate(unit.options):
                     yield f"{where}, unit {place}, option {number}", option
 
+    def _shared(self) -> object:
+        pools = [(pool.name, pool.devices) for pool in self.pools]
+        return "jobs", self.name, pools, self.jobs
+
     def _content(self) -> object:
         return self.name, self.objective.value, self.host, self.pools, self.jobs
 
     def _fits(self, job: Job, unit: int, option: Option) -> bool:
         pool, weights = self.pool[option.pool], job.weights_of(unit)
-        needed = option.bytes + (0 if weights is None else weights.bytes)
+        needed = option.bytes if option.ticks else 0
+        if weights is not None and (option.ticks or weights.load or weights.store):
+            needed += weights.bytes
         held = pool.memory is None or needed <= pool.memory
         return option.devices <= pool.devices and held
 
@@ -344,8 +354,9 @@ class JobsPlan(ShownPlan):
         Name of the problem it answers.
     runs
         In any order.
-    fingerprint, value, planner
-        What its maker says about it; the checker recomputes the value.
+    fingerprint, parent, value, planner
+        What its maker says about it; the checker recomputes the value. ``parent`` is what the
+        variants of its problem have in common.
     """
 
     problem: str
@@ -353,3 +364,4 @@ class JobsPlan(ShownPlan):
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    parent: str | None = None

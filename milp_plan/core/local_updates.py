@@ -114,6 +114,11 @@ class LocalUpdatesProblem(CheckedProblem):
         yield "local updates", self
         yield from ((f"stage {stage.name!r}", stage) for stage in self.stages)
 
+    def _shared(self) -> object:
+        rows = [(s.name, s.forward, s.backward, s.head, s.price) for s in self.stages]
+        units = (self.units.time, self.units.time_scale)
+        return "local updates", self.name, rows, self.micro_batches, self.transfer, units
+
     def _content(self) -> object:
         rows = [(s.name, s.forward, s.backward, s.head, s.price, s.most) for s in self.stages]
         units = (self.units.time, self.units.time_scale)
@@ -148,8 +153,9 @@ class LocalUpdatesPlan(ShownPlan):
         Name of the problem it answers.
     cuts
         Names of the stages behind which they stop, in any order.
-    fingerprint, value, planner
-        What its maker says about it; the checker recomputes the value.
+    fingerprint, parent, value, planner
+        What its maker says about it; the checker recomputes the value. ``parent`` is what the
+        variants of its problem have in common.
     """
 
     problem: str
@@ -157,3 +163,4 @@ class LocalUpdatesPlan(ShownPlan):
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    parent: str | None = None

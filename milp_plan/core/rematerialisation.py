@@ -233,9 +233,14 @@ class RematerialisationProblem(CheckedProblem):
             yield "host", self.host
         yield from ((f"operator {entry.name!r}", entry) for entry in self.computations)
 
+    def _rows(self) -> list[object]:
+        return [(c.name, c.cost, c.size, sorted(c.inputs), c.again) for c in self.computations]
+
+    def _shared(self) -> object:
+        return "rematerialisation", self.name, self._rows()
+
     def _content(self) -> object:
-        rows = [(c.name, c.cost, c.size, sorted(c.inputs), c.again) for c in self.computations]
-        content: tuple[object, ...] = (self.name, self.budget, rows)
+        content: tuple[object, ...] = (self.name, self.budget, self._rows())
         if self.objective is not RematerialisationObjective.ADDED_TIME:
             content += (self.objective.value, self.added_limit)
             content += ([entry.energy for entry in self.computations],)
@@ -316,8 +321,9 @@ class RematerialisationPlan(ShownPlan):
         Names of operators, each at least once.
     reloads
         Numbers of runs (from 0) that do not compute, but read what the host has.
-    fingerprint, value, planner
-        What its maker says about it; the checker recomputes the value.
+    fingerprint, parent, value, planner
+        What its maker says about it; the checker recomputes the value. ``parent`` is what the
+        variants of its problem have in common.
     """
 
     problem: str
@@ -326,3 +332,4 @@ class RematerialisationPlan(ShownPlan):
     value: int | None = None
     planner: str = ""
     reloads: tuple[int, ...] = ()
+    parent: str | None = None

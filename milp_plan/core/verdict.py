@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 
 from .amounts import size_text, time_text
-from .quantity import Units
+from .quantity import Units, decimal
 from .shown import Shown
 
 
@@ -18,11 +19,16 @@ class Counts(StrEnum):
     TIME = "time"
     SIZE = "size"
 
-    def text(self, amount: int, units: Units) -> str:
+    def text(self, amount: Fraction | int, units: Units) -> str:
         """Write an amount with its unit."""
         if self is Counts.THINGS:
             return f"{amount:,}"
         return (time_text if self is Counts.TIME else size_text)(units, amount)
+
+    def decimal(self, amount: int, units: Units) -> str:
+        """Write an amount in the unit of the source, exactly where it ends within 30 digits."""
+        scales = {Counts.TIME: units.time_scale, Counts.SIZE: units.size_scale}
+        return decimal(Fraction(amount, scales.get(self, 1)))
 
 
 @dataclass(frozen=True, slots=True)

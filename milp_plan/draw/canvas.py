@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
 from milp_plan.core import BackendUnavailableError, Units
+from milp_plan.core.amounts import SIZES, TIMES, Ladder, unit_of
+from milp_plan.core.quantity import BYTES, NANOSECONDS, UNSPECIFIED
 from milp_plan.core.schedule import AGAIN
 
 if TYPE_CHECKING:
@@ -63,14 +66,20 @@ _SUFFIXES = (".png", ".svg")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How integers become readable numbers: divide by ``divisor``, write ``unit`` behind."""
+    """How integers become readable numbers: ``parts / divisor`` of them, ``unit`` behind."""
 
     divisor: int
     unit: str
+    parts: int = 1
 
     def __call__(self, number: int) -> float:
         """Return the readable number; exact integers of any size are divided exactly first."""
-        return number / self.divisor
+        return number / self.divisor if self.parts == 1 else number * self.parts / self.divisor
+
+    @property
+    def per_unit(self) -> Fraction:
+        """How many integers make one of what is written."""
+        return Fraction(self.divisor, self.parts)
 
     def text(self, number: int) -> str:
         """Return the number with its unit, to at least three significant digits."""
@@ -81,22 +90,19 @@ class Scale:
 
 def time_scale(units: Units, longest: int) -> Scale:
     """Choose ns, µs, ms or s; a source with another unit, or none, keeps its own figures."""
-    if units.time != "ns":
-        return Scale(units.time_scale, "" if units.time == "unspecified" else units.time)
-    for divisor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
-        if longest >= divisor:
-            return Scale(divisor, unit)
-    return Scale(1, "ns")
+    return _scale(units.time, units.time_scale, NANOSECONDS, TIMES, longest)
 
 
 def size_scale(units: Units, largest: int) -> Scale:
-    """Choose B, KiB, MiB, GiB or TiB; a source without units keeps its own figures."""
-    if units.size != "bytes":
-        return Scale(1, "")
-    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if largest >= 2**power:
-            return Scale(2**power, unit)
-    return Scale(1, "B")
+    """Choose B, KiB, MiB, GiB or TiB; a source with another unit, or none, keeps its figures."""
+    return _scale(units.size, units.size_scale, BYTES, SIZES, largest)
+
+
+def _scale(unit: str, per_unit: int, known: Mapping[str, int], ladder: Ladder, most: int) -> Scale:
+    chosen = unit_of(unit, known, ladder, Fraction(most, per_unit))
+    per_chosen = Fraction(per_unit * known.get(chosen, 1), known.get(unit, 1))
+    name = "" if chosen == UNSPECIFIED else chosen
+    return Scale(per_chosen.numerator, name, per_chosen.denominator)
 
 
 def axis_label(what: str, scale: Scale) -> str:

@@ -8,10 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 from milp_plan.core import Channel, Cluster, CommunicationModel, Device, DeviceClass, Units
+from milp_plan.core.quantity import NANOSECONDS
 from milp_plan.io.defects import nearest
 
 from .handles import Handle
-from .quantities import CLOCK, amount, count, flag, refuse, text, ticks, told
+from .quantities import amount, count, flag, refuse, text, ticks, told
 
 Time = Any
 """A number in the model's unit of time, or a text such as ``"3.5ms"``."""
@@ -248,10 +249,10 @@ def _units(unit: str, per_unit: int) -> tuple[str, Units, Fraction]:
     if unit == "unspecified":
         scale = count(per_unit, "Model, ticks_per_unit")
         return unit, Units("unspecified", "bytes", scale), Fraction(scale)
-    if unit not in CLOCK:
+    if unit not in NANOSECONDS:
         known = "one of s, ms, us, ns, unspecified"
         refuse("Model, time_unit", told(unit), known, "choose one of these")
     if per_unit != 1:
         found, expected = told(per_unit), "nothing, as a tick is a nanosecond"
         refuse("Model, ticks_per_unit", found, expected, 'leave it out, or say "unspecified"')
-    return unit, Units(), CLOCK[unit] * 10**9
+    return unit, Units(), Fraction(NANOSECONDS[unit])

@@ -223,6 +223,7 @@ class Model(Machines):
         transfer_bytes: Size | Mapping[str, Size] | None = None,
         messages: int = 1,
         reshard: Mapping[tuple[str, str], Time] | None = None,
+        kept: bool | None = None,
     ) -> Handle:
         """Add a value that goes from one operator to others.
 
@@ -241,6 +242,9 @@ class Model(Machines):
             Sends that a transfer of it takes.
         reshard
             (layout, layout) -> time of a change of layout; pairs that are missing are not allowed.
+        kept
+            Whether what its producer leaves stays there to the end, as a result does; ``None``:
+            exactly if no operator reads it.
         """
         call = "add_value"
         name = self._new_name(name, "value", self._values, call)
@@ -258,6 +262,7 @@ class Model(Machines):
             _known(_by_layout(payload, f"{where}, transfer_bytes"), sizes, where),
             count(messages, f"{where}, messages"),
             self._reshards(reshard or {}, sizes, f"{where}, reshard"),
+            None if kept is None else flag(kept, f"{where}, kept"),
         )
         if maker is not None:
             self._refuse_circle(maker, readers, where)

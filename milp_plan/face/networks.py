@@ -20,7 +20,7 @@ _OPERATOR = ("kind", "group", "block", "micro_batch", "recomputable")
 _WAY = ("duration", "gang", "workspace", "reads", "writes")
 _SETTINGS = ("objective", "memory_law", "serial", "provenance")
 _NODE = (*_OPERATOR, "duration", "gang", "workspace", "options", "persistent")
-_EDGE = ("bytes", "value", "transfer_bytes", "messages", "reshard")
+_EDGE = ("bytes", "value", "transfer_bytes", "messages", "reshard", "kept")
 
 
 def from_networkx(
@@ -43,9 +43,9 @@ def from_networkx(
         ``recomputable`` and ``persistent`` (bytes of weights that lie where it runs); or, in place
         of a duration, ``options``: name -> ``duration``, ``gang``, ``workspace``, ``reads``,
         ``writes`` (the last two: value -> layout). Edges may have ``bytes``, ``transfer_bytes``,
-        ``messages`` and ``reshard``; edges from one node with the same ``value`` carry one value
-        of that name, which travels once to each device. An edge without ``value`` carries one of
-        its own. A multigraph may have several edges between two nodes.
+        ``messages``, ``reshard`` and ``kept``; edges from one node with the same ``value`` carry
+        one value of that name, which travels once to each device. An edge without ``value`` carries
+        one of its own. A multigraph may have several edges between two nodes.
     cluster
         Such as ``"4xH100"`` or ``"mine.toml"``, or a cluster; what :func:`to_networkx` left in the
         graph unless given.
@@ -208,4 +208,5 @@ def _value(value: Value) -> dict[str, Any]:
         "transfer_bytes": dict(value.transfer_bytes),
         "messages": value.messages,
         "reshard": dict(value.reshard_ns),
+        "kept": value.kept,
     }

@@ -12,6 +12,7 @@ from milp_plan.core import Verdict
 from milp_plan.core.shown import ShownPlan, problem_of
 from milp_plan.run import Outcome, kind_of
 from milp_plan.run.comparison import Comparison
+from milp_plan.run.scope import scope_of
 from milp_plan.run.telling import facts, headline, warnings
 
 from . import verbs
@@ -53,7 +54,7 @@ def told(item: Any) -> Told:
         return _of_variants(item)
     kind = kind_of(item)
     title = f"{item.name}: {kind.name} problem, objective {kind.measure(item).objective}"
-    return Told(title, ["", ""], kind.rows(item), [])
+    return Told(title, ["", ""], [["scope", str(scope_of(item))], *kind.rows(item)], [])
 
 
 def _of_plan(plan: Any) -> Told:
@@ -77,7 +78,7 @@ def _of_comparison(found: Comparison) -> Told:
 
     rows = component_rows(found)
     more = [f"and {len(rows) - MOST_ROWS:,} more parts"] if len(rows) > MOST_ROWS else []
-    headings = ["part (exact)", "before", "after", "change"] if rows else ["", ""]
+    headings = ["part", "before", "after", "change"] if rows else ["", ""]
     below = [*more, *difference_lines(found, ("before", "after"))]
     return Told(difference_line(found), headings, rows[:MOST_ROWS], below)
 
@@ -88,6 +89,7 @@ def _of_variants(found: Variants) -> Told:
     headings, rows = told_rows(found.sweep)
     objective = kind_of(found.problem).measure(found.problem).objective
     left = ["interrupted: the rest is not planned"] if found.interrupted else []
+    left.append(f"scope: {scope_of(found.problem)}")
     return Told(f"{found.problem.name}: {objective}", headings, rows, left)
 
 

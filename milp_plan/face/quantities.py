@@ -7,7 +7,7 @@ it, and a time is rounded to the nearest tick.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -15,25 +15,10 @@ from math import isfinite
 from numbers import Integral, Rational, Real
 from typing import Any, NoReturn, TypeVar
 
-from milp_plan.core import Finding, InputError
+from milp_plan.core import TICKS_PER_SECOND, Amount, Finding, InputError
 from milp_plan.io.defects import nearest
-from milp_plan.run.change import size as read_size
 
 Word = TypeVar("Word", bound=StrEnum)
-
-CLOCK = {
-    "s": Fraction(1),
-    "ms": Fraction(1, 10**3),
-    "us": Fraction(1, 10**6),
-    "µs": Fraction(1, 10**6),
-    "μs": Fraction(1, 10**6),
-    "ns": Fraction(1, 10**9),
-    "min": Fraction(60),
-    "h": Fraction(3600),
-}
-"""Units of time that a text may name, in seconds; the two letters before ``s`` are both in use."""
-
-_TIME = re.compile(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµμ]+)\s*")
 
 
 def refuse(where: str, found: str, expected: str, remedy: str = "correct it") -> NoReturn:
@@ -99,10 +84,9 @@ def ticks(given: Any, per_unit: Fraction, unit: str, where: str) -> int:
     name = "of units of time" if unit == "unspecified" else f"of {unit}"
     expected = f"a number {name} of at least 0{example}"
     if isinstance(given, str):
-        match = _TIME.fullmatch(given)
-        if unit == "unspecified" or match is None or match[2] not in CLOCK:
+        if unit == "unspecified":
             refuse(where, told(given), expected)
-        exact = _decimal(match[1], where, given, expected) * CLOCK[match[2]] * 10**9
+        exact = _read(given, where, expected, Amount.in_ns)
     else:
         exact = number(given, where, expected) * per_unit
     whole = round(exact)
@@ -134,12 +118,7 @@ def amount(given: Any, where: str, *, least: int = 0, per_second: bool = False) 
     example = "25GB/s" if per_second else "2GiB"
     expected = f'a whole number of bytes of at least {least}, or a text such as "{example}"'
     if isinstance(given, str):
-        try:
-            if "/s" in given and not per_second:
-                raise ValueError
-            exact = read_size(given)
-        except ValueError:
-            refuse(where, told(given), expected)
+        exact = _read(given, where, expected, Amount.in_bytes, rate=per_second)
     else:
         exact = number(given, where, expected)
     if exact.denominator != 1 or exact < least:
@@ -167,15 +146,21 @@ def seconds(given: Any, where: str) -> float:
     """Return a limit in seconds: a number of them, or a text such as ``"90s"`` or ``"5min"``."""
     expected = 'a number of seconds above 0, or a text such as "90s" or "5min"'
     if isinstance(given, str):
-        match = _TIME.fullmatch(given)
-        if match is None or match[2] not in CLOCK:
-            refuse(where, told(given), expected)
-        exact = _decimal(match[1], where, given, expected) * CLOCK[match[2]]
+        exact = _read(given, where, expected, Amount.in_ns) / TICKS_PER_SECOND
     elif isinstance(given, float) and given == float("inf"):
         return given
     else:
         exact = number(given, where, expected)
     if exact <= 0:
+        refuse(where, told(given), expected)
+    return float(exact)
+
+
+def share(given: Any, where: str) -> float:
+    """Return a relative gap: a number from 0 to 1."""
+    expected = "a number from 0 to 1"
+    exact = number(given, where, expected)
+    if exact > 1:
         refuse(where, told(given), expected)
     return float(exact)
 
@@ -203,8 +188,15 @@ def word(given: Any, known: type[Word], where: str) -> Word:
     return known(given)
 
 
-def _decimal(digits: str, where: str, given: str, expected: str) -> Fraction:
+def _read(
+    given: str,
+    where: str,
+    expected: str,
+    convert: Callable[[Amount], Fraction],
+    *,
+    rate: bool = False,
+) -> Fraction:
     try:
-        return Fraction(digits)
+        return convert(Amount.read(given, rate=rate))
     except ValueError:
         refuse(where, told(given), expected)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from milp_plan.run import Outcome, Settings, kind_of
 from milp_plan.run.conflict import why_infeasible
 from milp_plan.run.reasons.words import effect_lines, infeasibility_lines, why_lines
+from milp_plan.run.scope import scope_of
 from milp_plan.run.telling import headline
 from milp_plan.run.trial import ask, questions
 
@@ -72,6 +73,7 @@ def explain(
         return _without_plan(outcome, limit)
     verdict = kind_of(problem).verify(problem, plan)
     lines = kind_of(problem).explain(problem, plan, verdict).splitlines()
+    lines.append(f"scope: {scope_of(problem)}")
     if not verdict.ok:
         return Explanation(problem, plan, verdict, None, (), None, tuple(lines))
     why = kind_of(problem).reasons().why(problem, plan, verdict)
@@ -89,7 +91,7 @@ def explain(
 def _without_plan(outcome: Outcome[Any, Any], limit: float) -> Explanation:
     """Explain that there is no plan, as far as that is proved."""
     problem, because = outcome.problem, outcome.infeasible_because
-    told, lines = None, [headline(outcome)]
+    told, lines = None, [headline(outcome), f"scope: {outcome.scope}"]
     if because is not None:
         told = why_infeasible(problem, because, limit)
         lines += infeasibility_lines(problem, told)

@@ -15,12 +15,12 @@ from milp_plan.run import Outcome, Settings, kind_of
 from milp_plan.run.change import steps
 from milp_plan.run.comparison import Comparison, Side, compare
 from milp_plan.run.settings import ProgressHook
-from milp_plan.run.solving import refuse_ignored
+from milp_plan.run.solving import refuse_unused
 from milp_plan.study.store import Store
 from milp_plan.study.variants import Axis, Point, Sweep, axes_of
 
 from .progress import chosen, to_stderr
-from .quantities import count, number, refuse, seconds, told
+from .quantities import count, number, refuse, seconds, share, told
 from .swept import Variants
 from .verbs import as_problem
 
@@ -136,12 +136,12 @@ def sweep(
     problem = as_problem(problem)
     settings = Settings(
         time_limit_s=seconds(time_limit, "sweep, time_limit"),
-        gap=float(number(gap, "sweep, gap", "a number of at least 0")),
+        gap=share(gap, "sweep, gap"),
         seed=count(seed, "sweep, seed", 0, LARGEST_SETTING),
         threads=None if threads is None else count(threads, "sweep, threads", 1, LARGEST_SETTING),
     )
     axes = _axes(memory, devices, bandwidth)
-    refuse_ignored(kind_of(problem), problem, settings)
+    refuse_unused(kind_of(problem), problem, settings)
     done = Sweep(problem, axes, settings, None if store is None else Store(Path(store)))
 
     def show(point: Point, _number: int) -> AbstractContextManager[ProgressHook]:

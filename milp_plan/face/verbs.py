@@ -19,11 +19,12 @@ from milp_plan.run import read as read_any
 from milp_plan.run import solve as solve_any
 from milp_plan.run.change import Change
 from milp_plan.run.kinds import kinds
+from milp_plan.run.kinds import read_plan as read_plan_of
 from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
 from .model import Model
 from .progress import chosen, to_stderr
-from .quantities import count, flag, number, refuse, seconds, told
+from .quantities import count, flag, refuse, seconds, share, told
 
 if TYPE_CHECKING:
     import pandas
@@ -73,7 +74,7 @@ def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
         The file is no plan, or one of another problem.
     """
     problem = as_problem(problem)
-    return remember(kind_of(problem).read_plan(Path(path), problem, Path(instance)), problem)
+    return remember(read_plan_of(kind_of(problem), Path(path), problem, Path(instance)), problem)
 
 
 def generate(
@@ -171,7 +172,8 @@ def solve(
     on_progress
         Called with a :class:`milp_plan.Progress` whenever something new is known.
     start
-        A plan to start from; it has to be valid.
+        A plan to start from. Where its times do not fit, or where it has places and order alone,
+        they are computed anew; the outcome says so.
     hints
         Plans of similar problems, whose orders may be worth a try.
     seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only
@@ -185,7 +187,7 @@ def solve(
     Raises
     ------
     InputError
-        An argument is not what it should be, or ``start`` is no valid plan of this problem.
+        An argument is not what it should be, or ``start`` names what the problem does not have.
     UnsupportedProblemError, FormulationError, BackendUnavailableError
         As of :func:`milp_plan.run.solve`.
 
@@ -202,7 +204,7 @@ def solve(
         time_limit_s=seconds(time_limit, "solve, time_limit"),
         node_limit=_whole(node_limit, "node_limit"),
         rounds=_whole(rounds, "rounds", 0),
-        gap=float(number(gap, "solve, gap", "a number of at least 0")),
+        gap=share(gap, "solve, gap"),
         seed=count(seed, "solve, seed", 0, LARGEST_SETTING),
         threads=_whole(threads, "threads"),
         target=_whole(target, "target"),

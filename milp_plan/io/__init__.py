@@ -4,7 +4,6 @@ from .cluster_file import cluster_of, read_cluster
 from .dnn_partitioning import ACCELERATOR, CPU
 from .dnn_split import read_split, split_text
 from .files import Document, read_document, write_atomic, write_document
-from .fit import oversized
 from .goal import Goal, pursue
 from .hybrid_plan import hybrid_plan_to_json, read_hybrid_plan, write_hybrid_plan
 from .perfetto import trace, trace_text
@@ -31,7 +30,6 @@ __all__ = [
     "exact",
     "formats",
     "hybrid_plan_to_json",
-    "oversized",
     "plan_from_json",
     "plan_to_json",
     "pursue",

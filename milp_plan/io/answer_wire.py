@@ -14,6 +14,15 @@ import msgspec
 from .reason_wire import Effect, Infeasibility, Move, Point, Side, Why
 
 
+class Units(msgspec.Struct, kw_only=True):
+    """Units of a problem, and what its exact integers count of them."""
+
+    time: str
+    size: str
+    time_scale: int
+    size_scale: int
+
+
 class Answer(msgspec.Struct, kw_only=True):
     """What every answer says."""
 
@@ -24,6 +33,8 @@ class Answer(msgspec.Struct, kw_only=True):
     objective: str | None = None
     unit: str | None = None
     ticks_per_unit: int | None = None
+    amount_units: Units | None = None
+    scope: str | None = None
     exit_code: int = 0
     errors: list[str] = []
 
@@ -68,6 +79,7 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     infeasibility: Infeasibility | None = None
     defects: list[str] = []
     planner: str | None = None
+    start: str | None = None
     way: str | None = None
     formulation: str | None = None
     reached: dict[str, int] = {}
@@ -86,6 +98,16 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     plot_file: str | None = None
 
 
+class StageShare(msgspec.Struct, kw_only=True):
+    """What a stage of a pipeline runs: pieces of its model, numbered from 0."""
+
+    stage: int
+    devices: list[str]
+    first_piece: int
+    pieces: int
+    names: list[str]
+
+
 class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
     """What ``pipeline`` answers about a case, in units of its model."""
 
@@ -93,6 +115,11 @@ class Pipeline(Solve, kw_only=True, tag_field="verb", tag="pipeline"):
     chunks: int | None
     stages: int
     micro_batches: int
+    time_unit: str
+    size_unit: str
+    cut: list[int] | None
+    layers: list[StageShare]
+    cuts: dict[str, Any] | None
     memory_limit: float | None
     time: float | None
     time_bound: float | None
@@ -121,6 +148,7 @@ class Check(Answer, kw_only=True, tag_field="verb", tag="check"):
     value_in_unit: str | None = None
     violations: list[Violation] = []
     components: dict[str, int] = {}
+    components_in_unit: dict[str, str] = {}
 
 
 class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
@@ -132,6 +160,7 @@ class Explain(Answer, kw_only=True, tag_field="verb", tag="explain"):
     value_in_unit: str | None = None
     violations: list[Violation] = []
     components: dict[str, int] = {}
+    components_in_unit: dict[str, str] = {}
     explanation: str | None = None
     details: dict[str, Any] | None = None
     bound: int | None = None

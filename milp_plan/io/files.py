@@ -120,6 +120,9 @@ def read_document(
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.strip():
         raise fail("an empty file", "fetch or write the file again")
+    if text and path.suffix == ".onnx" and data[:1] not in (b"{", b"["):
+        remedy = f"make an instance of it: milp-plan capture {path} CLUSTER -o instance.json"
+        raise fail("an ONNX model", remedy)
     if text and not data.isascii():
         strange = _not_text(data)
         if strange:

@@ -23,7 +23,7 @@ from milp_plan.core.jobs import (
     Weights,
 )
 from milp_plan.core.partition import partition
-from milp_plan.core.quantity import NANOSECONDS
+from milp_plan.core.quantity import DECIMAL
 
 from .defects import refuse_other
 from .files import Document, read_document
@@ -189,8 +189,8 @@ def _model_findings(where: str, model: WireModel, given: WireJobs) -> Iterator[F
     elif model.zoo is not None and not any(pool.device for pool in pools_of(model, given)):
         remedy = 'say it: device = "A100"'
         yield Finding("pools", "no device", "the class of a pool's devices", remedy)
-    if given.time_unit not in NANOSECONDS:
-        expected = f"one of {', '.join(NANOSECONDS)}, as models are planned in ns"
+    if given.time_unit not in DECIMAL:
+        expected = f"one of {', '.join(DECIMAL)}, as models are planned in ns"
         yield Finding("time_unit", repr(given.time_unit), expected, "choose one")
 
 
@@ -379,6 +379,7 @@ def read_plan(
         given.fingerprint,
         given.value,
         given.planner,
+        given.parent,
     )
 
 
@@ -393,6 +394,7 @@ def plan_to_json(plan: JobsPlan) -> bytes:
             fingerprint=plan.fingerprint,
             value=plan.value,
             planner=plan.planner,
+            parent=plan.parent,
         )
     )
 

@@ -140,3 +140,4 @@ class WirePlan(Strict):
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    parent: str | None = None

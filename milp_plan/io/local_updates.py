@@ -54,6 +54,7 @@ class WirePlan(Strict):
     fingerprint: str | None = None
     value: int | None = None
     planner: str = ""
+    parent: str | None = None
 
 
 def can_read(document: Document) -> bool:
@@ -126,7 +127,12 @@ def read_plan(
     given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
     refuse_other(given.problem, problem.name, document.file, instance_file)
     return LocalUpdatesPlan(
-        given.problem, given.cuts, given.fingerprint, given.value, given.planner
+        given.problem,
+        given.cuts,
+        given.fingerprint,
+        given.value,
+        given.planner,
+        given.parent,
     )
 
 
@@ -141,5 +147,6 @@ def plan_to_json(plan: LocalUpdatesPlan) -> bytes:
             fingerprint=plan.fingerprint,
             value=plan.value,
             planner=plan.planner,
+            parent=plan.parent,
         )
     )

@@ -74,7 +74,7 @@ def _problem(instance: wire.Instance) -> PlanningProblem:
         _cluster(instance.cluster),
         instance.objective,
         instance.memory_law,
-        core.Units(instance.units.time, instance.units.size, instance.units.time_scale),
+        core.Units(**msgspec.structs.asdict(instance.units)),
         instance.provenance,
         None if instance.serial is None else _serial(instance.serial),
     )
@@ -130,6 +130,7 @@ def _value(value: wire.Value) -> core.Value:
         _by_layout(value.transfer_bytes),
         value.messages,
         {(entry.before, entry.after): entry.ns for entry in value.reshard_ns},
+        value.kept,
     )
 
 
@@ -148,7 +149,7 @@ def _instance(problem: PlanningProblem) -> wire.Instance:
         values=tuple(_wire_value(value) for value in problem.graph.values),
         objective=problem.objective,
         memory_law=problem.memory_law,
-        units=wire.Units(units.time, units.size, units.time_scale),
+        units=wire.Units(units.time, units.size, units.time_scale, units.size_scale),
         provenance=dict(problem.provenance),
         serial=None if law is None else wire.Serial(*_fields(law)),
     )
@@ -213,6 +214,7 @@ def _wire_value(value: core.Value) -> wire.Value:
             wire.Reshard(before=before, after=after, ns=ticks)
             for (before, after), ticks in sorted(value.reshard_ns.items())
         ),
+        kept=value.kept,
     )
 
 

@@ -94,6 +94,7 @@ class Value(Strict):
     transfer_bytes: Count | dict[str, Count] = msgspec.field(default_factory=dict)
     messages: Positive = 1
     reshard_ns: tuple[Reshard, ...] = ()
+    kept: bool | None = None
 
 
 class Units(Strict):
@@ -102,6 +103,7 @@ class Units(Strict):
     time: str = "ns"
     size: str = "bytes"
     time_scale: Positive = 1
+    size_scale: Positive = 1
 
 
 class Serial(Strict):

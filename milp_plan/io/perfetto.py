@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from milp_plan.core import (
@@ -32,8 +31,6 @@ COMPUTE, SEND, RECEIVE, OFFLOAD = range(4)
 _THREADS = ("compute", "send", "receive", "offload")
 _HOST = "host-"
 """Name of a device's host in front of the device's own: transfers between them are offload."""
-
-_MICROSECONDS = {"ns": Fraction(1, 1000), "us": Fraction(1), "ms": Fraction(1000)}
 
 MemoryProfile = Sequence[tuple[int, int]]
 """Steps (tick, bytes held from then on), by time."""
@@ -90,7 +87,8 @@ class _Clock:
     """Ticks as the trace's microseconds; a unit the source does not name counts as a nanosecond."""
 
     def __init__(self, units: Units) -> None:
-        self._factor = _MICROSECONDS.get(units.time, _MICROSECONDS["ns"]) / units.time_scale
+        known = units.ticks_per_ns
+        self._factor = 1 / (1000 * (units.time_scale if known is None else known))
 
     def microseconds(self, ticks: int) -> float:
         return float(ticks * self._factor)

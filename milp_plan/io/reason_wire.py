@@ -71,8 +71,12 @@ class Effect(msgspec.Struct, kw_only=True):
 
     question: str
     value: int | None
+    value_in_unit: str | None
     bound: int | None
+    bound_in_unit: str | None
     change: int | None
+    change_in_unit: str | None
+    ticks_per_unit: int
     proved: bool
     stop: str
     infeasible_because: str | None
@@ -149,6 +153,7 @@ class Side(msgspec.Struct, kw_only=True):
     value_in_unit: str | None
     bound: int | None
     components: dict[str, int]
+    components_in_unit: dict[str, str]
 
 
 class Point(msgspec.Struct, kw_only=True):

@@ -11,8 +11,8 @@ from milp_plan.core import Finding, InputError, PlanningProblem
 from . import dnn_partitioning, native, native_wire
 from .defects import nearest, syntax_finding
 from .files import Document, read_document, write_document
-from .fit import oversized
 from .goal import Goal, pursue
+from .pipeline_file import toml_content
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def read(path: str | Path, goal: Goal | None = None) -> PlanningProblem:
     Raises
     ------
     InputError
-        The file cannot be read, is of no known format, has defects, or holds an operator that is
-        larger than every memory it may use. Every finding names the file.
+        The file cannot be read, is of no known format, or has defects. Every finding names the
+        file. A problem without any plan is no defect: solvers prove that there is none.
     """
     document = read_document(path)
     try:
@@ -83,11 +83,7 @@ def read(path: str | Path, goal: Goal | None = None) -> PlanningProblem:
 
 def read_whole(document: Document, goal: Goal) -> PlanningProblem:
     """Read a problem from a document; as :func:`read`, but findings name no file."""
-    problem = _format_of(document).read(document, goal)
-    findings = oversized(problem)
-    if findings:
-        raise InputError(findings)
-    return problem
+    return _format_of(document).read(document, goal)
 
 
 def read_many(
@@ -131,7 +127,9 @@ def unknown_format(document: Document, titles: str) -> Finding:
     expected = f"one of: {titles}"
     if document.marker is not None and document.marker.endswith("-plan"):
         return Finding("format", "a plan file", "an instance file", "name the instance instead")
-    if document.data.lstrip()[:1] in (b"{", b"["):
+    if ".toml" in document.path.suffixes:
+        toml_content(document)  # says where it is none
+    elif document.data.lstrip()[:1] in (b"{", b"["):
         wrong = syntax_finding(document.data)
         if wrong is not None:
             return wrong

@@ -45,3 +45,4 @@ class TorchStages(Strict):
     torch: str
     transfer: Count
     stages: Annotated[list[TorchStage], msgspec.Meta(min_length=1)]
+    memory: Count | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from milp_plan.core import FormulationError, Placement
@@ -16,8 +17,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class NoOptions:
+    """A formulation without options."""
+
+
 class BuilderFormulation:
     """Half of a formulation: a builder for each question writes the model and reads its answers.
+
+    Without options, and without a switch that leaves out plans, unless a subclass says otherwise.
 
     Parameters
     ----------
@@ -26,8 +34,14 @@ class BuilderFormulation:
         ``decode(values)`` and ``encode(plan)``.
     """
 
+    Options: type = NoOptions
+
     def __init__(self, builder: Callable[[Any, Any, Guide], Any]) -> None:
         self.builder = builder
+
+    def restricts(self, options: Any) -> bool:  # noqa: ARG002
+        """Return whether better plans than all others may be left out: no."""
+        return False
 
     def build(self, problem: Any, options: Any, guide: Guide) -> Any:
         """Write the model; a Pyomo model knows its builder."""

@@ -25,7 +25,7 @@ from milp_plan.core import (
     FormulationError,
     FormulationFailureError,
 )
-from milp_plan.core.budget import now
+from milp_plan.core.budget import LONGEST_S, now
 from milp_plan.core.process import end, spawn
 from milp_plan.lp import CompiledModel, Values
 
@@ -91,7 +91,7 @@ class _Process:
         arguments = (self.process, message, answers)
         threading.Thread(target=_converse, args=arguments, daemon=True).start()
         try:
-            return answers.get(timeout=limit_s)
+            return answers.get(timeout=min(limit_s, LONGEST_S))
         except queue.Empty:
             raise TimeoutError from None
 

@@ -1,8 +1,23 @@
 """Pipelines: templates and placements unrolled into problems, and problems read as job shops."""
 
 from .bounds import Floor, floors
-from .case import FREE, Built, Case, Model, Number, Piece, build
+from .case import (
+    CUT,
+    FREE,
+    Built,
+    Case,
+    Grid,
+    Share,
+    build,
+    built,
+    cut_lines,
+    cut_text,
+    grid,
+    stages_of,
+)
+from .cuts import Cuts
 from .holds import Held, Hold, OffloadShop, Step, Trips, read_offload
+from .model import Cut, Model, Number, Piece, most_even
 from .offload import HOLD, HOST, Lanes, chain_problem, offload_problem, with_lanes
 from .placement import FAMILIES, bidirectional, interleaved, line, place, wave
 from .precedence import Precedence, longest_paths
@@ -15,6 +30,7 @@ from .timing import Deadlock, Starts, Words, fits, memory_peaks, times, value_of
 
 __all__ = [
     "BACKWARD",
+    "CUT",
     "FAMILIES",
     "FORWARD",
     "FREE",
@@ -25,8 +41,11 @@ __all__ = [
     "WEIGHT",
     "Built",
     "Case",
+    "Cut",
+    "Cuts",
     "Deadlock",
     "Floor",
+    "Grid",
     "Held",
     "Hold",
     "Journey",
@@ -37,6 +56,7 @@ __all__ = [
     "OffloadShop",
     "Piece",
     "Precedence",
+    "Share",
     "Shop",
     "Stage",
     "Starts",
@@ -47,13 +67,18 @@ __all__ = [
     "best_times",
     "bidirectional",
     "build",
+    "built",
     "chain_problem",
+    "cut_lines",
+    "cut_text",
     "fits",
     "floors",
+    "grid",
     "interleaved",
     "line",
     "longest_paths",
     "memory_peaks",
+    "most_even",
     "offload_problem",
     "pipeline_problem",
     "place",
@@ -61,6 +86,7 @@ __all__ = [
     "read_shop",
     "residence_bound",
     "shop_of",
+    "stages_of",
     "times",
     "uniform",
     "value_of",

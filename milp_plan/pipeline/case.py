@@ -1,121 +1,28 @@
-"""One pipeline to plan: a model, how it is cut and placed, how many micro-batches, which memory.
-
-All numbers are exact fractions in the units of their source: times of one micro-batch, sizes in
-whatever the source counts (for ``--times`` one device's share of the activations is 1).
-"""
+"""One pipeline to plan: a model, how it is cut and placed, how many micro-batches, which memory."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
-from math import lcm
 
 from milp_plan.core import CommunicationModel, Objective, PlanningProblem, Units, ceil_div
+from milp_plan.core.quantity import BYTES, NANOSECONDS, plain, scale_of
 
+from .model import Cut, Model, Number, Piece, most_even
 from .placement import Route, place
 from .stash import with_hosts
 from .template import Stage, Template, pipeline_problem
 
-Number = Fraction | int
+CUT = "cut"
+"""Entry of the provenance: pieces of each stage. ``stage 0`` and so on say which, and where."""
+
+TO = " … "
+"""Between the first and the last of names that follow each other."""
 
 FREE = "free"
 """Family of cases whose stages choose their devices."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of the model that is not cut further; costs of one micro-batch.
-
-    Parameters
-    ----------
-    forward, backward, weight
-        Times of forward pass, input gradient and weight gradient.
-    held_to_backward, held_to_weight
-        Activations held from the start of the forward pass to the end of the input gradient, and
-        to the end of the weight gradient.
-    gradient
-        Held from the start of the input gradient to the end of the weight gradient.
-    parameters
-        Held all the time.
-    """
-
-    forward: Number
-    backward: Number
-    weight: Number
-    held_to_backward: Number = 0
-    held_to_weight: Number = 0
-    gradient: Number = 0
-    parameters: Number = 0
-
-    def scaled(self, factor: Number) -> Piece:
-        """Return the piece with everything but its parameters multiplied: another batch size."""
-        return Piece(
-            self.forward * factor,
-            self.backward * factor,
-            self.weight * factor,
-            self.held_to_backward * factor,
-            self.held_to_weight * factor,
-            self.gradient * factor,
-            self.parameters,
-        )
-
-    @property
-    def time(self) -> Number:
-        """All of its work on one micro-batch."""
-        return self.forward + self.backward + self.weight
-
-
-@dataclass(frozen=True)
-class Model:
-    """What is cut into stages.
-
-    Parameters
-    ----------
-    pieces
-        In the order of the forward pass; stages are runs of neighbouring pieces.
-    transfer
-        Time of a transfer between neighbouring stages on different devices.
-    even
-        The only piece is one device's share of a model that can be cut anywhere into equal parts.
-    time_unit, size_unit
-        What the numbers count; ``unspecified`` if nothing is said.
-    """
-
-    pieces: tuple[Piece, ...]
-    transfer: Number = 0
-    even: bool = False
-    time_unit: str = "unspecified"
-    size_unit: str = "unspecified"
-
-    @classmethod
-    def from_share(
-        cls,
-        times: tuple[Number, Number, Number],
-        transfer: Number = 0,
-        freed_at_backward: Number = 0,
-    ) -> Model:
-        """Return the model whose share per device has these F, B and W, and one activation."""
-        share = Piece(*times, freed_at_backward, 1 - freed_at_backward)
-        return cls((share,), transfer, even=True)
-
-    def cut(self, devices: int, stages: int) -> tuple[Piece, ...]:
-        """Cut into stages.
-
-        Raises
-        ------
-        ValueError
-            There are fewer pieces than stages.
-        """
-        if self.even:
-            share = self.pieces[0]
-            size = Fraction(devices, stages)
-            return (replace(share.scaled(size), parameters=share.parameters * size),) * stages
-        if len(self.pieces) < stages:
-            raise ValueError(f"{len(self.pieces)} pieces cannot be cut into {stages} stages")
-        return tuple(_joined(part) for part in _balanced(self.pieces, stages))
 
 
 @dataclass(frozen=True)
@@ -140,6 +47,9 @@ class Case:
         Forward passes may run again.
     objective
         Makespan, or span.
+    cut
+        Pieces of each stage, in the order of the forward pass; ``None`` leaves it open: then
+        :func:`build` takes the one whose longest stage is shortest.
     """
 
     model: Model
@@ -154,16 +64,48 @@ class Case:
     lane: Number | None = None
     recompute: bool = False
     objective: Objective = Objective.MAKESPAN
+    cut: Cut | None = None
 
     @property
     def name(self) -> str:
         """Name of the problem: what tells it from its neighbours in a sweep."""
         chunks = "" if self.chunks is None else f"-{self.chunks}chunks"
-        memory = "" if self.memory is None else f"-memory{float(self.memory):g}"
-        memory += "" if self.lane is None else f"-lane{float(self.lane):g}"
+        memory = "" if self.memory is None else f"-memory{_word(self.memory)}"
+        memory += "" if self.lane is None else f"-lane{_word(self.lane)}"
         memory += "-recompute" if self.recompute else ""
         span = "-span" if self.objective is Objective.SPAN else ""
         return f"{self.family}{chunks}-{self.devices}x{self.micro_batches}{memory}{span}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a stage runs, and where.
+
+    Parameters
+    ----------
+    stage
+        Number of the stage, in the order of the forward pass.
+    devices
+        Those that run it: several in a bidirectional placement, none where the plan chooses.
+    first, pieces
+        Number of its first piece (from 0), and how many there are.
+    names
+        Names of its pieces that have one.
+    """
+
+    stage: int
+    devices: tuple[str, ...]
+    first: int
+    pieces: int
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        last = self.first + self.pieces - 1
+        which = f"piece {last}" if self.pieces == 1 else f"pieces {self.first}-{last}"
+        every = [part for name in self.names for part in name.split(TO)]
+        named = TO.join(dict.fromkeys([every[0], every[-1]])) if every else ""
+        where = f" on {', '.join(self.devices)}" if self.devices else ""
+        return f"{which}{f' ({named})' if named else ''}{where}"
 
 
 @dataclass(frozen=True)
@@ -175,17 +117,161 @@ class Built:
     case
         What was built.
     problem
-        With ``units.time_scale`` ticks per unit of time.
-    bytes_per_unit
-        Bytes of the problem per unit of memory of the model.
+        With the model's units: what it counts are nanoseconds and bytes, or parts of them, where
+        these are known.
     work
         Ticks the busiest device works at least: less than that no plan takes.
+    shares
+        What each stage runs, and where.
     """
 
     case: Case
     problem: PlanningProblem
-    bytes_per_unit: int
     work: int
+    shares: tuple[Share, ...]
+
+    @property
+    def cut(self) -> Cut:
+        """Pieces of each stage."""
+        return tuple(share.pieces for share in self.shares)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A case in integers, before it is cut: ticks, bytes, and which device runs which stage.
+
+    Parameters
+    ----------
+    case
+        What is planned.
+    routes
+        Device of each stage, for each way of micro-batches; ``None`` where the plan chooses.
+    stages
+        How many there are.
+    parts
+        What stages are runs of.
+    units
+        The model's, scaled so that all its numbers are whole: the same for every cut.
+    """
+
+    case: Case
+    routes: tuple[Route, ...] | None
+    stages: int
+    parts: tuple[Piece, ...]
+    units: Units
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes of each device."""
+        memory = self.case.memory
+        return None if memory is None else int(memory * self.units.size_scale)
+
+    @property
+    def transfer(self) -> int:
+        """Ticks from one device to another."""
+        return int(self.case.model.transfer * self.units.time_scale)
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of each device that are taken whatever it runs."""
+        return int(self.case.model.workspace * self.units.size_scale)
+
+    @cached_property
+    def arrivals(self) -> tuple[int, ...]:
+        """Bytes that come from the part before each."""
+        return tuple(int(part.arrives * self.units.size_scale) for part in self.parts)
+
+    def apart(self, stage: int) -> bool:
+        """Whether a stage and the one before it are on different devices."""
+        return self.routes is None or self.routes[0][stage] != self.routes[0][stage - 1]
+
+    def arriving(self, stage: int, a: int, b: int) -> int:
+        """Bytes beside a stage of the parts a to b: what arrives ahead of its passes."""
+        before = self.arrivals[a] if stage and self.apart(stage) else 0
+        last = stage == self.stages - 1
+        return before + (0 if last or not self.apart(stage + 1) else self.arrivals[b])
+
+    @cached_property
+    def costs(self) -> tuple[Stage, ...]:
+        """Costs of each part."""
+        return tuple(
+            Stage(
+                *(int(number * self.units.time_scale) for number in part.times),
+                *(int(number * self.units.size_scale) for number in part.sizes),
+            )
+            for part in self.parts
+        )
+
+    def template(self, cut: Cut) -> Template:
+        """Return the stages of a cut."""
+        case, bounds = self.case, [0, *accumulate(cut)]
+        return Template(
+            stages=tuple(
+                joined(self.costs[a:b], self.arriving(stage, a, b))
+                for stage, (a, b) in enumerate(pairwise(bounds))
+            ),
+            micro_batches=case.micro_batches,
+            transfer_ns=self.transfer,
+            joint_backward=case.joint_backward,
+            transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
+            units=self.units,
+            workspace_bytes=self.workspace,
+        )
+
+    def shares(self, cut: Cut) -> tuple[Share, ...]:
+        """Return what each stage of a cut runs, and where."""
+        bounds = [0, *accumulate(cut)]
+        return tuple(
+            Share(
+                stage,
+                tuple(dict.fromkeys(f"d{route[stage]}" for route in self.routes or ())),
+                a,
+                b - a,
+                tuple(part.name for part in self.parts[a:b] if part.name),
+            )
+            for stage, (a, b) in enumerate(pairwise(bounds))
+        )
+
+
+def stages_of(family: str, devices: int, chunks: int | None = None) -> int:
+    """Return the number of stages of a placement.
+
+    Raises
+    ------
+    ValueError
+        The placement does not exist.
+    """
+    if family == FREE:
+        return devices * (chunks or 1)
+    return len(place(family, devices, chunks)[0])
+
+
+def grid(case: Case) -> Grid:
+    """Read a case in integers.
+
+    Raises
+    ------
+    ValueError
+        The placement does not exist, or the model has too few pieces for it.
+    """
+    routes = None
+    if case.family != FREE:
+        routes = place(case.family, case.devices, case.chunks)
+    stages = stages_of(case.family, case.devices, case.chunks)
+    parts = tuple(p.scaled(case.batch) for p in case.model.parts(case.devices, stages))
+    if len(parts) < stages:
+        raise ValueError(f"{len(parts)} pieces cannot be cut into {stages} stages")
+    times = [time for part in parts for time in part.times]
+    sizes = [size for part in parts for size in (*part.sizes, part.arrives)]
+    memory = [case.model.workspace, *([] if case.memory is None else [case.memory])]
+    units = replace(
+        case.model.units,
+        time_scale=scale_of(
+            case.model.time_unit, NANOSECONDS, [*times, case.model.transfer, case.lane or 0]
+        ),
+        size_scale=scale_of(case.model.size_unit, BYTES, [*sizes, *memory]),
+    )
+    return Grid(case, routes, stages, parts, units)
 
 
 def build(case: Case) -> Built:
@@ -196,50 +282,75 @@ def build(case: Case) -> Built:
     ValueError
         The placement does not exist, or the model cannot be cut for it.
     """
-    routes = None
-    stages = case.devices * (case.chunks or 1)
-    if case.family != FREE:
-        routes = place(case.family, case.devices, case.chunks)
-        stages = len(routes[0])
-    pieces = case.model.cut(case.devices, stages)
-    pieces = tuple(piece.scaled(case.batch) for piece in pieces)
-    times = [t for piece in pieces for t in (piece.forward, piece.backward, piece.weight)]
-    time_scale = _denominator([*times, case.model.transfer, case.lane or 0])
-    sizes = [size for piece in pieces for size in _sizes(piece)]
-    memory = [] if case.memory is None else [case.memory]
-    size_scale = _denominator([*sizes, *memory])
-    template = Template(
-        stages=tuple(_stage(piece, time_scale, size_scale) for piece in pieces),
-        micro_batches=case.micro_batches,
-        transfer_ns=int(case.model.transfer * time_scale),
-        joint_backward=case.joint_backward,
-        transfers=CommunicationModel.CHANNEL if case.channels else CommunicationModel.DELAY,
-        units=Units(case.model.time_unit, case.model.size_unit, time_scale),
-    )
-    limit = None if case.memory is None else int(case.memory * size_scale)
-    problem = _problem(case, template, routes, limit, time_scale)
-    return Built(case, problem, size_scale, _work(template, routes, case.devices))
+    return built(grid(case))
+
+
+def built(grid: Grid, cut: Cut | None = None) -> Built:
+    """Unroll a case with a cut; with its own, or the most even one, unless a cut is given.
+
+    Raises
+    ------
+    ValueError
+        It is no cut of the model into the stages of the placement.
+    """
+    case = grid.case
+    cut = cut or case.cut or most_even(grid.parts, grid.stages)
+    if len(cut) != grid.stages or min(cut) < 1 or sum(cut) != len(grid.parts):
+        raise ValueError(
+            f"{', '.join(map(str, cut))} is no cut of {len(grid.parts)} pieces"
+            f" into {grid.stages} stages"
+        )
+    if not case.model.even:
+        case = replace(case, cut=cut)
+    template, shares = grid.template(cut), grid.shares(cut)
+    told = {} if case.model.even else {f"stage {share.stage}": str(share) for share in shares}
+    told = {CUT: cut_text(cut), **told} if told else told
+    problem = _problem(case, template, grid, told)
+    work = _work(template, grid.routes, case.devices)
+    return Built(case, problem, work, shares)
+
+
+def _word(number: Number) -> str:
+    """Write a number as part of a name."""
+    return plain(number).replace("/", "over")
+
+
+def cut_text(cut: Cut) -> str:
+    """Write a cut: ``3 | 1`` are three pieces on the first stage and one on the second."""
+    return " | ".join(map(str, cut))
+
+
+def cut_lines(problem: PlanningProblem) -> list[str]:
+    """Say which pieces each stage runs, of a pipeline whose model was cut; else nothing."""
+    told = problem.provenance
+    if CUT not in told:
+        return []
+    stages = [f"  {name}: {text}" for name, text in told.items() if name.startswith("stage ")]
+    return [f"cut {told[CUT]}", *stages]
+
+
+def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
+    """Return the costs of one stage of several parts, with bytes of what arrives."""
+    one = Stage(*(sum(column) for column in zip(*map(astuple, costs), strict=True)))
+    return replace(one, parameter_bytes=one.parameter_bytes + arriving)
 
 
 def _problem(
-    case: Case,
-    template: Template,
-    routes: Sequence[Route] | None,
-    limit: int | None,
-    time_scale: int,
+    case: Case, template: Template, grid: Grid, told: Mapping[str, str]
 ) -> PlanningProblem:
-    if routes is None and (case.recompute or case.lane is not None):
+    if grid.routes is None and (case.recompute or case.lane is not None):
         raise ValueError("stages that recompute or have lanes to a host need given devices")
     problem = pipeline_problem(
         case.name,
         template,
-        routes,
+        grid.routes,
         devices=case.devices,
-        memory_bytes=limit,
+        memory_bytes=grid.limit,
         objective=case.objective,
+        provenance=told,
     )
     if case.lane is not None:
-        ticks = int(case.lane * time_scale)
+        ticks = int(case.lane * grid.units.time_scale)
         if ticks < 1:
             raise ValueError("a lane takes more than no time")
         problem = with_hosts(problem, ticks)
@@ -256,66 +367,3 @@ def _work(template: Template, routes: Sequence[Sequence[int]] | None, devices: i
         for device, stage in zip(route, template.stages, strict=True):
             busy[device] += stage.forward_ns + stage.backward_ns + stage.weight_ns
     return max(busy)
-
-
-def _sizes(piece: Piece) -> tuple[Number, ...]:
-    return (piece.held_to_backward, piece.held_to_weight, piece.gradient, piece.parameters)
-
-
-def _stage(piece: Piece, time_scale: int, size_scale: int) -> Stage:
-    times = (piece.forward, piece.backward, piece.weight)
-    return Stage(
-        *(int(number * time_scale) for number in times),
-        *(int(number * size_scale) for number in _sizes(piece)),
-    )
-
-
-def _denominator(numbers: Iterable[Number]) -> int:
-    return lcm(*(Fraction(number).denominator for number in numbers))
-
-
-def _joined(pieces: Sequence[Piece]) -> Piece:
-    """One stage of several pieces."""
-    rows = [((p.forward, p.backward, p.weight), _sizes(p)) for p in pieces]
-    times = [sum(column) for column in zip(*(row[0] for row in rows), strict=True)]
-    sizes = [sum(column) for column in zip(*(row[1] for row in rows), strict=True)]
-    return Piece(*times, *sizes)
-
-
-def _balanced(pieces: Sequence[Piece], parts: int) -> list[Sequence[Piece]]:
-    """Cut into runs whose longest is as short as can be; of equals, what cuts earlier from behind.
-
-    A dynamic programme over last cuts. The later the last cut, the shorter the last run and the
-    longer the longest before it, so the best one stands where the two cross: it is bisected for.
-    """
-    scale = _denominator(piece.time for piece in pieces)
-    total = [0, *accumulate(int(Fraction(piece.time) * scale) for piece in pieces)]
-    count = len(pieces)
-    longest = list(total)
-    last = [[0] * (count + 1)]
-    for part in range(2, parts + 1):
-        row, chosen = [0] * (count + 1), [0] * (count + 1)
-        for end in range(part, count - (parts - part) + 1):
-            chosen[end] = cut = _last_cut(total, longest, part - 1, end)
-            row[end] = max(longest[cut], total[end] - total[cut])
-        longest = row
-        last.append(chosen)
-    cuts = [count]
-    for chosen in reversed(last):
-        cuts.append(chosen[cuts[-1]])
-    cuts.reverse()
-    return [pieces[a:b] for a, b in pairwise(cuts)]
-
-
-def _last_cut(total: list[int], longest: list[int], least: int, end: int) -> int:
-    """Return the first of the best places from ``least`` on for the last cut before ``end``."""
-    low, high = least, end - 1
-    while low < high:
-        middle = (low + high) // 2
-        if longest[middle] >= total[end] - total[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    if low == least or max(longest[low], total[end] - total[low]) < total[end] - total[low - 1]:
-        return low
-    return max(least, bisect_left(total, total[low - 1]))

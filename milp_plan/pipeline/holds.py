@@ -374,6 +374,8 @@ class _Reader:
         for reader in (*near, *copy.consumers):
             if reader not in self.steps or self.steps[reader].device != device:
                 raise NotAnOffloadShop(f"{reader!r} reads {name!r} away from {device!r}")
+        if value.is_kept or copy.is_kept:
+            raise NotAnOffloadShop(f"value {value.name!r} is kept to the end")
         if not copy.consumers or value.producer not in self.steps:
             raise NotAnOffloadShop(f"value {copy.name!r} has no reader or no step that makes it")
         if value.bytes[FULL] != copy.bytes[FULL]:
@@ -423,6 +425,9 @@ class _Reader:
         size = max(value.bytes.values())
         if sends and size:
             raise NotAnOffloadShop(f"value {value.name!r} takes memory on two devices")
+        limit = self.problem.cluster.device(self.steps[producer].device).memory_bytes
+        if size and value.is_kept and limit is not None:
+            raise NotAnOffloadShop(f"value {value.name!r} is kept to the end")
         self.journeys += [Passing(value.name, producer, way) for way in sends.values()]
         if size:
             last = self.last_of(value, readers or [producer])

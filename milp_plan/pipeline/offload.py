@@ -126,7 +126,8 @@ def chain_problem(
             at = f"{letter}{layer}@0"
             operators.append(Operator(at, (option,), kind, None, 0, f"layer {layer}"))
         near = () if layer == layers else (f"F{layer + 1}@0", f"B{layer + 1}@0")
-        values.append(Value(f"a{layer}@0", f"F{layer}@0", near, size))
+        # The published chains let go of what the last layer makes.
+        values.append(Value(f"a{layer}@0", f"F{layer}@0", near, size, kept=False))
         if layer > 1:
             values.append(Value(f"x{layer}@0", f"B{layer}@0", (f"B{layer - 1}@0",), {"full": 0}))
     values.append(Value("loss@0", f"F{layers}@0", (f"B{layers}@0",), {"full": 0}))
@@ -227,7 +228,7 @@ def _hold(
     name = f"O{base}@{batch}"
     for value in outputs:
         readers = far(value)
-        if not readers or not any(value.bytes.values()):
+        if not readers or value.is_kept or not any(value.bytes.values()):
             continue
         near = tuple(c for c in value.consumers if c not in readers)
         label, _, suffix = value.name.partition("@")

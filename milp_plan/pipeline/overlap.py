@@ -96,7 +96,7 @@ def fuse(
 
 
 def _is_inner(value: Value, home: Mapping[str, str]) -> bool:
-    if value.producer is None or value.producer not in home:
+    if value.producer is None or value.producer not in home or value.is_kept:
         return False
     return {home.get(reader) for reader in value.consumers} == {home[value.producer]}
 
@@ -104,7 +104,7 @@ def _is_inner(value: Value, home: Mapping[str, str]) -> bool:
 def _moved(value: Value, home: Mapping[str, str]) -> Value:
     producer = None if value.producer is None else home.get(value.producer, value.producer)
     readers = dict.fromkeys(home.get(reader, reader) for reader in value.consumers)
-    return replace(value, producer=producer, consumers=tuple(readers))
+    return replace(value.read_by(r for r in readers if r != producer), producer=producer)
 
 
 def _joined(
@@ -130,7 +130,7 @@ def _joined(
         option = member.options[0]
         for value in problem.graph.inputs[member.name]:
             layout = option.layout_read(value.name)
-            if value.name not in inside and reads.setdefault(value.name, layout) != layout:
+            if value.producer not in pair and reads.setdefault(value.name, layout) != layout:
                 raise ValueError(f"{name!r} reads {value.name!r} in two layouts")
         for value in problem.graph.outputs[member.name]:
             if value.name not in inside:

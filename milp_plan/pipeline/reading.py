@@ -143,10 +143,16 @@ class _Reader:
         layout = self.graph.operator(value.producer).options[0].layout_written(value.name)
         if sends and (value.bytes[layout] or any(value.bytes[w.layout] for w, _ in sends.values())):
             raise _NotAShop(f"value {value.name!r} takes memory on two devices")
+        if value.bytes[layout] and value.is_kept and self.limited(made.devices[0]):
+            raise _NotAShop(f"value {value.name!r} is kept to the end")
         if value.bytes[layout]:
             job.holders.append((producer, tuple(here), value.bytes[layout]))
         for way, readers in sends.values():
             self.send(job, producer, way, readers, suffix)
+
+    def limited(self, device: str) -> bool:
+        """Whether memory of a device counts."""
+        return self.problem.cluster.device(device).memory_bytes is not None
 
     def send(self, job: _Job, producer: int, way: Route, readers: list[int], suffix: str) -> None:
         """A delay on arcs, or a task on the channel it holds."""

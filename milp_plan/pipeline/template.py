@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
@@ -78,6 +78,8 @@ class Template:
         channel, one at a time.
     units
         What a tick stands for.
+    workspace_bytes
+        Lie on each device all the time, whatever it runs.
     """
 
     stages: tuple[Stage, ...]
@@ -86,6 +88,7 @@ class Template:
     joint_backward: bool = False
     transfers: CommunicationModel = CommunicationModel.DELAY
     units: Units = field(default_factory=Units)
+    workspace_bytes: int = 0
 
 
 def uniform(
@@ -148,6 +151,7 @@ def pipeline_problem(
     devices: int | None = None,
     memory_bytes: Sequence[int | None] | int | None = None,
     objective: Objective = Objective.MAKESPAN,
+    provenance: Mapping[str, str] | None = None,
 ) -> PlanningProblem:
     """Unroll a template over its micro-batches.
 
@@ -167,6 +171,8 @@ def pipeline_problem(
         Limit of every device, or one per device.
     objective
         Makespan, or span.
+    provenance
+        Of the problem.
 
     Raises
     ------
@@ -193,6 +199,7 @@ def pipeline_problem(
         cluster=_cluster(template, devices, limits),
         objective=objective,
         units=template.units,
+        provenance=dict(provenance or {}),
     )
 
 
@@ -225,6 +232,9 @@ def _graph(template: Template, ways: Sequence[Route | None], devices: int) -> Co
         if stage.parameter_bytes:
             size = {"full": stage.parameter_bytes}
             values.append(Value(f"weights {index}", None, tuple(readers[index]), size))
+    if template.workspace_bytes:
+        every = tuple(name for names in readers.values() for name in names)
+        values.append(Value("workspace", None, every, {"full": template.workspace_bytes}))
     return ComputationGraph(tuple(operators), tuple(values))
 
 

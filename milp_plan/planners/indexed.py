@@ -45,7 +45,7 @@ class Spot:
 
     ``reads`` are (value, layout) of inputs that have a producer; ``persists`` are (value, layout,
     bytes) of persistent inputs; ``writes`` are (value, layout, bytes) of outputs. ``kept_bytes``
-    are outputs that somebody reads, ``passing_bytes`` the workspace and all other outputs;
+    are outputs that somebody reads or that stay, ``passing_bytes`` the workspace and all others;
     ``working_bytes`` is what a device holds while the operator runs, persistent values apart.
     """
 
@@ -199,6 +199,7 @@ class Indexed:
             -1 if value.producer is None else self.index[value.producer] for value in self.values
         ]
         self.consumers = [[self.index[name] for name in value.consumers] for value in self.values]
+        self.stays = [value.is_kept for value in self.values]
         wide = {
             operator.name
             for operator in self.problem.graph.operators
@@ -243,8 +244,8 @@ class Indexed:
         reads = [(v, option.layout_read(v.name)) for v in inputs if not v.persistent]
         persists = [(v, option.layout_read(v.name)) for v in inputs if v.persistent]
         writes = [(v, option.layout_written(v.name)) for v in outputs]
-        kept = sum(v.bytes[layout] for v, layout in writes if v.consumers)
-        passing = sum(v.bytes[layout] for v, layout in writes if not v.consumers)
+        kept = sum(v.bytes[layout] for v, layout in writes if v.consumers or v.is_kept)
+        passing = sum(v.bytes[layout] for v, layout in writes) - kept
         passing += option.workspace_bytes
         number = self.value_index
         return _OptionTables(

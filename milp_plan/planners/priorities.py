@@ -134,11 +134,12 @@ def frugal_order(problem: PlanningProblem) -> tuple[str, ...]:
     """
     view = indexed(problem)
     missing = [len(before) for before in view.predecessors]
-    left = [len(readers) for readers in view.consumers]
+    left = [len(r) + stays for r, stays in zip(view.consumers, view.stays, strict=True)]
     size = [min(value.bytes.values()) for value in view.values]
     reads = [[value for value, _ in spots[0].reads] for spots in view.spots]
     writes = [
-        sum(size[v] for v, _, _ in spots[0].writes if view.consumers[v]) for spots in view.spots
+        sum(size[v] for v, _, _ in spots[0].writes if view.consumers[v] or view.stays[v])
+        for spots in view.spots
     ]
     ready = [op for op in reversed(view.topological) if not missing[op]]
     order = []

@@ -1,4 +1,4 @@
-"""Who will still read a copy: the last reader releases it (law 5).
+"""Who will still read a copy: the last reader releases it, unless it stays.
 
 Both classes answer the same two questions, after a transfer was entered and after an operator
 was: which devices of the producer no longer need the native copy, and which transferred copies
@@ -55,6 +55,10 @@ class KnownReaders:
         self._spots = spots
         self._of_copy: dict[int, int] = {}
         self._of_native: list[dict[int, int]] = [{} for _ in view.values]
+        for spot in spots:
+            for value, _, _ in spot.writes:
+                if view.stays[value]:
+                    self._of_native[value] = dict.fromkeys(spot.devices, 1)
         for spot in spots:
             for value, _ in spot.reads:
                 self._count(value, spot)
@@ -129,7 +133,9 @@ class GuessedReaders:
     def __init__(self, view: Indexed, native: Sequence[Mapping[int, int]]) -> None:
         self._view = view
         self._native = native
-        self._needing = [len(consumers) for consumers in view.consumers]
+        self._needing = [
+            len(readers) + stays for readers, stays in zip(view.consumers, view.stays, strict=True)
+        ]
         self._waiting: dict[tuple[int, int], int] = {}
         self._sent: set[tuple[int, int]] = set()
 

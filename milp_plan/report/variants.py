@@ -6,6 +6,8 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core.amounts import share_text
@@ -124,9 +126,9 @@ HEADS = ("value", "bound", "gap", "found", "front")
 
 def told_rows(done: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows of a sweep for people."""
-    measure, best = done.kind.measure(done.problem), done.front()
-    rows = []
+    best, rows = done.front(), []
     for point in done.points:
+        measure = done.kind.measure(point.problem)
         row = [step_text(step) for step in point.settings.values()]
         row += [measure.text(point.value), measure.text(point.bound)]
         row += [share_text(relative_gap(point.value, point.bound)), _found(point)]
@@ -148,16 +150,19 @@ def _found(point: Point) -> str:
 def sweep_figure(done: Sweep) -> Figure:
     """Draw values of a sweep against what they take; see :func:`variants_figure`."""
     measure, best = done.kind.measure(done.problem), done.front()
-    scale = scale_of(measure, max((p.value or 0 for p in done.points), default=0))
+    most = max((point.amount or Fraction(0) for point in done.points), default=Fraction(0))
+    scale = scale_of(measure, ceil(most * measure.per_unit))
 
-    def amount(number: int | None) -> float | None:
-        return None if number is None else scale(number)
+    def amount(point: Point, number: int | None) -> float | None:
+        """Write it on the axis; ticks of a variant may be others than those of the problem."""
+        exact = done.kind.measure(point.problem).amount(number)
+        return None if exact is None else float(exact * measure.per_unit / scale.per_unit)
 
     rows = [
         Row(
             {name: float(step) for name, step in point.settings.items()},
-            amount(point.value),
-            amount(point.bound),
+            amount(point, point.value),
+            amount(point, point.bound),
             point.found is not None and point.found.proved,
             point in best,
         )

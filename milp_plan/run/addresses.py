@@ -89,7 +89,7 @@ def memories(problem: PlanningProblem, plan: Plan, alignment: int = 1) -> tuple[
     ----------
     problem, plan
         A valid plan. What has no clock (persistent values; everything, under the static law and
-        the serial one) lies from the first instant to after the last.
+        the serial one) lies from the first instant to after the last; what is kept, to after it.
     alignment
         Of every offset, bytes.
     """
@@ -99,8 +99,9 @@ def memories(problem: PlanningProblem, plan: Plan, alignment: int = 1) -> tuple[
         if holding.num_bytes > 0:
             by_device.setdefault(holding.device, []).append(holding)
     times = [time for h in told.holdings for time in (h.start_ns, h.stop_ns) if time is not None]
+    kept = [h.start_ns for h in told.holdings if h.start_ns is not None and h.stop_ns is None]
     first, last = min([0, *times]), max([0, told.makespan_ns, *times])
-    whole = first, max(last, first + 1)
+    whole = first, max([last, first + 1, *(start + 1 for start in kept)])
     found = []
     for device, memory in told.devices.items():
         held = dict(_named(by_device.get(device, ())))
@@ -149,6 +150,6 @@ def _named(holdings: Iterable[Holding]) -> Iterator[tuple[str, Holding]]:
 
 
 def _buffer(name: str, holding: Holding, whole: tuple[int, int], alignment: int) -> Buffer:
-    start, stop = holding.start_ns, holding.stop_ns
-    life = whole if start is None or stop is None else (start, stop)
-    return Buffer(name, *life, holding.num_bytes, alignment)
+    start = whole[0] if holding.start_ns is None else holding.start_ns
+    stop = whole[1] if holding.stop_ns is None else holding.stop_ns
+    return Buffer(name, start, stop, holding.num_bytes, alignment)

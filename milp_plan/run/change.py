@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from milp_plan.core import Finding, InputError, Objective
+from milp_plan.core import Amount, Finding, InputError, Objective, Units
+from milp_plan.core.quantity import plain
 from milp_plan.core.rematerialisation import RematerialisationObjective
-
-_FACTORS = {
-    "": 1,
-    "B": 1,
-    **{f"{letter}iB": 2 ** (10 * i) for i, letter in enumerate("KMGT", 1)},
-    **{f"{letter}B": 10 ** (3 * i) for i, letter in enumerate("kMGT", 1)},
-}
 
 
 @dataclass(frozen=True)
@@ -44,6 +37,11 @@ class Change:
     def option(self) -> str:
         """As command lines name it."""
         return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def usage(self) -> str:
+        """The same with its value: ``"--host SIZE@RATE"``."""
+        return self.option if self.read is None else f"{self.option} {self.form}"
 
 
 def positive(text: str) -> Fraction:
@@ -90,30 +88,90 @@ def count(text: str) -> int:
 
 
 def size(text: str) -> Fraction:
-    """Read an exact size: ``8GiB``, ``80GB``, ``1.5GiB``, a number of bytes; also per second."""
-    found = re.fullmatch(r"\s*([0-9.]+(?:/[0-9]+)?)\s*([A-Za-z]*)\s*(?:/s)?\s*", text)
+    """Read an exact size in bytes: ``8GiB``, ``80GB``, ``1.5GiB``, a number of bytes."""
+    return _bytes(text, "8GiB, 80GB or 17179869184")
+
+
+def rate(text: str) -> Fraction:
+    """Read bytes per second: ``25GB/s``, ``25GB``, a number of bytes."""
+    found = _bytes(text, "25GB/s", rate=True)
+    if found < 1:
+        raise ValueError(f"{text!r} is less than a byte per second")
+    return found
+
+
+def _bytes(text: str, examples: str, *, rate: bool = False) -> Fraction:
     try:
-        if found is None or found[2] not in _FACTORS:
-            raise ValueError
-        return Fraction(found[1]) * Fraction(_FACTORS[found[2]])
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(
-            f"{text!r} is no size; write for example 8GiB, 80GB or 17179869184"
-        ) from None
+        return Amount.read(text, rate=rate).in_bytes()
+    except ValueError:
+        what = "rate" if rate else "size"
+        raise ValueError(f"{text!r} is no {what}; write for example {examples}") from None
 
 
-def host(text: str) -> tuple[int, int]:
-    """Read memory and bandwidth of a host, such as ``512GiB@25GB/s``: bytes, bytes per second."""
+class Host(NamedTuple):
+    """Memory and bandwidth of a host, as they were written."""
+
+    memory: Amount
+    rate: Amount
+
+    def of(self, units: Units) -> tuple[int, int, int]:
+        """Return its memory as a problem counts it, and what moves in how many ticks.
+
+        Raises
+        ------
+        InputError
+            Its units have no meaning in the problem, or nothing moves.
+        """
+        memory = counted("--host", units.counts, self.memory)
+        moved = counted("--host", lambda amount: units.rate(amount)[0], self.rate)
+        if moved < 1:
+            found, expected = str(self.rate), "a bandwidth that moves something"
+            raise InputError([Finding("--host", found, expected, "name a larger one")])
+        return memory, moved, units.rate(self.rate)[1]
+
+
+def host(text: str) -> Host:
+    """Read memory and bandwidth of a host, such as ``512GiB@25GB/s``."""
     memory, at, rate = text.partition("@")
     try:
         if not at:
             raise ValueError
-        found = size(memory), size(rate)
+        found = Host(Amount.read(memory), Amount.read(rate, rate=True))
     except ValueError:
         raise ValueError(f"{text!r} is no host; write for example 512GiB@25GB/s") from None
-    if found[1] < 1:
+    if not found.rate.number:
         raise ValueError(f"{text!r} has no bandwidth; write for example 512GiB@25GB/s")
-    return int(found[0]), int(found[1])
+    return found
+
+
+def counted_exactly(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -> Fraction:
+    """Return an amount as a problem counts it.
+
+    Parameters
+    ----------
+    where
+        It was given, for the finding.
+    convert
+        Of the problem's :class:`~milp_plan.core.Units`.
+    amount
+        As it was written.
+
+    Raises
+    ------
+    InputError
+        Its unit has no meaning in the problem.
+    """
+    try:
+        return convert(amount)
+    except ValueError as error:
+        remedy = f"write a plain number, such as {plain(amount.number)}"
+        expected = f"an amount in units of the problem ({error})"
+        raise InputError([Finding(where, str(amount), expected, remedy)]) from None
+
+
+def counted(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -> int:
+    """Return an amount as a problem counts it, rounded down; see :func:`counted_exactly`."""
+    return int(counted_exactly(where, convert, amount))
 
 
 OBJECTIVES = tuple(

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Counts, Finding, InputError, Units, Verdict
+from milp_plan.core.amounts import time_text
+from milp_plan.core.quantity import units_of
 from milp_plan.core.shown import Shown
 
-from .kinds import kind_of
+from .kinds import AnyKind, kind_of
 from .reasons.base import Move
+
+Amount = Fraction | int | None
+"""As the first problem counts."""
 
 LIMITS = ("memory", "host", "time", "capacity", "devices")
 """Rules that a plan for more than there is breaks, though every part of it makes sense."""
@@ -45,7 +51,8 @@ class Comparison(Shown):
     before, after
         The plans.
     change
-        Value of the second less that of the first; ``None`` where one has no value.
+        Value of the second less that of the first, as the first problem counts; ``None`` where one
+        has no value.
     moves
         What is treated differently, in groups; empty where nothing is.
     components
@@ -54,9 +61,9 @@ class Comparison(Shown):
 
     before: Side
     after: Side
-    change: int | None
+    change: Fraction | int | None
     moves: tuple[Move, ...]
-    components: dict[str, tuple[int | None, int | None]]
+    components: dict[str, tuple[Amount, Amount]]
 
     def __repr__(self) -> str:
         from .reasons.words import difference_line
@@ -97,17 +104,25 @@ def compare(before: Side, after: Side) -> Comparison:
     kind, other = kind_of(before.problem), kind_of(after.problem)
     if kind is not other:
         raise InputError([_unlike(f"a {other.name} problem", f"a {kind.name} problem")])
-    measures = kind.measure(before.problem), kind.measure(after.problem)
-    if measures[0] != measures[1]:
-        found = f"the objective {measures[1].objective}, in {measures[1].unit}"
-        raise InputError([_unlike(found, f"{measures[0].objective}, in {measures[0].unit}")])
+    objectives = [kind.measure(side.problem).objective for side in (before, after)]
+    if objectives[0] != objectives[1]:
+        expected, found = (f"the objective {objective}" for objective in objectives)
+        raise InputError([_unlike(found, expected)])
+    ratio = _ratio(kind, before.problem, after.problem)
     reasons = kind.reasons()
     if set(reasons.parts(before.problem)) != set(reasons.parts(after.problem)):
         raise InputError([_unlike(f"other {reasons.noun}", f"the same {reasons.noun}")])
     one, two = before.verdict, after.verdict
-    change = None if one.value is None or two.value is None else two.value - one.value
-    names = dict.fromkeys((*one.components, *two.components))
-    pairs = {name: (one.components.get(name), two.components.get(name)) for name in names}
+    change = None
+    if one.value is not None and two.value is not None:
+        sized = kind.measure(before.problem).what == "size"
+        change = (two.value * ratio if sized else two.value) - one.value
+    second = {
+        name: amount * ratio if kind.counts(before.problem, name) is Counts.SIZE else amount
+        for name, amount in two.components.items()
+    }
+    names = dict.fromkeys((*one.components, *second))
+    pairs = {name: (one.components.get(name), second.get(name)) for name in names}
     moves: tuple[Move, ...] = ()
     if _readable(one) and _readable(two):
         moves = reasons.moves(before.problem, before.plan, after.problem, after.plan)
@@ -118,6 +133,24 @@ def compare(before: Side, after: Side) -> Comparison:
         moves,
         {name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
     )
+
+
+def _ratio(kind: AnyKind, one: Any, two: Any) -> Fraction | int:
+    """Return what one problem counts as bytes per count of another whose ticks are the same.
+
+    Raises
+    ------
+    InputError
+        Their ticks are not, or nothing is known of their bytes.
+    """
+    known, others = units_of(one), units_of(two)
+    if isinstance(kind.measure(one).units, Units) and known.ticks_of(others) != 1:
+        texts = [f"ticks of {time_text(units, 1)}" for units in (others, known)]
+        raise InputError([_unlike(*texts)])
+    ratio = known.counts_of(others)
+    if ratio is None:
+        raise InputError([_unlike(f"sizes in {others.size}", f"sizes in {known.size}")])
+    return ratio.numerator if ratio.denominator == 1 else ratio
 
 
 def _readable(verdict: Verdict) -> bool:

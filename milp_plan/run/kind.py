@@ -10,15 +10,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from milp_plan.core import Units, UnsupportedProblemError, Verdict
+from milp_plan.core import Counts, Units, UnsupportedProblemError, Verdict
 from milp_plan.core.amounts import DASH, size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.core.quantity import decimal, units_of
 
 from .change import Change
+from .settings import WHY_UNUSED
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
     from .addresses import Memory
     from .reasons.base import Reasons
+    from .restart import Restart
+    from .scope import Scope
     from .way import Way
 
 P = TypeVar("P")
@@ -59,9 +64,10 @@ class Measure:
 
     @property
     def per_unit(self) -> int:
-        """Ticks per unit; 1 for bytes and costs."""
-        timed = isinstance(self.units, Units) and self.what == "time"
-        return self.units.time_scale if timed and isinstance(self.units, Units) else 1
+        """Ticks, or what is counted as bytes, per unit; 1 for costs."""
+        if isinstance(self.units, str):
+            return 1
+        return self.units.size_scale if self.what == "size" else self.units.time_scale
 
     @property
     def grain(self) -> str:
@@ -70,15 +76,15 @@ class Measure:
             return self.units
         return "bytes" if self.what == "size" else "ticks"
 
-    def decimal(self, ticks: int | None) -> str | None:
-        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
-        if ticks is None:
-            return None
-        whole, rest = divmod(abs(ticks), self.per_unit)
-        digits = f".{rest * 10**30 // self.per_unit:030d}".rstrip("0") if rest else ""
-        return f"{'-' if ticks < 0 else ''}{whole}{digits}"
+    def amount(self, ticks: int | None) -> Fraction | None:
+        """Return an amount in units, exactly; ``None`` for none."""
+        return None if ticks is None else Fraction(ticks, self.per_unit)
 
-    def text(self, ticks: int | None) -> str:
+    def decimal(self, ticks: Fraction | int | None) -> str | None:
+        """Write an amount in units, exactly where it ends within 30 digits; ``None`` for none."""
+        return None if ticks is None else decimal(Fraction(ticks) / self.per_unit)
+
+    def text(self, ticks: Fraction | int | None) -> str:
         """Write an amount for people, with its unit."""
         if isinstance(self.units, str):
             return DASH if ticks is None else f"{ticks:,}"
@@ -144,13 +150,16 @@ class Kind(ABC, Generic[P, S]):
         The same of the class of its plans.
     changes
         What may be asked of an instance as it is read.
-    ignores
-        Names of :class:`~.settings.Settings` that mean nothing for it; they are refused.
     threads
         Where nobody says how many.
+    sizes, things
+        First words of the components of verdicts that are sizes, and of those that count things;
+        the others are times.
     loops
         Parts of the compiled loops (:mod:`.compiling`) that nearly every run needs: where reading
         takes long, they are compiled meanwhile.
+    partial
+        Whether a plan need not name all that the problem has.
     """
 
     name: ClassVar[str]
@@ -158,8 +167,18 @@ class Kind(ABC, Generic[P, S]):
     handles: ClassVar[str]
     plans: ClassVar[str]
     changes: ClassVar[tuple[Change, ...]] = ()
-    ignores: ClassVar[tuple[str, ...]] = ()
+    sizes: ClassVar[tuple[str, ...]] = ("peak_memory",)
+    things: ClassVar[tuple[str, ...]] = ()
     loops: ClassVar[tuple[str, ...]] = ()
+    partial: ClassVar[bool] = False
+
+    @property
+    def ignores(self) -> tuple[str, ...]:
+        """Names of :class:`~.settings.Settings` that none of its ways uses; they are refused."""
+        used = frozenset[str]().union(*(way.uses for way in self.ways()))
+        if "formulation" in used:
+            used |= {"solver"}
+        return tuple(name for name in WHY_UNUSED if name not in used)
 
     @property
     def threads(self) -> int:
@@ -213,12 +232,21 @@ class Kind(ABC, Generic[P, S]):
         of: Any = problem
         old: Any = plan
         marks = {"problem": of.name, "fingerprint": of.fingerprint}
+        if hasattr(old, "parent"):
+            marks["parent"] = of.parent
         made: S = replace(old, **marks, value=value, planner=planner)
         return made
 
     @abstractmethod
     def measure(self, problem: P) -> Measure:
         """What values and bounds of a problem count."""
+
+    @abstractmethod
+    def scope(self, problem: P) -> Scope:
+        """What a plan decides, what is fixed, and what is not offered.
+
+        Asked through :func:`milp_plan.run.scope.scope_of`, which adds what the file says.
+        """
 
     @abstractmethod
     def about(self, problem: P) -> dict[str, Any]:
@@ -242,9 +270,26 @@ class Kind(ABC, Generic[P, S]):
     def explain(self, problem: P, plan: S, verdict: Verdict) -> str:
         """Say in words what a valid plan's value hangs on, or what breaks and by how much."""
         if not verdict.ok:
-            return "\n".join(str(violation) for violation in verdict.violations)
+            units = units_of(problem)
+            return "\n".join(violation.text(units) for violation in verdict.violations)
         parts = sorted(verdict.components.items(), key=lambda part: -part[1])
-        return "\n".join(f"{name}: {amount:,}" for name, amount in parts)
+        return "\n".join(
+            f"{name}: {self.component_text(problem, name, amount)}" for name, amount in parts
+        )
+
+    def counts(self, problem: P, component: str) -> Counts:
+        """Return what a component of a verdict counts."""
+        word = component.split(" ", maxsplit=1)[0]
+        if word in self.sizes:
+            return Counts.SIZE
+        untimed = isinstance(self.measure(problem).units, str)
+        return Counts.THINGS if untimed or word in self.things else Counts.TIME
+
+    def component_text(self, problem: P, component: str, amount: Fraction | int | None) -> str:
+        """Write a component of a verdict for people, with its unit."""
+        if amount is None:
+            return DASH
+        return self.counts(problem, component).text(amount, units_of(problem))
 
     def details(self, problem: P, plan: S, verdict: Verdict) -> dict[str, Any]:
         """Plain data beside :meth:`explain`."""
@@ -297,6 +342,27 @@ class Kind(ABC, Generic[P, S]):
     @abstractmethod
     def reasons(self) -> Reasons[P, S]:
         """Its parts and limits, and why a plan's value is what it is."""
+
+    # -- plans from elsewhere ----------------------------------------------------------------------
+
+    def named(self, problem: P) -> Sequence[str] | None:
+        """Names of what a plan has to decide; ``None`` where plans name nothing."""
+        return self.reasons().parts(problem)
+
+    def named_by(self, plan: S) -> Sequence[str] | None:
+        """The names of these that a plan has; ``None`` where it has none."""
+        return None
+
+    def restarts(self, problem: P, plan: S) -> Iterator[Restart]:
+        """Plans of the problem that decide what a plan from elsewhere does, the nearest first.
+
+        The plan names what the problem has. What is given may be invalid: the checker looks.
+        """
+        from .restart import Restart
+
+        of: Any = problem
+        old: Any = self.reasons().carried(plan)
+        yield Restart(replace(old, problem=of.name), "its value is computed anew")
 
     # -- planning ----------------------------------------------------------------------------------
 

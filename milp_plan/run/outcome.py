@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.shown import Shown
 
 from .kind import Kind, Measure
+from .scope import Scope
 
 if TYPE_CHECKING:
     import pandas
@@ -57,6 +58,9 @@ class Outcome(Shown, Generic[P, S]):
         What went wrong on the way, in words.
     planner
         Who made the plan.
+    scope
+        What was decided, what was fixed, and what was not offered: what value, bound and proof
+        are about.
     record
         Everything above and more, as plain data.
     disputed_model
@@ -81,6 +85,7 @@ class Outcome(Shown, Generic[P, S]):
     defects: tuple[str, ...]
     planner: str
     seconds: float
+    scope: Scope
     record: dict[str, Any] = field(repr=False)
     disputed_model: CompiledModel | None = field(default=None, repr=False)
 
@@ -108,6 +113,10 @@ class Outcome(Shown, Generic[P, S]):
     def bound_in_unit(self) -> float | None:
         """The bound in units; ``None`` without one."""
         return None if self.bound is None else self.bound / self.measure.per_unit
+
+    def within(self, scope: Scope) -> Outcome[P, S]:
+        """Return the outcome as an answer of another scope, in its record too."""
+        return replace(self, scope=scope, record={**self.record, "scope": str(scope)})
 
     def __repr__(self) -> str:
         from .telling import headline

@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 
 from milp_plan.backends import Limits
-from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide, Neighbourhood
 
 from .ledger import Ledger
+from .model import Solver
 from .neighbourhood import CHOOSERS, PlanView
 
 MOST_WITH_MEMORY = 150
@@ -27,6 +28,20 @@ MOST_FAILURES = 3
 
 LEAST_S = 1.0
 """Seconds without which no search is begun."""
+
+
+OWN = "operator_schedule"
+"""The formulation of every problem whose plans have times."""
+
+
+def polishes(problem: PlanningProblem, solver: Solver | None) -> bool:
+    """Whether a formulation itself searches near plans of a problem.
+
+    A foreign one that can, and any where our own small models do not say what counts.
+    """
+    if solver is None or not solver.formulation.card.neighbourhoods:
+        return False
+    return solver.found.name != OWN or problem.objective is not Objective.MAKESPAN
 
 
 def polish(ledger: Ledger[PlanningProblem, Plan], budget: Budget | None = None) -> None:

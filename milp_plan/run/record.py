@@ -18,6 +18,7 @@ from .identity import installed
 from .key import file_name, run_key
 from .ledger import Ledger
 from .outcome import Outcome
+from .scope import scope_of_run
 from .settings import Progress, Settings
 
 P = TypeVar("P")
@@ -50,6 +51,7 @@ def outcome_of(ledger: Ledger[P, S]) -> Outcome[P, S]:
         defects=tuple(ledger.defects),
         planner=ledger.planner,
         seconds=ledger.budget.elapsed_s,
+        scope=scope_of_run(ledger),
         record={},
         disputed_model=ledger.disputed_model,
     )
@@ -87,6 +89,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "objective": measure.objective,
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
+        "scope": str(outcome.scope),
         **outcome.kind.about(outcome.problem),
         "value": outcome.value,
         "bound": outcome.bound,
@@ -119,6 +122,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "model_hash": None,
         "model": None,
         "polish": None,
+        "start": None,
         **ledger.details,
         "trace": [_point(point) for point in ledger.trace],
     }

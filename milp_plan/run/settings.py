@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
+
+from milp_plan.core import Finding, InputError
+from milp_plan.core.budget import LARGEST_SETTING
 
 AUTO = "auto"
 """Settings.formulation: the one that suits the problem."""
 
 
+EVERY_RUN = frozenset({"time_limit_s", "node_limit", "gap"})
+"""Settings that every run keeps; the others are for ways that declare them (:attr:`.Way.uses`)."""
+
+MODEL_ALONE = frozenset({"seed", "threads", "formulation", "options", "only", "solver", "start"})
+"""Settings that a run of a formulation's model alone uses beside those of every run."""
+
+WHY_UNUSED = {
+    "seed": "nothing is drawn at random",
+    "threads": "the work is done in one thread",
+    "rounds": "there is no search in rounds of neighbourhoods",
+    "target": "stage one makes no coarse model",
+    "formulation": "no formulation is asked",
+    "options": "no formulation is asked unless it is named, so nobody reads its switches",
+    "only": "no formulation is asked unless it is named",
+    "solver": "no solver is asked",
+    "start": "the search does not begin from a plan",
+    "hints": "plans of similar problems are not looked at",
+    "dask": "the search is done on this machine alone",
+}
+"""Why a setting would do nothing where no way declares that it uses it."""
+
+
+_WHOLE = {"node_limit": 1, "rounds": 0, "seed": 0, "threads": 1, "target": 1}
+"""Settings that are whole numbers, with the least of each."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to solve, the same for every kind of problem.
+
+    A setting that would do nothing for a problem is refused: see :func:`.solving.refuse_unused`.
 
     Parameters
     ----------
@@ -37,7 +69,8 @@ class Settings:
     options
         Switches of the formulation.
     start
-        A plan to start from.
+        A plan to start from. One whose times do not fit, or that has places and order alone, is
+        timed anew.
     hints
         Plans of similar problems (other memory, other links), whose orders may be worth a try.
     solver
@@ -62,6 +95,23 @@ class Settings:
     solver: str = "highs"
     dask: str | None = None
     only: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that mean nothing, with every finding at once."""
+        if findings := [*self._findings()]:
+            raise InputError(findings)
+
+    def _findings(self) -> Iterator[Finding]:
+        for name in ("time_limit_s", "gap"):
+            number = getattr(self, name)
+            if not (isinstance(number, Real) and float(number) >= 0):  # nan is not, either
+                yield Finding(name, repr(number), "a number of at least 0", "correct it")
+        for name, least in _WHOLE.items():
+            whole = getattr(self, name)
+            fits = isinstance(whole, Integral) and least <= int(whole) <= LARGEST_SETTING
+            if not (fits or (whole is None and name != "seed")):
+                expected = f"a whole number from {least} to {LARGEST_SETTING}"
+                yield Finding(name, repr(whole), expected, "correct it")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from milp_plan.backends import Stop
-from milp_plan.core import FormulationFailureError, UnsupportedProblemError
+from milp_plan.core import (
+    FormulationFailureError,
+    UnsupportedProblemError,
+    UnusedOptionError,
+    unused_option,
+)
 from milp_plan.core.budget import Budget, TimeIsUp, alarm
 from milp_plan.models.registry import find, get, shipped
 
@@ -16,7 +23,7 @@ from .ledger import Ledger
 from .model import Late, Solver, backend, make_options
 from .outcome import Outcome
 from .record import outcome_of
-from .settings import AUTO, IncumbentHook, ProgressHook, Settings
+from .settings import AUTO, WHY_UNUSED, IncumbentHook, ProgressHook, Settings
 from .way import Way
 
 LOADING_SHARE = 0.5
@@ -26,6 +33,9 @@ problem, may take."""
 
 LEEWAY_S = 1.0
 """Seconds after the limit at which steps are ended that do not look at it themselves."""
+
+USUAL = Settings()
+"""What every setting is unless somebody sets it."""
 
 
 class Choice(NamedTuple):
@@ -39,6 +49,13 @@ class Choice(NamedTuple):
     left: str = ""
     failure: str = ""
 
+    def unused(self, problem: Any, settings: Settings) -> dict[str, str]:
+        """Return the settings that would do nothing, each with the reason."""
+        why = self.way.unused(problem, settings, self.solver)
+        if "only" in why and self.left:
+            why["only"] = self.left
+        return why
+
 
 def solve(
     problem: Any,
@@ -47,6 +64,7 @@ def solve(
     *,
     began: float | None = None,
     on_incumbent: IncumbentHook | None = None,
+    derived: bool = False,
 ) -> Outcome[Any, Any]:
     """Plan a problem.
 
@@ -64,6 +82,9 @@ def solve(
         When the time limit began to count (:data:`milp_plan.core.budget.now`); now, unless given.
     on_incumbent
         Called with every plan that is better than all before it, once the checker accepted it.
+    derived
+        The problem was made from the one that the settings were given for, a variant of it or a
+        part: settings that would do nothing for it are left out, not refused.
 
     Returns
     -------
@@ -77,17 +98,24 @@ def solve(
     FormulationError
         There is no such formulation.
     UnsupportedProblemError
-        The formulation is not for this problem, or a setting means nothing for it; says why.
+        The formulation is not for this problem; says why.
+    UnusedOptionError
+        A setting would do nothing for this problem; says why.
     InputError
-        ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+        ``settings.start`` names what the problem does not have, or an option does not exist.
     """
     settings = settings or Settings()
     kind = kind_of(problem)
     budget = Budget(settings.time_limit_s, settings.node_limit, began=began)
-    refuse_ignored(kind, problem, settings)
+    if derived:
+        settings = _without(settings, kind.ignores)
+    _refuse_ignored(kind, problem, settings)
     backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
     choice = choose(kind, problem, settings)
-    refuse_cluster(choice.way, problem, settings)
+    unused = choice.unused(problem, settings)
+    if derived:
+        settings = _without(settings, unused)
+    _refuse(problem, settings, unused)
     ledger: Ledger[Any, Any] = Ledger(
         *(kind, problem, settings, budget),
         solver=choice.solver,
@@ -121,53 +149,49 @@ def solve(
             ledger.stop = Stop.INTERRUPTED
 
 
-def refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
-    """Refuse settings that mean nothing for a kind of problem.
+def refuse_unused(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
+    """Refuse settings that would do nothing for a problem.
 
     Raises
     ------
-    UnsupportedProblemError
+    UnusedOptionError
         One of them is not what it is unless somebody sets it.
     """
-    usual = Settings()
-    given = [name for name in kind.ignores if getattr(settings, name) != getattr(usual, name)]
-    if given:
-        names = ", ".join(name.replace("_", " ") for name in given)
-        raise UnsupportedProblemError(
-            f"{problem.name}: {names}: without meaning for a {kind.name} problem; leave it out"
+    _refuse_ignored(kind, problem, settings)
+    _refuse(problem, settings, choose(kind, problem, settings).unused(problem, settings))
+
+
+def _refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
+    """Refuse settings that no way of a kind uses: before any formulation is looked for."""
+    why = {name: f"{WHY_UNUSED[name]} for a {kind.name} problem" for name in kind.ignores}
+    _refuse(problem, settings, why)
+
+
+def _refuse(problem: Any, settings: Settings, why: Mapping[str, str]) -> None:
+    """Refuse settings that somebody set and that would do nothing, each with the reason."""
+    named = "name a formulation, or leave it out"
+    remedies = {} if "formulation" in why else {"only": named, "options": named}
+    findings = [
+        unused_option(
+            name, _shown(getattr(settings, name)), why[name], remedies.get(name, "leave it out")
         )
+        for name in why
+        if getattr(settings, name) != getattr(USUAL, name)
+        and not (name == "rounds" and settings.rounds == 0)  # none are wanted, and there are none
+    ]
+    if findings:
+        raise UnusedOptionError(findings).in_file(problem.name)
 
 
-def refuse_cluster(way: type[Way[Any, Any]], problem: Any, settings: Settings) -> None:
-    """Refuse a cluster that would have nothing to do.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Says why.
-    """
-    if settings.dask is None:
-        return
-    why = way.homebound(problem)
-    if settings.node_limit is not None:
-        why = "a search on a cluster depends on the clock, a run with a node limit must not"
-    elif settings.only:
-        why = "the formulation's model alone is solved on this machine"
-    if why is not None:
-        raise UnsupportedProblemError(f"{problem.name}: dask: {why}; leave it out")
+def _without(settings: Settings, why: Iterable[str]) -> Settings:
+    """Return settings with some as they are unless somebody sets them."""
+    return replace(settings, **{name: getattr(USUAL, name) for name in why})
 
 
-def refuse_only(problem: Any, settings: Settings) -> None:
-    """Refuse to ask a formulation alone where there is none.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Says why.
-    """
-    if settings.only:
-        why = "only: no formulation is asked unless it is named; name one"
-        raise UnsupportedProblemError(f"{problem.name}: {why}")
+def _shown(value: Any) -> str:
+    """Return a setting as text; plans by their type."""
+    plain = isinstance(value, str | int | float | Mapping)
+    return repr(value) if plain else f"a {type(value).__name__}"
 
 
 def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
@@ -195,7 +219,6 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
         elif way.own_formulation and named.name != own:
             continue
         if found is None:
-            refuse_only(problem, settings)
             return Choice(way, None, "; ".join(left))
         solver = Solver(found, make_options(found, settings.options), settings.solver)
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 from milp_plan.backends import Stop
 from milp_plan.core.amounts import DASH, seconds_text, share_text
+from milp_plan.pipeline import CUT
 
 from .outcome import Outcome
 
@@ -15,9 +16,15 @@ def headline(outcome: Outcome[Any, Any]) -> str:
     name, measure = outcome.problem.name, outcome.measure
     if outcome.value is None:
         if outcome.infeasible_because is not None:
-            return f"{name}: no plan exists: {outcome.infeasible_because}"
+            return f"{name}: no plan {_narrowed(outcome)}: {outcome.infeasible_because}"
         return f"{name}: no plan found"
     return f"{name}: {measure.objective} {measure.text(outcome.value)}{proof(outcome)}"
+
+
+def _narrowed(outcome: Outcome[Any, Any]) -> str:
+    """Say what has no plan: nothing at all, or the cut of a pipeline that was given."""
+    cut = getattr(outcome.problem, "provenance", {}).get(CUT)
+    return "exists" if cut is None or "cuts" in outcome.record else f"with the cut {cut}"
 
 
 def proof(outcome: Outcome[Any, Any]) -> str:
@@ -34,7 +41,10 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
     bound = DASH
     if outcome.bound is not None:
         bound = f"{outcome.measure.text(outcome.bound)} by {outcome.bound_name}"
+    start = outcome.record.get("start")
     return [
+        ["scope", str(outcome.scope)],
+        *([] if start is None else [["start", start]]),
         ["bound", bound],
         ["gap", share_text(outcome.gap)],
         ["check", outcome.record["verdict"]],

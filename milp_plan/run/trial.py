@@ -10,13 +10,16 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor
 from typing import Any, Generic, TypeVar
 
 from milp_plan.backends import Stop
-from milp_plan.core import Finding, InputError, Units, UnsupportedProblemError, Verdict
+from milp_plan.core import Amount, Finding, InputError, UnsupportedProblemError, Verdict
 from milp_plan.core.amounts import size_text
+from milp_plan.core.quantity import plain, units_of
 
-from .change import size
+from .kind import Measure
 from .kinds import kind_of
 from .reasons.base import Resource, Why
 from .settings import ProgressHook, Settings
@@ -85,9 +88,8 @@ def plan_variant(
     verdicts = [(kind.verify(problem, plan), plan) for plan in carried]
     valid = [(v.value, n) for n, (v, _) in enumerate(verdicts) if v.ok and v.value is not None]
     verdict, start = verdicts[min(valid)[1]] if valid else (None, None)
-    if "start" not in kind.ignores:
-        settings = replace(settings, start=start, hints=tuple(carried))
-    outcome = solve(problem, settings, on_progress)
+    settings = replace(settings, start=start, hints=tuple(carried))
+    outcome = solve(problem, settings, on_progress, derived=True)
     value, plan, checked = outcome.value, outcome.plan, outcome.verdict
     known = None if verdict is None else verdict.value
     if known is not None and (value is None or known < value):  # a way that takes no start
@@ -115,6 +117,8 @@ class Question:
     ----------
     text
         In words: ``"memory +1 GiB"``.
+    asked
+        The problem that it is asked about.
     problem
         The variant.
     kept
@@ -124,6 +128,7 @@ class Question:
     """
 
     text: str
+    asked: Any
     problem: Any
     kept: bool
     within: bool
@@ -148,18 +153,34 @@ class Effect:
     before: int | None
 
     @property
-    def change(self) -> int | None:
-        """Value with it less value without it; ``None`` where one of them is not known."""
-        if self.found.value is None or self.before is None:
+    def asked(self) -> Measure:
+        """What values count without the change."""
+        return kind_of(self.question.asked).measure(self.question.asked)
+
+    @property
+    def measure(self) -> Measure:
+        """What values of the changed problem count; its ticks may be others."""
+        return kind_of(self.found.problem).measure(self.found.problem)
+
+    @property
+    def change(self) -> Fraction | None:
+        """Value with it less value without it; ``None`` where one of them is not known.
+
+        In ticks of the problem without the change.
+        """
+        found = self.measure.amount(self.found.value)
+        if found is None or self.before is None:
             return None
-        return self.found.value - self.before
+        return found * self.asked.per_unit - self.before
 
 
-def more_memory(problem: Any, num_bytes: int) -> Question:
-    """Ask for so many bytes more (or less, below 0) of every memory that has a limit.
+def more_memory(problem: Any, amount: Amount, *, less: bool = False) -> Question:
+    """Ask for so much more (or less) of every memory that has a limit.
 
     Raises
     ------
+    InputError
+        The problem names no unit that the amount could be converted to.
     UnsupportedProblemError
         No memory has a limit.
     """
@@ -167,11 +188,17 @@ def more_memory(problem: Any, num_bytes: int) -> Question:
     known = [r for r in reasons.resources(problem) if r.what == "memory" and r.amount is not None]
     if not known:
         raise UnsupportedProblemError(f"{problem.name}: memory: no limit that could be changed")
-    amounts = {r.name: max(0, (r.amount or 0) + num_bytes) for r in known}
-    sign = "+" if num_bytes >= 0 else "-"
-    text = f"memory {sign}{size_text(Units(), abs(num_bytes))} each"
+    units, sign = units_of(problem), "-" if less else "+"
+    try:
+        counts = units.counts(amount) * (-1 if less else 1)
+    except ValueError as error:
+        found, form = f"memory{sign}{amount}", f"memory{sign}{plain(amount.number)}"
+        remedy = f"ask {form}, which counts as the file does"
+        raise InputError([Finding("what if", found, f"{form} ({error})", remedy)]) from None
+    amounts = {r.name: max(0, floor((r.amount or 0) + counts)) for r in known}
+    text = f"memory {sign}{size_text(units, abs(counts))} each"
     variant = reasons.resized(problem, amounts)
-    return Question(text, variant, num_bytes >= 0, num_bytes <= 0)
+    return Question(text, problem, variant, not less, less)
 
 
 def more_devices(problem: Any, count: int) -> Question:
@@ -187,7 +214,7 @@ def more_devices(problem: Any, count: int) -> Question:
     if not known:
         raise UnsupportedProblemError(f"{problem.name}: devices: none that are counted")
     variant = reasons.resized(problem, {r.name: (r.amount or 0) + count for r in known})
-    return Question(f"devices {count:+d}", variant, count >= 0, count <= 0)
+    return Question(f"devices {count:+d}", problem, variant, count >= 0, count <= 0)
 
 
 def more_link(problem: Any, link: str) -> Question:
@@ -206,7 +233,8 @@ def more_link(problem: Any, link: str) -> Question:
         raise UnsupportedProblemError(text)
     amount = known[link].amount or 0
     variant = reasons.resized(problem, {link: amount * MORE_LINK})
-    return Question(f"one {link} more, as fast as that there is", variant, kept=False, within=False)
+    text = f"one {link} more, as fast as that there is"
+    return Question(text, problem, variant, kept=False, within=False)
 
 
 def links(problem: Any) -> tuple[Resource, ...]:
@@ -228,7 +256,7 @@ def moved(problem: Any, part: str, place: str) -> Question:
         text = f"{problem.name}: {part!r} is none of its {reasons.noun}"
         raise UnsupportedProblemError(text)
     variant = reasons.pinned(problem, part, place)
-    return Question(f"{part} on {place}", variant, kept=False, within=True)
+    return Question(f"{part} on {place}", problem, variant, kept=False, within=True)
 
 
 USUAL = ("memory+1GiB", "devices+1", "link")
@@ -272,8 +300,7 @@ def _question(problem: Any, text: str, why: Why) -> Question:
     part, equals, place = text.removeprefix("move:").rpartition("=")
     try:
         if memory is not None:
-            num_bytes = int(size(memory[2]))
-            return more_memory(problem, num_bytes if memory[1] == "+" else -num_bytes)
+            return more_memory(problem, Amount.read(memory[2]), less=memory[1] == "-")
     except ValueError as error:
         raise InputError([Finding("what if", str(error), "a size", "correct it")]) from None
     if devices is not None:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from milp_plan.core.bound import Bound
 
+from .settings import MODEL_ALONE, WHY_UNUSED, Settings
+
 if TYPE_CHECKING:
     from milp_plan.core.budget import Budget
 
     from .compiling import Compiling
     from .ledger import Ledger
+    from .model import Solver
 
 logger = logging.getLogger(__name__)
 
@@ -61,10 +64,15 @@ class Way(ABC, Generic[P, S]):
         Of people and records.
     own_formulation
         Whether it is for its own formulation alone.
+    uses
+        Names of :class:`~.settings.Settings` that its steps use beside those of every run. A
+        setting that is not there is refused, not dropped. ``options`` and ``only`` count only
+        where a formulation is asked, which makes ``solver`` count.
     """
 
     name: ClassVar[str]
     own_formulation: ClassVar[bool] = False
+    uses: ClassVar[frozenset[str]] = MODEL_ALONE - {"solver"}
 
     @classmethod
     def surely(cls, problem: P) -> bool:
@@ -72,9 +80,30 @@ class Way(ABC, Generic[P, S]):
         return False
 
     @classmethod
-    def homebound(cls, problem: P) -> str | None:
-        """Return in words why a cluster cannot search for it; ``None`` where one can."""
-        return f"the way {cls.name!r} searches on this machine alone"
+    def unused(
+        cls,
+        problem: P,
+        settings: Settings,
+        solver: Solver | None,
+    ) -> dict[str, str]:
+        """Return the settings that would do nothing in a run, each with the reason.
+
+        Parameters
+        ----------
+        problem
+            One that the way is for.
+        settings
+            Of the run.
+        solver
+            Of the formulation that the run asks, which may not be loaded yet; or ``None``.
+        """
+        used = cls.uses & MODEL_ALONE if settings.only else cls.uses
+        used = used - {"options", "only"} if solver is None else used | {"solver"}
+        why = {name: WHY_UNUSED[name] for name in WHY_UNUSED if name not in used}
+        if settings.only and solver is not None:
+            alone = "with only, the formulation's model runs alone"
+            return {name: f"{alone}: {reason}" for name, reason in why.items()}
+        return {name: f"the way {cls.name!r}: {reason}" for name, reason in why.items()}
 
     def __init__(self, ledger: Ledger[P, S]) -> None:
         self.ledger = ledger

@@ -247,7 +247,9 @@ def _run(job: Mapping[str, Any]) -> Result:
     if asked["work"] == "heuristic" and asked["planner"] not in kind.heuristics():
         said = f"{asked['planner']} does not plan problems of the kind {kind.name}"
         return _nothing("unsupported", said)
-    return _solve(problem, asked)
+    # a suite numbers its repeats and shares out threads, whatever the kind
+    common = {name for name in ("seed", "threads") if name in kind.ignores}
+    return _solve(problem, {name: entry for name, entry in asked.items() if name not in common})
 
 
 def _solve(problem: Any, asked: Mapping[str, Any]) -> Result:

@@ -132,7 +132,9 @@ def make_row(
         "verdict": outcome.record["verdict"],
         "stop": str(outcome.stop),
         "planner": outcome.planner,
-        "peak_memory": _plain(None if peak is None else Fraction(peak, built.bytes_per_unit)),
+        "peak_memory": _plain(
+            None if peak is None else Fraction(peak, built.problem.units.size_scale)
+        ),
         "seconds": round(outcome.seconds, 2),
         "seconds_to_best": _seconds_to_best(outcome),
         "plan": None if outcome.plan is None else plan_to_json(outcome.plan).decode(),

@@ -7,10 +7,23 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from milp_plan.core import Plan, PlanningProblem
-from milp_plan.pipeline import FAMILIES, FREE, Built, Case, Model, Number, place
+from milp_plan.pipeline import (
+    FAMILIES,
+    FREE,
+    Built,
+    Case,
+    Cut,
+    Model,
+    Number,
+    Share,
+    cut_text,
+    place,
+)
 from milp_plan.run.outcome import Outcome
+from milp_plan.run.scope import HOST, Scope
 from milp_plan.run.settings import ProgressHook, Settings
-from milp_plan.run.solving import solve
+
+from .cuts import CutSearch, fixed_cut
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,17 @@ class Point:
         return self.built.case
 
     @property
+    def shares(self) -> tuple[Share, ...]:
+        """What each stage runs, and where: on the devices of the plan, where it chooses them."""
+        plan, free = self.outcome.plan, self.case.family == FREE
+        if plan is None or not free:
+            return self.built.shares
+        return tuple(
+            replace(share, devices=plan.run(f"F{share.stage}@0").devices)
+            for share in self.built.shares
+        )
+
+    @property
     def time(self) -> Fraction | None:
         """Value in the model's unit of time; ``None`` without a plan."""
         value, scale = self.outcome.value, self.built.problem.units.time_scale
@@ -50,7 +74,8 @@ class Point:
         if verdict is None or self.outcome.plan is None:
             return None
         limited = [f"peak_memory d{number}" for number in range(self.case.devices)]  # no hosts
-        return Fraction(max(verdict.components[n] for n in limited), self.built.bytes_per_unit)
+        peak = max(verdict.components[name] for name in limited)
+        return Fraction(peak, self.built.problem.units.size_scale)
 
     @property
     def bubble(self) -> Fraction | None:
@@ -131,16 +156,16 @@ def fitting(model: Model, devices: int, families: Iterable[str] = FAMILIES) -> l
 
 
 def plan_case(
-    built: Built,
+    case: Case,
     settings: Settings,
     previous: Point | None = None,
     hook: ProgressHook | None = None,
 ) -> Point:
-    """Plan one case.
+    """Plan one case; where its cut is open, that is chosen as well.
 
     Parameters
     ----------
-    built, settings
+    case, settings
         What, and how.
     previous
         The case before it in the list of :func:`cases`: under more memory the search starts from
@@ -148,17 +173,48 @@ def plan_case(
     hook
         Told about progress.
     """
-    start = None if previous is None else _start(previous, built)
-    outcome = solve(built.problem, replace(settings, start=start), hook)
-    return Point(built, outcome)
+    if case.cut is None and not case.model.even:
+        starts = {} if previous is None else _starts(previous, case)
+        made, outcome = CutSearch(case, settings, hook, starts).run()
+    else:
+        start = None if previous is None else _starts(previous, case).get(previous.built.cut)
+        made, outcome = fixed_cut(case, replace(settings, start=start), hook)
+    return Point(made, outcome.within(_scope(case, outcome)))
 
 
-def _start(last: Point, built: Built) -> Plan | None:
-    """The plan of the same case under less memory, where its scale is the same."""
-    same = replace(last.case, memory=built.case.memory) == built.case
-    if not same or last.outcome.plan is None or last.built.bytes_per_unit != built.bytes_per_unit:
-        return None
-    return replace(last.outcome.plan, problem=built.problem.name, fingerprint=None)
+def _scope(case: Case, outcome: Outcome[PlanningProblem, Plan]) -> Scope:
+    """The scope of a case, in the options of the command."""
+    scope = outcome.scope.with_options({HOST: "--lane TIME"}).adding(fixed=(_limit(case),))
+    if case.cut is not None:
+        return scope.adding(fixed=(f"the cut {cut_text(case.cut)}", case.family))
+    if case.model.even:
+        return scope.adding(fixed=(f"equal stages, {case.family}",))
+    counted = outcome.record["cuts"]
+    possible, looked = counted["possible"], counted["looked_at"]
+    if possible == 1:
+        return scope.adding(fixed=("the only cut into stages", case.family))
+    if counted["all_decided"]:
+        decided = f"the cut into stages (all {possible:,} decided)"
+    else:
+        decided = f"the cut into stages ({looked:,} of {possible:,} looked at, not all decided)"
+    return scope.adding(decided=(decided,), fixed=(case.family,))
+
+
+def _limit(case: Case) -> str:
+    """The memory limit of a case, and where it comes from."""
+    if case.memory is None:
+        return "no memory limit"
+    source = " of the file" if case.memory == case.model.memory else ""
+    return f"memory limit{source}"
+
+
+def _starts(last: Point, case: Case) -> dict[Cut, Plan]:
+    """The plan of the same case under less memory, by its cut."""
+    known = replace(last.case, memory=case.memory, cut=case.cut)
+    if known != case or last.outcome.plan is None:
+        return {}
+    name = case.name
+    return {last.built.cut: replace(last.outcome.plan, problem=name, fingerprint=None)}
 
 
 def front(points: Iterable[Point]) -> list[Point]:

@@ -82,6 +82,11 @@ class Point:
         """What no plan of it can beat, if that is known."""
         return None if self.found is None else self.found.bound
 
+    @property
+    def amount(self) -> Fraction | None:
+        """Value of its plan in units, which compares with that of other variants."""
+        return kind_of(self.problem).measure(self.problem).amount(self.value)
+
     def told(self) -> str:
         """Which variant it is, in words."""
         return ", ".join(f"{name} {step_text(step)}" for name, step in self.settings.items())
@@ -318,7 +323,8 @@ class Sweep:
 
 def _beats(one: Point, two: Point) -> bool:
     """Whether one is at least as good with at most as much of everything, and not the same."""
-    assert one.value is not None
-    assert two.value is not None
-    pairs = [(one.value, two.value), *zip(one.place, two.place, strict=True)]
-    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+    assert one.amount is not None
+    assert two.amount is not None
+    as_little = all(a <= b for a, b in zip(one.place, two.place, strict=True))
+    other = one.amount < two.amount or one.place != two.place
+    return one.amount <= two.amount and as_little and other

@@ -171,7 +171,7 @@ class _Surgery:
             key = (max(there or 0, min(crossed)), self.by_name[reader].micro_batch)
             readers = self.lost.setdefault(key, {})
             readers[reader] = readers.get(reader, 0) + value.bytes[FULL]
-        return replace(value, consumers=tuple(kept)) if kept else None
+        return value.read_by(kept) if kept or value.is_kept else None
 
     def add_head(self, at: int, batch: int | None, *, overlapping: bool) -> None:
         """Add the head of a block, and what it gives to the block's backward operators."""

@@ -118,7 +118,7 @@ SHIPPED: tuple[Recipe, ...] = (
         micro_batches=2,
         granularity="block",
         communication="endpoint",
-        memory_scale="1/200",
+        memory_scale="1/110",
         binds=True,
     ),
     # tens of operators

@@ -26,7 +26,6 @@ from milp_plan.core import (
     SerialLaw,
     Value,
 )
-from milp_plan.io import oversized
 from tests.support.anything import optimum, serial_case, uneven_case
 from tests.support.seeds import few
 
@@ -77,13 +76,11 @@ def test_what_comes_from_elsewhere_needs_no_memory():
     assert verdict.ok
     assert verdict.value == 11
     assert infeasibility(problem) is None
-    assert oversized(problem) == []
 
 
 def test_the_reader_takes_an_operator_whose_input_is_streamed():
     problem = streamed([5, 1], last=False)
     assert optimum(problem) is not None
-    assert oversized(problem) == []
     assert infeasibility(problem) is None
 
 
@@ -114,6 +111,5 @@ def test_no_random_problem_with_a_plan_is_called_infeasible(first, make) -> None
             continue
         feasible += 1
         assert infeasibility(problem) is None, seed
-        assert oversized(problem) == [], seed
         assert max(bound.value for bound in all_bounds(problem)) <= best, seed
     assert feasible > 20

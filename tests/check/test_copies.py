@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from math import inf
 from unittest import mock
 
 import pytest
@@ -80,6 +81,45 @@ def test_a_value_on_a_host_is_held_there_and_not_here():
     assert broken(chain(), slow) == []
     assert steps(chain(), slow) == ((0, 8), (10, 16), (20, 8), (40, 16), (60, 0))
     assert steps(chain(), slow, "h") == ((0, 0), (10, 8), (50, 0))
+
+
+def kept_chain(**where):
+    """Return a, whose v stays though b reads it; a may run again."""
+    return problem(
+        [op("a", recomputable=True), op("b")],
+        [value("v", "a", "b", kept=True), value("w", "b", "", kept=False)],
+        hosted(**where),
+    )
+
+
+def test_the_copy_of_the_last_run_is_the_result():
+    once = plan(run("a", "d0", 0), run("b", "d0", 10))
+    assert broken(kept_chain(), once) == []
+    assert steps(kept_chain(), once) == ((0, 8), (10, 16), (20, 8))
+    # b reads the first copy, which is gone when b stops; the second stays and counts as read.
+    twice = plan(run("a", "d0", 0), run("b", "d0", 10), run("a", "d0", 30))
+    assert broken(kept_chain(), twice) == []
+    assert steps(kept_chain(), twice) == ((0, 8), (10, 16), (20, 0), (30, 8))
+    away = plan(run("a", "d0", 0), run("b", "d0", 10), run("a", "d1", 30))
+    assert broken(kept_chain(names="d0 d1"), away) == []
+    assert steps(kept_chain(names="d0 d1"), away) == ((0, 8), (10, 16), (20, 0))
+    assert steps(kept_chain(names="d0 d1"), away, "d1") == ((0, 0), (30, 8))
+    # The first of three is read by b, the last is the result, the one between is for nobody.
+    thrice = plan(*twice.runs, run("a", "d0", 50))
+    assert broken(kept_chain(), thrice) == ["supply"]
+
+
+def test_a_copy_on_a_host_is_no_result():
+    sent = plan(
+        run("a", "d0", 0),
+        send("v", "d0", "h", 10),
+        send("v", "h", "d0", 20),
+        run("b", "d0", 30),
+    )
+    assert broken(kept_chain(), sent) == []
+    assert steps(kept_chain(), sent) == ((0, 8), (20, 16), (30, 24), (40, 8))
+    unread = plan(run("a", "d0", 0), run("b", "d0", 10), send("v", "d0", "h", 10))
+    assert broken(kept_chain(), unread) == ["supply"]  # nobody reads it there
 
 
 def test_the_critical_chain_goes_over_the_host():
@@ -191,6 +231,10 @@ def _law(case, device, instant):
             mine = [m for m in mine if not sends or hasattr(m, "operator")]
             newest = max(mine, key=lambda m: (m.stop_ns, m.start_ns, -tasks.index(m)))
             held[id(newest)] = max(held[id(newest)], reader.stop_ns)
+        runs = [task for task in tasks if getattr(task, "operator", None) == tensor.producer]
+        last = max(runs, key=lambda m: (m.stop_ns, m.start_ns, -tasks.index(m)))
+        if tensor.kept and last in makers:
+            held[id(last)] = inf
         total += tensor.bytes[FULL] * sum(m.start_ns <= instant < held[id(m)] for m in makers)
     return total
 

@@ -33,15 +33,52 @@ def test_a_native_copy_lives_from_its_producers_start_to_its_last_readers_stop()
     _fits_exactly(p, good, {"d0": 13, "d1": 0})
 
 
-def test_a_value_without_readers_lives_while_it_is_made():
-    p = problem("a b", [value("v", "a", "", 8)])
+def test_a_value_that_nobody_wants_lives_while_it_is_made():
+    p = problem("a b", [value("v", "a", "", 8, kept=False)])
     good = plan(run("a", "d0", 5), run("b", "d0", 15))
     assert _steps(p, good) == ((0, 0), (5, 8), (15, 0))
 
 
+def test_what_nobody_reads_is_a_result_and_stays():
+    p = problem("a b", [value("v", "a", "", 8), value("w", "b", "", 5)])
+    good = plan(run("a", "d0", 5), run("b", "d0", 15))
+    assert _steps(p, good) == ((0, 0), (5, 8), (15, 13))
+    _fits_exactly(p, good, {"d0": 13, "d1": 0})
+    apart = plan(run("a", "d0", 5), run("b", "d1", 15))
+    _fits_exactly(p, apart, {"d0": 8, "d1": 5})
+
+
+def test_a_result_may_be_read():
+    """The native copy stays, on all of its site; what was sent is released as ever."""
+    p = problem("a b", [value("v", "a", "b", 8, kept=True)])
+    good = plan(run("a", "d0", 0), send("v", "d0", "d1", 15), run("b", "d1", 30))
+    assert _steps(p, good, "d0") == ((0, 8),)
+    assert _steps(p, good, "d1") == ((0, 0), (15, 8), (40, 0))
+    wide = problem(
+        [op("a", options=(option(gang=2),)), op("b")],
+        [value("v", "a", "b", 8, kept=True)],
+        cluster(groups="d0+d1"),
+    )
+    good = plan(run("a", "d0+d1", 0), run("b", "d1", 10))
+    assert _steps(wide, good, "d0") == _steps(wide, good, "d1") == ((0, 8),)
+
+
+def test_a_result_that_is_made_at_the_last_instant_counts():
+    p = problem([op("a"), op("b", 0)], [value("v", "a", "b", 8), value("w", "b", "", 5)])
+    good = plan(run("a", "d0", 0), run("b", "d0", 10, 10))
+    assert _steps(p, good) == ((0, 8), (10, 5))
+    nothing = problem([op("b", 0)], [value("w", "b", "", 5)])
+    at_once = plan(run("b", "d0", 0, 0))
+    assert _steps(nothing, at_once) == ((0, 5),)
+    _fits_exactly(nothing, at_once, {"d0": 5, "d1": 0})
+    free = problem([op("b", 0)], [value("w", "b", "", 5, kept=False)])
+    assert _steps(free, at_once) == ((0, 0),)
+
+
 def test_intervals_are_half_open():
     """One is released at the instant the next is allocated: they do not meet."""
-    p = problem("a b", [value("v", "a", "", 8), value("w", "b", "", 8)])
+    values = [value("v", "a", "", 8, kept=False), value("w", "b", "", 8, kept=False)]
+    p = problem("a b", values)
     good = plan(run("a", "d0", 0), run("b", "d0", 10))
     assert _steps(p, good) == ((0, 8), (20, 0))
     _fits_exactly(p, good, {"d0": 8, "d1": 0})

@@ -1,5 +1,7 @@
 """The event replay against the memory law read instant by instant."""
 
+from math import inf
+
 import pytest
 
 from milp_plan.check import replay
@@ -30,6 +32,11 @@ def _reads(problem, plan, value, device):
             yield run, run.devices
 
 
+def _is_result(value):
+    """Whether a value stays: as it is marked, else exactly if nobody reads it."""
+    return not value.consumers if value.kept is None else value.kept
+
+
 def _held_at(problem, plan, device, instant):
     """Sum a device at one instant, word for word as docs/laws.md has it."""
     total = 0
@@ -50,6 +57,7 @@ def _held_at(problem, plan, device, instant):
             ends = [producer.stop_ns]
             ends += [run.stop_ns for run, target in reads if target is None]
             ends += [t.stop_ns for t in transfers if device in t.source]
+            ends += [inf] if _is_result(value) else []
             total += value.bytes[layout] * (producer.start_ns <= instant < max(ends))
         for transfer in transfers:
             if device in transfer.target:
@@ -85,7 +93,17 @@ def test_replay_is_the_law_at_every_instant(case):
             assert now == expected, f"{device} at {instant}"
         assert memory.peak_bytes == max(held)
         assert memory.peak_ns == held.index(max(held))
-        assert held[-1] == memory.persistent_bytes == memory.steps[-1][1]
+        results = [
+            (case.plan.run(value.producer), value)
+            for value in case.problem.graph.values
+            if value.producer is not None and _is_result(value)
+        ]
+        lasting = sum(
+            value.bytes[_native(case.problem, case.plan, value)[1]]
+            for run, value in results
+            if device in run.devices
+        )
+        assert held[-1] == memory.persistent_bytes + lasting == memory.steps[-1][1]
         times = [time for time, _ in memory.steps]
         assert times == sorted(set(times))
         assert all(type(number) is int for step in memory.steps for number in step)

@@ -13,6 +13,7 @@ from milp_plan.core.gap import relative_gap
 from milp_plan.run import Outcome, Progress, Settings, kind_of
 from milp_plan.run.model import FAILURES
 from milp_plan.run.record import verdict_word
+from milp_plan.run.scope import scope_of
 from tests.report.plans import plan_of_two_devices
 
 from .cases import VALUE_NS, late_plan
@@ -41,6 +42,7 @@ def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
         defects=(),
         planner="fast",
         seconds=1.5,
+        scope=scope_of(problem),
         record={},
     )
     made = replace(made, **changes)
@@ -54,6 +56,7 @@ def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
         "objective": measure.objective,
         "unit": measure.unit,
         "ticks_per_unit": measure.per_unit,
+        "scope": str(made.scope),
         "operators": 3,
         "coarse_operators": 2,
         "value": made.value,

@@ -51,7 +51,6 @@ DAMAGES: dict[str, tuple[Callable[[str], str], str]] = {
         edited(lambda c: c["cluster"]["devices"][0].update(device_class="tpu")),
         "'tpu'",
     ),
-    "too large": (edited(lambda c: c["values"][0].update(bytes=10**12)), "embed"),
     "duplicate name": (edited(lambda c: c["operators"].append(c["operators"][0])), "'embed'"),
     "unknown field": (edited(lambda c: c.update(colour="red")), "colour"),
 }

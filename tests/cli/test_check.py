@@ -17,7 +17,9 @@ from .cases import VALUE_NS, call, instance_file, late_plan, plan_file
 def test_valid_plan(tmp_path: Path) -> None:
     result = call("check", instance_file(tmp_path), plan_file(tmp_path))
     assert result.exit_code == Exit.DONE
-    assert result.stdout == "two-devices: valid, makespan 14 µs (14000 ticks)\n"
+    valid, scope = result.stdout.splitlines()
+    assert valid == "two-devices: valid, makespan 14 µs (14000 ticks)"
+    assert scope.startswith("  scope      placement and order; ")
 
 
 def test_broken_plan_lists_what_breaks(tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ def test_checked_under_less_memory(tmp_path: Path) -> None:
 def test_checked_for_another_objective(tmp_path: Path) -> None:
     files = instance_file(tmp_path), plan_file(tmp_path)
     result = call("check", *files, "--objective", "peak_memory")
-    assert result.stdout == "two-devices: valid, peak_memory 4 MiB (4194304 bytes)\n"
+    assert result.stdout.startswith("two-devices: valid, peak_memory 4 MiB (4194304 bytes)\n")
 
 
 @pytest.mark.parametrize("scale", ["0", "-1", "much", "1/0"])
@@ -105,3 +107,26 @@ def test_explain_as_json(tmp_path: Path) -> None:
     )
     assert broken["details"]["critical_chain"] == []
     assert broken["violations"]
+
+
+def test_a_call_number_belongs_to_the_serial_law(tmp_path: Path) -> None:
+    plan = plan_of_two_devices()
+    called = replace(plan, runs=(replace(plan.runs[0], call=0), *plan.runs[1:]))
+    result = call("check", instance_file(tmp_path), plan_file(tmp_path, called))
+    assert result.exit_code == Exit.NOT_VALID
+    assert "has a call number, which counts under the serial law alone" in result.stdout
+
+
+@pytest.mark.parametrize("verb", ["check", "explain", "solve"])
+def test_an_export_is_no_plan_and_is_called_by_its_name(verb: str, tmp_path: Path) -> None:
+    schedule = tmp_path / "schedule.csv"
+    schedule.write_text("0F0,0F1,0B0\n")
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"traceEvents": []}')
+    more = ["--start"] if verb == "solve" else []
+    for file, title in ((schedule, "torch.distributed.pipelining"), (trace, "ui.perfetto.dev")):
+        result = call(verb, instance_file(tmp_path), *more, file)
+        assert result.exit_code == Exit.BAD_INPUT
+        assert title in result.stderr
+        assert "name the plan that it was exported from" in result.stderr
+        assert "fetch or write the file again" not in result.stderr

@@ -28,6 +28,12 @@ def answer(tmp_path: Path, *arguments: object) -> dict[str, Any]:
     return found
 
 
+def answer_of(tmp_path: Path, *arguments: object) -> dict[str, Any]:
+    """The answer, whatever the exit code."""
+    found: dict[str, Any] = json.loads(plan(tmp_path, "--json", *arguments).stdout)
+    return found
+
+
 def test_one_case_as_json(tmp_path: Path) -> None:
     found = answer(tmp_path, "--memory", "2", "--times", "1,2,0.5", "--transfer", "1/4")
     assert found["placement"] == "line"
@@ -129,13 +135,126 @@ def test_a_model_from_a_file(tmp_path: Path) -> None:
     found = answer(tmp_path, "--times", model, "--memory", "9")
     assert found["time"] - found["bubble"] == 27  # three pieces on one device, one on the other
     assert found["proved"]
+    assert found["cut"] == [3, 1]
+    assert found["cuts"]["all_decided"]
+    assert "the cut into stages (all 3 decided)" in found["scope"]
+
+
+MEMCUT = (
+    'time_unit = "ms"\nsize_unit = "GiB"\n'
+    "[[pieces]]\nrepeat = 2\nforward = 1\nbackward = 1\nweight = 1\nheld_to_weight = 0.5\n"
+    "parameters = 1\n"
+    "[[pieces]]\nrepeat = 2\nforward = 1\nbackward = 1\nweight = 1\nheld_to_weight = 0.5\n"
+    "parameters = 6\n"
+)
+"""Pieces whose most even cut does not fit, while another does."""
+
+
+def test_the_cut_that_fits_is_found(tmp_path: Path) -> None:
+    """A cut chosen by time alone ended in 'no plan exists'."""
+    model = tmp_path / "model.toml"
+    model.write_text(MEMCUT)
+    found = answer(tmp_path, "--times", model, "--memory", "11", "--micro-batches", "4")
+    assert found["cut"] == [3, 1]
+    assert found["time"] == found["time_bound"] == 36
+    assert found["proved"]
+
+
+def test_a_pipeline_file_may_name_the_memory_of_a_device(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(f"memory = 11\n{MEMCUT}")
+    found = answer(tmp_path, "--times", model, "--micro-batches", "4")
+    assert found["memory_limit"] == 11
+    assert found["cut"] == [3, 1]
+    assert "memory limit of the file" in found["scope"]
+
+
+def test_no_plan_exists_is_said_of_every_cut_alone(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(MEMCUT)
+    result = plan(tmp_path, "--times", model, "--memory", "11", "--cut", "2,2")
+    assert result.exit_code == Exit.INFEASIBLE
+    assert "no plan with the cut 2 | 2: a device needs at least 13 GiB" in result.stdout
+    assert "no plan exists" not in result.stdout
+    result = plan(tmp_path, "--times", model, "--memory", "9")
+    assert result.exit_code == Exit.INFEASIBLE
+    assert "no plan exists: none of the 3 cuts of 4 pieces into 2 stages fits" in result.stdout
+    assert "no recomputation (--recompute), no host (--lane TIME)" in result.stdout
+    record = answer_of(tmp_path, "--times", model, "--memory", "9")
+    assert record["cuts"]["all_decided"]
+
+
+def test_time_that_does_not_suffice_for_every_cut_is_said(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(
+        "transfer = 1\n"
+        + "".join(
+            f"[[pieces]]\nforward = {n % 5 + 2}\nbackward = {n % 7 + 3}\nweight = {n % 3 + 1}\n"
+            f"held_to_weight = {n % 4 + 1}\n"
+            for n in range(40)
+        )
+    )
+    arguments = ("--stages", "4", "--micro-batches", "9", "--memory", "60", "--time-limit", "1")
+    found = answer_of(tmp_path, "--times", model, *arguments)
+    assert found["cuts"]["possible"] == 9139
+    assert not found["proved"]
+    assert not found["cuts"]["all_decided"]
+    assert "of 9,139 looked at, not all decided" in found["scope"]
+    assert found["time_bound"] < found["time"]
+
+
+def test_a_cut_is_set_shown_and_kept(tmp_path: Path) -> None:
+    """No output showed which pieces went where."""
+    model = tmp_path / "model.toml"
+    model.write_text(
+        "[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nrepeat = 3\n"
+        '[[pieces]]\nname = "head"\nforward = 1\nbackward = 1\nweight = 1\n'
+    )
+    instance, planned = tmp_path / "i.json", tmp_path / "p.json"
+    files = ("--instance-output", instance, "--plan-output", planned)
+    result = plan(tmp_path, "--times", model, "--cut", "3,1", *files)
+    assert result.exit_code == Exit.DONE, result.stderr
+    shown = ["cut        3 | 1", "stage 0    pieces 0-2 on d0", "stage 1    piece 3 (head) on d1"]
+    assert all(line in result.stdout for line in shown)
+    found = answer(tmp_path, "--times", model, "--cut", "3,1")
+    assert found["cut"] == [3, 1]
+    assert found["layers"][1] == {
+        "stage": 1,
+        "devices": ["d1"],
+        "first_piece": 3,
+        "pieces": 1,
+        "names": ["head"],
+    }
+    told = call("info", instance).stdout
+    assert "3 | 1" in told
+    assert "piece 3 (head) on d1" in told
+    assert "stage 1: piece 3 (head) on d1" in call("explain", instance, planned).stdout
+
+
+def test_no_cut_is_said_where_a_model_has_no_pieces(tmp_path: Path) -> None:
+    found = answer(tmp_path)
+    assert found["cut"] is None
+    assert found["layers"] == []
+
+
+def test_a_cut_that_does_not_fit_is_refused_by_its_option(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text("[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nrepeat = 4\n")
+    for given, found in (("3,2", "2 stages with 5 pieces"), ("2,1,1", "3 stages with 4 pieces")):
+        result = plan(tmp_path, "--times", model, "--cut", given)
+        assert result.exit_code == Exit.BAD_INPUT
+        assert f"--cut: found {given.replace(',', ', ')}: {found}" in result.stderr
+        assert "expected 2 stages (line, 2 devices) with 4 pieces in all" in result.stderr
+    result = plan(tmp_path, "--cut", "1,1")
+    assert result.exit_code == Exit.BAD_INPUT
+    assert "expected a file with pieces (--times FILE)" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (("--times", "1,2"), Exit.USAGE, "expected F,B,W"),
-        (("--times", "1,x,2"), Exit.USAGE, "'x' is no number"),
+        (("--times", "1,x,2"), Exit.USAGE, "'x' is no amount"),
         (("--memory", "-1"), Exit.USAGE, "negative"),
         (("--micro-batches", "0"), Exit.USAGE, "positive integers"),
         (("--plot", "x.pdf"), Exit.USAGE, ".png or .svg"),

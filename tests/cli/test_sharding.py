@@ -135,8 +135,9 @@ def test_bad_files_and_options(file: Path, tmp_path: Path) -> None:
     cut.write_text('{"problem": {"nodes"')
     assert run("solve", cut, "--record-folder", tmp_path)[0] == 3
     code, said = run("solve", file, "--rounds", "3", "--record-folder", tmp_path)
-    assert code == 3
-    assert "rounds: without meaning for a sharding problem" in said
+    assert code == 2
+    assert "--rounds: found 3, expected no such option here" in said
+    assert "no search in rounds of neighbourhoods for a sharding problem; leave it out" in said
 
 
 @pytest.mark.untraced

@@ -89,14 +89,15 @@ def test_result_for_people(here: Path) -> None:
     assert result.exit_code == Exit.DONE
     lines = result.stdout.splitlines()
     assert lines[0] == "two-devices: makespan 14 µs"
-    facts = dict(line.strip().split(maxsplit=1) for line in lines[1:10])
+    facts = dict(line.strip().split(maxsplit=1) for line in lines[1:11])
+    assert facts["scope"].startswith("placement and order; no recomputation (--recompute)")
     assert facts["bound"] == "9 µs by critical path"
     assert facts["gap"] == "35.71%"
     assert facts["check"] == "ok"
     assert facts["operators"] == "3, 2 after coarsening"
     assert Path(facts["record"]).is_file()
     assert read_plan(facts["plan"]).runs == plan_of_two_devices().runs
-    table = [line.split() for line in lines[12:16]]
+    table = [line.split() for line in lines[13:17]]
     assert table == [
         ["fast", "14", "µs", "0.00%"],
         ["operator_schedule", "21", "µs", "33.33%"],
@@ -203,7 +204,8 @@ def test_exit_codes(
 def test_headlines_without_a_plan(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "solve", runner(without_plan, bound=None))
     result = call("solve", instance_file(here))
-    assert result.stdout.startswith("two-devices: no plan found\n  bound      —\n")
+    assert result.stdout.startswith("two-devices: no plan found\n  scope ")
+    assert "\n  bound      —\n" in result.stdout
     proof = runner(without_plan, infeasible_because="'x' is too large", stop=Stop.INFEASIBLE)
     monkeypatch.setattr(run, "solve", proof)
     result = call("solve", instance_file(here))

@@ -47,6 +47,25 @@ def test_payload_is_the_size_where_nothing_else_is_said():
     assert (v.payload(FULL), v.payload("half")) == (8, 1)
 
 
+def test_a_result_is_what_is_marked_or_what_nobody_reads():
+    plain = {"u": "", "v": "b"}
+    for kept, results in ((None, "u"), (True, "uv"), (False, "")):
+        values = [value(name, "a", readers, kept=kept) for name, readers in plain.items()]
+        assert "".join(v.name for v in values if v.is_kept) == results
+        assert not value("w", None, "a", kept=kept).is_kept  # persistent values stay anyway
+
+
+def test_other_readers_do_not_change_whether_a_value_is_kept():
+    for kept in (None, True, False):
+        for readers in ("", "b c"):
+            before = value("v", "a", readers, kept=kept)
+            for others in ((), ("c",)):
+                after = before.read_by(others)
+                assert (after.consumers, after.is_kept) == (others, before.is_kept)
+                assert after.read_by(before.consumers).is_kept == before.is_kept
+            assert before.read_by(before.consumers) == before
+
+
 def test_topological_order_keeps_file_order_where_it_can():
     g = graph("d c b a", value("v", "a", "c"), value("u", "c", "d"))
     assert g.topological_order == ("b", "a", "c", "d")

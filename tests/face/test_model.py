@@ -77,6 +77,7 @@ def test_everything_of_the_native_format_can_be_said() -> None:
     y = model.add_value("f", bytes="1MB", transfer_bytes="2MB", messages=3, name="y")
     model.add_operator("u", 1, inputs=[y], kind="update")
     model.add_value(None, ["f"], "4MB", "w")
+    model.add_value("f", ["u"], name="state", kept=True)
     problem = model.build()
     assert [op.name for op in problem.graph.operators] == ["f@0", "f@1", "u"]
     run = problem.graph.operator("f@1")
@@ -86,6 +87,7 @@ def test_everything_of_the_native_format_can_be_said() -> None:
     value = problem.graph.value("y@0")
     assert (value.bytes, value.payload(FULL), value.messages) == ({FULL: 10**6}, 2 * 10**6, 3)
     assert problem.graph.value("w").persistent
+    assert [v.name for v in problem.graph.values if v.is_kept] == ["state@0", "state@1"]
     assert problem.cluster.hosts == {"host"}
     assert problem.cluster.device("one").memory_bytes == 2**29
     assert problem.cluster.communication is CommunicationModel.ENDPOINT

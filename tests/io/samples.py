@@ -59,6 +59,7 @@ def full_problem(name: str = "sample") -> PlanningProblem:
             {"full": HUGE},
             3,
             {("split2", "full"): 4},
+            True,
         ),
     )
     cluster = Cluster(
@@ -145,6 +146,7 @@ def problems(draw: st.DrawFn) -> PlanningProblem:
                 sizes if draw(st.booleans()) else {"full": 3},
                 draw(st.sampled_from(({}, {"full": 8}))),
                 draw(st.integers(1, 4)),
+                kept=draw(st.sampled_from((None, True, False))),
             )
         )
     return PlanningProblem(

@@ -49,6 +49,7 @@ from milp_plan.run.slotted import Known, refine
 from milp_plan.run.slotted.dual_feasible import dual_feasible
 from milp_plan.run.solving import solve
 from tests.support.jobs import chains, optimum, plain
+from tests.support.jobs_events import anything, best_value
 from tests.support.seeds import few
 
 LARGE = 10**6
@@ -154,7 +155,7 @@ def plans_of(problem):
         listings = [make(tables, 0) for make in STARTS.values()]
         yield tables.plan(tables.anneal(listings[-1], 200, 0), "annealed")
         yield from (tables.plan(listing, "") for listing in (*listings, *allotments(tables, 1)))
-    else:
+    elif Chains(problem).possible:
         yield from (run(Chains(problem), 0) for run in RANKS.values())
 
 
@@ -331,6 +332,92 @@ def test_gang_and_host_obstacles():
     problem = two(host=2)
     assert jobs_obstacle(problem) == "job 'a' needs 3 bytes of the host, which has 2"
     assert "unit 0 of job 'a' has no option that fits" in jobs_obstacle(two(memory=0))
+
+
+# -- what lasts no time holds nothing --------------------------------------------------------------
+
+
+def of_one_job(*options, weights=(), host=0, memory=6, limit=None):
+    unit = Unit(options, weights[0].name if weights else None)
+    job = Job("j", (unit,), 0, 1, weights, host)
+    return JobsProblem("one", (Pool("gpu", 1, memory),), (job,), host=limit)
+
+
+@pytest.mark.parametrize(
+    ("problem", "best"),
+    [
+        (of_one_job(Option("t", "gpu", 1, 0, 8)), 0),
+        (of_one_job(Option("t", "gpu", 1, 0, 8), Option("u", "gpu", 1, 1000, 4)), 0),
+        (of_one_job(Option("t", "gpu", 1, 1, 8)), None),
+        (of_one_job(Option("t", "gpu", 1, 0), host=5, limit=3), 0),
+        (of_one_job(Option("t", "gpu", 1, 1), host=5, limit=3), None),
+        (of_one_job(Option("t", "gpu", 1, 0, 4), weights=(Weights("w", 4, 1, 1),)), 2),
+        (of_one_job(Option("t", "gpu", 1, 1, 4), weights=(Weights("w", 4, 1, 1),)), None),
+        (of_one_job(Option("t", "gpu", 1, 0), weights=(Weights("w", 8, 0, 1),)), None),
+        (of_one_job(Option("t", "gpu", 1, 0), weights=(Weights("w", 8, 0, 0),)), 0),
+        (
+            of_one_job(Option("t", "gpu", 1, 0), weights=(Weights("w", 1, 1, 0),), host=5, limit=3),
+            None,
+        ),
+    ],
+)
+def test_what_lasts_no_time_holds_nothing(problem, best):
+    outcome = solve(problem, Settings(time_limit_s=10))
+    assert best_value(problem) == best
+    assert (outcome.value, outcome.bound) == (best, best)
+    assert (outcome.infeasible_because is None) == (best is not None)
+
+
+def test_orders_of_runs_without_ticks_are_proved():
+    """Three jobs that can run in no time, if on two devices, before the two that cannot."""
+    none, some = Option("t", "gpu", 2, 0, 8), Option("t", "gpu", 1, 7999)
+    jobs = [Job(f"n{n}", (Unit((none, Option("u", "gpu", 1, 3000, 6))),)) for n in range(3)]
+    jobs += [Job(f"s{n}", (Unit((some,)),), 0, 2) for n in range(2)]
+    objective = JobsObjective.COMPLETION
+    problem = JobsProblem("orders", (Pool("gpu", 2, 6),), tuple(jobs), objective)
+    outcome = solve(problem, Settings(time_limit_s=30))
+    assert (outcome.value, outcome.bound) == (4 * 7999, 4 * 7999)
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_lists_wait_until_what_is_stored_leaves_room(stays):
+    """Weights go back for two ticks; what runs next does not fit beside them."""
+    weights = (Weights("w", 6, 1, 2), Weights("v", 1, 1, 0))
+    first, second = Option("t", "gpu", 1, 3), Option("t", "gpu", 1, 3, 8)
+    units = (Unit((first,), "w"), Unit((second,)))
+    if stays:  # the weights of the runs behind are there already, their bytes are not
+        units = (Unit((first,), "w"), Unit((first,), "v"), Unit((replace(second, ticks=1),), "v"))
+        units = (units[0], replace(units[1], options=(replace(first, ticks=0),)), units[2])
+    problem = JobsProblem("stores", (Pool("gpu", 1, 11),), (Job("j", units, 0, 1, weights),))
+    chains, best = Chains(problem), best_value(problem)
+    for plan in [*(run(chains, 0) for run in RANKS.values()), chains.perturbed(0)]:
+        verdict = verify_jobs(problem, plan)
+        assert verdict.violations == ()
+        assert verdict.value == best
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    few([range(first, first + 20) for first in range(0, 1000, 20)], 5),
+    ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
+)
+def test_nothing_false_of_any_jobs(seeds):
+    """Zero ticks, weights, hosts and gangs together, against every timetable."""
+    for seed in seeds:
+        problem = anything(seed)
+        best = best_value(problem)
+        assert (jobs_obstacle(problem) is None) == (best is not None), problem.name
+        outcome = solve(problem, Settings(time_limit_s=1.0))
+        assert not outcome.defects, problem.name
+        assert (outcome.infeasible_because is None) == (best is not None), problem.name
+        if best is None:
+            assert outcome.plan is None, problem.name
+            continue
+        for plan in plans_of(problem):
+            verdict = verify_jobs(problem, plan)
+            assert verdict.violations == (), problem.name
+            assert verdict.value >= best, problem.name
+        assert (outcome.bound or 0) <= best <= outcome.value, problem.name
 
 
 # -- files -----------------------------------------------------------------------------------------

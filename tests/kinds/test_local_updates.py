@@ -72,8 +72,11 @@ def test_rule_bites_and_nothing_else(case):
     assert (verdict.value is None) == (case in ("boundary unknown", "boundary last"))
 
 
-def test_claims_of_another_problem_are_not_compared():
-    assert verify_local_updates(PROBLEM, plan("b", value=9, fingerprint="another")).ok
+def test_claims_of_another_budget_are_not_compared():
+    theirs = plan("b", value=9, fingerprint="another", parent=PROBLEM.parent)
+    assert verify_local_updates(PROBLEM, theirs).ok
+    unrelated = verify_local_updates(PROBLEM, replace(theirs, parent=None)).violations
+    assert [entry.rule for entry in unrelated] == ["identity"]
 
 
 @pytest.mark.parametrize("seed", range(100))

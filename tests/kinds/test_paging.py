@@ -6,18 +6,22 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+from milp_plan.backends import Stop
 from milp_plan.bounds.rematerialisation import absent_bound, rematerialisation_obstacle
 from milp_plan.check.rematerialisation import usage, verify_rematerialisation
 from milp_plan.cli.main import main
 from milp_plan.core import InputError
 from milp_plan.core.rematerialisation import (
+    Computation,
     Host,
     RematerialisationObjective,
     RematerialisationPlan,
+    RematerialisationProblem,
 )
 from milp_plan.io.files import read_document
 from milp_plan.io.rematerialisation import plan_to_json, to_json
 from milp_plan.io.rematerialisation import read as read_native
+from milp_plan.planners.rematerialisation import enumeration
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
@@ -150,3 +154,30 @@ def test_the_bound_is_mostly_worth_something():
     assert len(there) >= 10
     assert sum(bound > 0 for bound, _ in there) >= 0.7 * len(there)
     assert sum(bound == optimum for bound, optimum in there) >= 3
+
+
+def crossing(memory, count=8):
+    """Return a chain whose first outputs are read at its end, when there is no room for them."""
+    rows = [Computation(f"a{n}", n, 3 + n, ()) for n in range(count // 2)]
+    rows += [Computation(f"b{n}", 0, 5, (f"a{n}",), False) for n in range(count - count // 2)]
+    rows.append(Computation("end", 1, 0, tuple(f"b{n}" for n in range(2)), False))
+    budget = max(RematerialisationProblem("crossing", tuple(rows)).floors)
+    host = Host(memory, 1, 1, 2)
+    return RematerialisationProblem("crossing", tuple(rows), budget, host=host)
+
+
+@pytest.mark.parametrize("memory", [0, 10, None])
+def test_more_operators_are_proved_or_refuted(memory):
+    problem = crossing(memory)
+    assert len(problem.computations) > 7
+    outcome, best = solve(problem, Settings(time_limit_s=60)), least_paged(problem)
+    assert (outcome.value, best is None) == (best, outcome.infeasible_because is not None)
+    assert outcome.proved == (best is not None)
+
+
+def test_it_goes_on_until_the_time_is_over(monkeypatch):
+    """What the model cannot prove is searched on, up to the limit."""
+    monkeypatch.setattr(enumeration, "LARGEST", 0)
+    problem = powered(drawn(5, 7), 5, energy=False)
+    outcome = solve(problem, Settings(time_limit_s=2))
+    assert outcome.proved or outcome.stop is Stop.TIME_LIMIT

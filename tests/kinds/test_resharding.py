@@ -82,9 +82,9 @@ def test_a_card_sends_one_at_a_time():
     assert [v.rule for v in verify_resharding(problem, wrong).violations] == ["exclusion"]
 
 
-def test_claims_of_another_problem_are_not_compared():
+def test_a_plan_of_another_problem_is_refused():
     theirs = plan(*GOOD, value=9, fingerprint="another")
-    assert verify_resharding(PROBLEM, theirs).ok
+    assert [entry.rule for entry in verify_resharding(PROBLEM, theirs).violations] == ["identity"]
 
 
 # -- problems and tiles ----------------------------------------------------------------------------

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.pipeline import Case, Model, Piece, build, shop_of
+from milp_plan.pipeline import CUT, Case, Model, Piece, build, cut_lines, most_even, shop_of
 
 UNIT = Model.from_share((1, 1, 1))
 
@@ -27,7 +28,7 @@ def test_an_even_model_works_the_same_time_in_every_placement(
     scale = built.problem.units.time_scale
     assert built.work == 24 * scale
     assert shop.work == (24 * scale,) * 4
-    assert shop.limits == (5 * built.bytes_per_unit,) * 4
+    assert shop.limits == (5 * built.problem.units.size_scale,) * 4
 
 
 def test_decimals_stay_exact() -> None:
@@ -46,7 +47,7 @@ def test_a_smaller_micro_batch_takes_less_of_all_but_parameters() -> None:
     assert shop is not None
     assert sorted(kind.duration for kind in shop.kinds) == [1, 1, 2, 2, 2, 2]
     assert {lag for _, _, lag in shop.arcs} == {0, 1}
-    assert shop.limits == (50 * built.bytes_per_unit,) * 2
+    assert shop.limits == (50 * built.problem.units.size_scale,) * 2
     assert shop.work == (20, 20)
 
 
@@ -56,6 +57,11 @@ def test_channels_and_objective() -> None:
     assert problem.cluster.communication is CommunicationModel.CHANNEL
     assert problem.objective is Objective.SPAN
     assert problem.name == "line-2x2-span"
+
+
+def lengths(times: Sequence[int | Fraction], cut: Sequence[int]) -> list[int | Fraction]:
+    """Time of each stage."""
+    return [sum(times[b - count : b]) for b, count in zip(accumulate(cut), cut, strict=True)]
 
 
 TIMES = st.lists(
@@ -68,8 +74,8 @@ TIMES = st.lists(
 @given(TIMES, st.data())
 def test_the_cut_is_the_most_even_one(times: list[int | Fraction], data: st.DataObject) -> None:
     stages = data.draw(st.integers(1, len(times)))
-    model = Model(tuple(Piece(time, 0, 0) for time in times))
-    found = [piece.forward for piece in model.cut(stages, stages)]
+    cut = most_even([Piece(time, 0, 0) for time in times], stages)
+    found = lengths(times, cut)
     assert sum(found) == sum(times)
     assert len(found) == stages
     best = min(
@@ -81,12 +87,48 @@ def test_the_cut_is_the_most_even_one(times: list[int | Fraction], data: st.Data
 
 def test_thousands_of_pieces_are_cut() -> None:
     """Every cut was compared with every other, in fractions: a thousand pieces took seconds."""
-    model = Model(tuple(Piece(1 + number % 7, 0, 0) for number in range(20_000)))
-    found = [piece.forward for piece in model.cut(8, 8)]
-    assert sum(found) == 79_997
-    assert max(found) <= 10_003
+    times = [1 + number % 7 for number in range(20_000)]
+    cut = most_even([Piece(time, 0, 0) for time in times], 8)
+    assert sum(cut) == 20_000
+    assert max(lengths(times, cut)) <= 10_003
 
 
 def test_too_few_pieces_are_named() -> None:
     with pytest.raises(ValueError, match="2 pieces cannot be cut into 4 stages"):
         build(Case(Model((Piece(1, 1, 1),) * 2), 2, 2, "v"))
+
+
+def test_a_cut_says_what_each_stage_runs_and_where() -> None:
+    pieces = (Piece(1, 1, 1, name="embedding"), *(Piece(1, 1, 1),) * 3, Piece(1, 1, 1, name="head"))
+    built = build(Case(Model(pieces), 2, 2, "v", cut=(1, 2, 1, 1)))
+    assert built.cut == (1, 2, 1, 1)
+    assert [str(share) for share in built.shares] == [
+        "piece 0 (embedding) on d0",
+        "pieces 1-2 on d1",
+        "piece 3 on d1",
+        "piece 4 (head) on d0",
+    ]
+    assert built.problem.provenance[CUT] == "1 | 2 | 1 | 1"
+    assert cut_lines(built.problem)[:2] == [
+        "cut 1 | 2 | 1 | 1",
+        "  stage 0: piece 0 (embedding) on d0",
+    ]
+    both = build(Case(Model(pieces), 2, 2, "dualpipe"))
+    assert [share.devices for share in both.shares] == [("d0", "d1"), ("d1", "d0")]
+    assert cut_lines(build(Case(UNIT, 2, 2)).problem) == []
+
+
+@pytest.mark.parametrize("cut", [(3,), (1, 1), (2, 2), (3, 0), (1, 1, 1)])
+def test_what_is_no_cut_is_refused(cut: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="is no cut of 3 pieces into 2 stages"):
+        build(Case(Model((Piece(1, 1, 1),) * 3), 2, 2, cut=cut))
+
+
+def test_every_cut_counts_in_the_same_ticks_and_bytes() -> None:
+    """Halves that add up to a whole had another scale: cuts could not be compared."""
+    halves = Model((Piece(Fraction(1, 2), 1, 1, Fraction(1, 2)),) * 4)
+    scales = {
+        (found.problem.units.time_scale, found.problem.units.size_scale)
+        for found in (build(Case(halves, 2, 2, cut=cut)) for cut in ((2, 2), (3, 1), (1, 3)))
+    }
+    assert scales == {(2, 2)}

@@ -104,4 +104,4 @@ def test_amounts_are_in_the_unit_of_their_row():
         {**FULL, "value": 12_345_678, "unit": None},
     ]
     values = [cells(to_markdown(rows), place)["value"] for place in range(len(rows))]
-    assert values == ["189.142 (ms)", "3 GiB", "12,345,678", "12,345,678"]
+    assert values == ["189.142 ms", "3 GiB", "12,345,678", "12,345,678"]

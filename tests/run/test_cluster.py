@@ -14,7 +14,7 @@ from milp_plan import run
 from milp_plan.backends import Stop
 from milp_plan.check import verify
 from milp_plan.cli.main import main
-from milp_plan.core import UnsupportedProblemError
+from milp_plan.core import UnusedOptionError
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.planners import PLANNERS
@@ -224,7 +224,7 @@ def test_a_search_goes_on_at_home_when_nobody_is_there(monkeypatch):
 
 @pytest.mark.parametrize("changes", [{"node_limit": 5}, {"only": True}])
 def test_what_a_cluster_cannot_do_is_refused(changes):
-    with pytest.raises(UnsupportedProblemError, match="dask"):
+    with pytest.raises(UnusedOptionError, match="dask"):
         run.solve(PROBLEM, run.Settings(dask="tcp://nowhere:1", **changes))
 
 
@@ -233,8 +233,9 @@ def test_other_kinds_of_problems_say_that_they_stay_at_home(tmp_path):
     file.write_text("id,lower,upper,size\na,0,3,4\nb,1,4,5\n")
     asked = ["solve", str(file), "--dask", "tcp://nowhere:1", "--record-folder", str(tmp_path)]
     result = CliRunner().invoke(main, asked)
-    assert result.exit_code == 3
-    assert "searches on this machine alone" in result.output
+    assert result.exit_code == 2
+    assert "--dask: found 'tcp://nowhere:1', expected no such option here" in result.output
+    assert "the search is done on this machine alone for a packing problem" in result.output
 
 
 def test_no_scheduler_is_one_error(tmp_path, monkeypatch):

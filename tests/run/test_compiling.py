@@ -13,6 +13,7 @@ import numba
 import pytest
 
 from milp_plan.core import Contiguity, InputError, SerialLaw
+from milp_plan.core import compiled as compiled_module
 from milp_plan.core.compiled import Loop, compiled, kept
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.models.planted_serial import PAYER, ladder
@@ -42,6 +43,26 @@ def test_a_loop_is_kept_once_it_was_compiled(
     assert not kept(f"{HERE}:never_called")
     assert loop(7) == 7
     assert kept(f"{HERE}:never_called")
+
+
+def test_a_loop_is_compiled_again_where_one_that_it_calls_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    head = "from milp_plan.core.compiled import compiled\n"
+    caller = f"{head}from callee import one\n@compiled\ndef two(n):\n    return 2 * one(n)\n"
+    (tmp_path / "caller.py").write_text(caller)
+    for step in (1, 10):
+        callee = f"{head}@compiled\ndef one(n):\n    return n + {step}\n"
+        (tmp_path / "callee.py").write_text(callee)
+        for name in ("caller", "callee"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        compiled_module.hash_of.cache_clear()
+        assert not kept("caller:two")
+        assert import_module("caller").two(7) == 2 * (7 + step)
+        assert kept("caller:two")
 
 
 class Renamed(NamedTuple):

@@ -112,7 +112,7 @@ def test_without_time_nothing_is_claimed() -> None:
 def test_an_interruption_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PackingProblem("two", (Buffer("a", 0, 1, 4), Buffer("b", 0, 1, 4)), 7)
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **_named: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "solve", interrupted)

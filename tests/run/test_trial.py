@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from milp_plan.core import InputError, PlanningProblem, UnsupportedProblemError
+from milp_plan.core import Amount, InputError, PlanningProblem, UnsupportedProblemError
 from milp_plan.core.packing import Buffer, PackingProblem
 from milp_plan.run import Settings, kind_of, read, solve
 from milp_plan.run.comparison import Side, compare
@@ -69,7 +70,7 @@ def test_a_valid_start_is_never_lost() -> None:
     assert value is not None
     assert found.value <= value
     assert found.started
-    effect = ask(more_memory(problem, 2**20), plan, value, SETTINGS)
+    effect = ask(more_memory(problem, Amount(Fraction(2**20))), plan, value, SETTINGS)
     assert effect.change is not None
     assert effect.change <= 0
 
@@ -77,12 +78,14 @@ def test_a_valid_start_is_never_lost() -> None:
 def test_less_memory_may_leave_no_plan() -> None:
     problem = PackingProblem("two", (Buffer("a", 0, 1, 4), Buffer("b", 0, 1, 4)), 9)
     outcome = solve(problem, SETTINGS)
-    effect = ask(more_memory(problem, -2), outcome.plan, outcome.value, SETTINGS)
+    effect = ask(
+        more_memory(problem, Amount(Fraction(2)), less=True), outcome.plan, outcome.value, SETTINGS
+    )
     assert effect.found.infeasible_because
     assert effect.change is None
     assert not effect.found.started
     with pytest.raises(UnsupportedProblemError, match="no limit"):
-        more_memory(PackingProblem("two", problem.buffers), 1)
+        more_memory(PackingProblem("two", problem.buffers), Amount(Fraction(1)))
 
 
 def test_questions_that_mean_nothing_are_left_out_of_the_usual() -> None:

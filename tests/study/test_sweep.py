@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from milp_plan.pipeline import Model, Piece, build
+from milp_plan.pipeline import Model, Piece
 from milp_plan.run import Settings
 from milp_plan.study.sweep import Point, cases, fitting, front, plan_case
 
@@ -18,7 +18,7 @@ def planned(memories: list[Fraction | int | None], families: tuple[str, ...]) ->
     points: list[Point] = []
     brief = Settings(time_limit_s=3)  # no proof is asked for
     for case in cases(UNIT, 2, [3], families, memories):
-        points.append(plan_case(build(case), brief, points[-1] if points else None))
+        points.append(plan_case(case, brief, points[-1] if points else None))
     return points
 
 
@@ -37,7 +37,7 @@ def test_cases_are_all_combinations_by_rising_memory() -> None:
 def test_points_speak_the_models_units() -> None:
     model = Model.from_share((Fraction(1, 2), 1, Fraction(1, 2)), Fraction(1, 4))
     case = cases(model, 2, [2], ("v",), [2])[0]
-    point = plan_case(build(case), SETTINGS)
+    point = plan_case(case, SETTINGS)
     assert point.time is not None
     assert point.bubble == point.time - 4
     assert point.bubble_rate == pytest.approx(float(point.bubble / point.time))
@@ -78,7 +78,7 @@ def test_families_that_need_more_pieces_are_left_out() -> None:
 def test_free_stages_find_their_devices() -> None:
     model = Model((Piece(3, 3, 0), Piece(1, 1, 0), Piece(2, 2, 0)))
     case = cases(model, 2, [1], ("free",), [None], chunks=1)[0]
-    point = plan_case(build(case), SETTINGS)
+    point = plan_case(case, SETTINGS)
     assert point.outcome.proved
     assert point.outcome.plan is not None
     homes = {run.operator.split("@")[0]: run.devices for run in point.outcome.plan.runs}

@@ -34,7 +34,7 @@ from milp_plan.core import (
 )
 
 from .brute import brute_force
-from .problems import Draft, capped, joined, some_workload, with_memory
+from .problems import Draft, capped, joined, marked, some_workload, with_memory
 from .serial_brute import brute_serial
 
 KINDS = GENERAL, PIPELINE, SERIAL = "general", "pipeline", "serial"
@@ -84,6 +84,12 @@ def schedule_case(seed: int) -> PlanningProblem:
     make = _pipeline if seed % 6 == 5 else _general
     problem = make(rng, Numbers(rng, rng.random() < 0.75))
     return replace(problem, name=f"schedule-{seed}")
+
+
+def timeless_case(seed: int) -> PlanningProblem:
+    """Return a problem in which much takes no time, some of it by one option and not by another."""
+    rng = Random(f"timeless {seed}")
+    return replace(_timeless(rng), name=f"timeless-{seed}")
 
 
 def uneven_case(seed: int) -> PlanningProblem:
@@ -152,7 +158,55 @@ def _general(rng: Random, numbers: Numbers) -> PlanningProblem:
         objective,
         law,
     )
-    problem = capped(_spread(numbers, problem), MAX_JOINT_PLACEMENTS)
+    return _with_tight_memory(rng, _spread(numbers, problem))
+
+
+def _timeless(rng: Random) -> PlanningProblem:
+    """Draw a problem about half of whose options, and often of whose transfers, take no time."""
+    draft = Draft(rng, 5)
+    draft.anchor, draft.devices = "", draft.devices[:2]
+    alone, instant = rng.random() < 0.35, rng.random() < 0.5
+    if alone:
+        draft.gangs, draft.classes = False, ["A"]
+    graph, cluster = draft.graph(), draft.cluster(rng.choice(list(CommunicationModel)))
+    if alone:
+        cluster = replace(cluster, devices=cluster.devices[:1], channels=())
+
+    def hurried(one: Option) -> Option:
+        ticks = {kind: rng.choice([0, length]) for kind, length in one.duration_ns.items()}
+        return replace(one, duration_ns=ticks)
+
+    def options(one: Operator) -> tuple[Option, ...]:
+        first = one.options[0]
+        ticks = {kind: rng.randint(0, 3) for kind in first.duration_ns}
+        space = rng.choice([0, 2, 4])
+        other = replace(first, name="other", duration_ns=ticks, workspace_bytes=space)
+        return tuple(map(hurried, (*one.options, other) if rng.random() < 0.5 else one.options))
+
+    def value(one: Value) -> Value:
+        if not instant or one.persistent or rng.random() < 0.3:
+            return one
+        nothing = dict.fromkeys(one.bytes, 0)
+        pairs = dict.fromkeys(one.reshard_ns, 0)
+        return replace(one, transfer_bytes=nothing, reshard_ns=pairs, messages=1)
+
+    if instant:
+        channels = tuple(replace(one, latency_ns=0) for one in cluster.channels)
+        cluster = replace(cluster, channels=channels)
+    graph = ComputationGraph(
+        tuple(replace(one, options=options(one)) for one in graph.operators),
+        tuple(map(value, graph.values)),
+    )
+    objective = rng.choice(OBJECTIVES)
+    law = rng.choice([MemoryLaw.INSTANT] * 5 + [MemoryLaw.STATIC])
+    problem = PlanningProblem("timeless", graph, cluster, objective, law)
+    return _with_tight_memory(rng, _spread(Numbers(rng, rng.random() < 0.6), problem))
+
+
+def _with_tight_memory(rng: Random, problem: PlanningProblem) -> PlanningProblem:
+    """Return a problem with few placements, and memory that some plan needs, or a little less."""
+    problem = capped(problem, MAX_JOINT_PLACEMENTS)
+    problem = marked(problem, problem.graph)
     load = some_workload(rng, problem)
     if load is None:
         problem = joined(problem)
@@ -243,6 +297,8 @@ def _pipeline(rng: Random, numbers: Numbers) -> PlanningProblem:
     objective = rng.choice([Objective.MAKESPAN, Objective.MAKESPAN, Objective.SPAN, *OBJECTIVES])
     graph = ComputationGraph(tuple(operators), tuple(values))
     problem = PlanningProblem("pipeline", graph, cluster, objective)
+    if Random(f"results {graph}").random() < 0.3:
+        problem = marked(problem, graph)
     load = some_workload(rng, problem)
     assert load is not None, "there is one placement, and all channels"
     return _less_memory(rng, with_memory(rng, problem, load)[0])

@@ -23,9 +23,9 @@ Why serial orders suffice for memory
 Run the tasks of any valid plan one after the other in the order of their stops (at equal stops
 those of positive length first, then by supply). While task x runs alone, a device holds what x and
 the tasks before it have made, less what is read only by tasks before x. In the valid plan all of
-that is held just before x stops. So the serial plan is valid, and no device ever holds more than
-it did. Hence peak memory is a search over orders, and memory admits a placement exactly if it
-admits an order.
+that is held just before x stops. At the end each holds its results in either plan. So the serial
+plan is valid, and no device ever holds more than it did. Hence peak memory is a search over orders,
+and memory admits a placement exactly if it admits an order.
 
 The least span has a search of its own (``span.py``): there a device may start late.
 """
@@ -89,9 +89,9 @@ def _quietest_bound(load: Workload) -> int:
 
 
 def _besides(load: Workload) -> list[list[int]]:
-    """Bytes that must be there at some instant: while nothing runs, and beside each task."""
+    """Bytes that must be there at some instant: at the end, and beside each task."""
     timed = [task for task, ticks in enumerate(load.durations) if ticks]
-    return [list(load.persistent), *(_beside(load, task) for task in timed)]
+    return [load.lasting(), *(_beside(load, task) for task in timed)]
 
 
 def _beside(load: Workload, task: int) -> list[int]:
@@ -285,13 +285,15 @@ class Timetable:
             for task in range(len(self.durations)):
                 if (reached & ~done) >> task & 1:
                     self._starts[task] = now
+            started = reached
+            for _, task in running:
+                started |= 1 << task
+            if not self._fits(started, reached):
+                continue  # what a task without length has made lasts and has no room yet
             if reached == self.load.everything:
                 if now < self._best:
                     self._best, self._found = now, list(self._starts)
                 return
-            started = reached
-            for _, task in running:
-                started |= 1 << task
             ready = [i for i in startable(self.load, started, reached) if self.durations[i]]
             self._choose(now, reached, running, started, busy, ready)
 

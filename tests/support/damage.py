@@ -381,6 +381,23 @@ def copy_too_many_at_the_peak(problem, plan, rng):
     return Planted(problem, replace(plan, transfers=(*plan.transfers, extra)))
 
 
+@_damage("memory")
+def released_result(problem, plan, rng):
+    """What a plan releases is a result after all, on devices with just the memory it needed."""
+    before = {d: memory.peak_bytes for d, memory in replay(problem, plan).devices.items()}
+    found = []
+    for number, value in enumerate(problem.graph.values):
+        values = list(problem.graph.values)
+        values[number] = replace(value, kept=True)
+        graph = replace(problem.graph, values=tuple(values))
+        marked = replace(problem, graph=graph, cluster=problem.cluster.with_memory(dict(before)))
+        after = replay(marked, plan).devices
+        if any(after[device].peak_bytes > peak for device, peak in before.items()):
+            found.append(marked)
+    marked = _pick(rng, found)
+    return marked and Planted(marked, plan)
+
+
 @_damage("claim")
 def forged_value(problem, plan, rng):
     achieved = verify(problem, plan).value

@@ -68,7 +68,12 @@ def _told_less(problem, plan, verdict, rng):
     return problem, replace(plan, value=verdict.value - rng.choice([1, verdict.value]))
 
 
+def _of_other_contents(problem, plan, verdict, rng):
+    return problem, replace(plan, fingerprint=f"{rng.getrandbits(256):064x}")
+
+
 for _kind in KINDS:
+    KINDS_DAMAGES[f"{_kind} of other contents"] = (_kind, "identity", _of_other_contents)
     KINDS_DAMAGES[f"{_kind} of another problem"] = (_kind, "identity", _of_another)
     KINDS_DAMAGES[f"{_kind} with another value"] = (_kind, "claim", _told_less)
 

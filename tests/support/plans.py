@@ -36,6 +36,8 @@ from milp_plan.core import (
 from milp_plan.core.schedule import transfer_resources
 from milp_plan.cost.routes import Route, routes
 
+from .problems import marked
+
 HALF = "half"
 
 
@@ -51,7 +53,7 @@ class Planted:
 def planted(seed: int) -> Planted:
     """Return the problem and plan of a seed; equal seeds give equal answers."""
     rng = random.Random(seed)
-    problem = _problem(rng, f"planted-{seed}")
+    problem = marked(_problem(rng, f"planted-{seed}"), f"planted {seed}")
     placements = _place(problem, rng)
     packed = rng.random() < 0.5
     plan = timed(

@@ -78,13 +78,23 @@ def random_problem_with_plan(
         memory_law=MemoryLaw.STATIC if goal is Objective.BOTTLENECK else MemoryLaw.INSTANT,
         provenance={"generator": "tests.support.problems", "seed": str(seed)},
     )
-    problem = capped(problem)
+    problem = marked(capped(problem), seed)
     load = some_workload(rng, problem)
     if load is None:
         problem = joined(problem)
         load = some_workload(rng, problem)
     assert load is not None, "every placement can be routed when nothing is missing"
     return with_memory(rng, problem, load)
+
+
+def marked(problem: PlanningProblem, seed: object) -> PlanningProblem:
+    """Mark some values as kept or as not, whether they are read or not."""
+    rng = Random(f"kept {seed}")
+    values = tuple(
+        replace(value, kept=rng.choice([None, None, None, True, False]))
+        for value in problem.graph.values
+    )
+    return replace(problem, graph=replace(problem.graph, values=values))
 
 
 def problems(
@@ -298,7 +308,7 @@ def with_memory(
 def _random_order(rng: Random, load: Workload) -> tuple[list[int], list[int]]:
     """Return a random serial order of the tasks, and the peak on each device."""
     order: list[int] = []
-    done, peaks = 0, list(load.persistent)
+    done, peaks = 0, load.lasting()
     while done != load.everything:
         task = rng.choice(startable(load, done, done))
         order.append(task)

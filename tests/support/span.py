@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations
+from math import inf
 
 from .workload import Buffer, Workload
 
@@ -45,7 +46,7 @@ class _SpanSearch:
         self.found: tuple[int, list[int]] | None = None
 
     def run(self) -> tuple[int, list[int]] | None:
-        if not self.load.fits(self.load.persistent):
+        if not self.load.fits(self.load.lasting()):
             return None
         arcs = [
             (p, i, self.lengths[p])
@@ -110,7 +111,10 @@ class _SpanSearch:
             room = limit - self.load.persistent[device]
             items = [b for b in self.load.buffers if b.device == device]
             ends = [
-                max(starts[r] + self.lengths[r] for r in _tasks(item.readers)) for item in items
+                inf
+                if self.stays(item)
+                else max(starts[r] + self.lengths[r] for r in _tasks(item.readers))
+                for item in items
             ]
             for moment in sorted({starts[item.maker] for item in items}):
                 there = [
@@ -122,9 +126,15 @@ class _SpanSearch:
                     return list(self.ways_apart(_few(there, room)))
         return None
 
+    def stays(self, item: Buffer) -> bool:
+        """Whether nothing releases it."""
+        return bool(item.readers >> len(self.lengths))
+
     def ways_apart(self, items: list[Buffer]) -> Iterator[list[Arc]]:
         """Arcs that keep two holdings apart, or make one last no time."""
         for first in items:
+            if self.stays(first):
+                continue
             readers = list(_tasks(first.readers))
             for second in items:
                 if first is not second:

@@ -243,7 +243,8 @@ def every_order(load: Workload) -> int | None:
 
     @cache
     def rest(done: int) -> int | None:
-        peaks = [max(load.persistent)] if done == load.everything else []
+        lasting = load.lasting()
+        peaks = [max(lasting)] if done == load.everything and load.fits(lasting) else []
         for task in startable(load, done, done):
             after = done | 1 << task
             used = load.usage(after, done) if load.durations[task] else list(load.persistent)

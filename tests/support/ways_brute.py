@@ -3,8 +3,9 @@
 For problems whose operators run on single devices and whose values have the layout ``full``. Each
 operator runs up to ``runs`` times, on any of its devices; each reader of a value (a run, on its
 device) reads a certain copy: of a run there, sent from a run elsewhere, or brought from a host,
-where up to ``reloads`` transfers bring one value to one device. Every such choice is a workload
-whose schedules ``brute.py`` searches exactly.
+where up to ``reloads`` transfers bring one value to one device; of a result, the copy of a certain
+run stays, which the law says of the last one. Every such choice is a workload whose schedules
+``brute.py`` searches exactly.
 
 The law has readers read the newest copy, so every plan under it is such a choice, and the least
 value over all choices is never above the optimum. It is the optimum where the plan found is valid,
@@ -37,7 +38,7 @@ from milp_plan.core import (
 
 from .brute import Timetable, quietest_order
 from .remember import remembered
-from .workload import Buffer, Workload
+from .workload import Buffer, Workload, is_result
 
 
 class Rerun(NamedTuple):
@@ -139,7 +140,10 @@ def _loads(problem: PlanningProblem, runs: tuple[Rerun, ...], reloads: int) -> I
         for reader in runs
         if reader.operator in value.consumers
     ]
-    choices = []
+    results = [value.name for value in graph.values if value.producer and is_result(value)]
+    choices: list[list[tuple[Rerun | Trip, ...]]] = [
+        [(run,) for run in made[name]] for name in results
+    ]
     for name, reader in reads:
         ways: list[tuple[Rerun | Trip, ...]] = []
         for run in made[name]:
@@ -161,12 +165,14 @@ def _loads(problem: PlanningProblem, runs: tuple[Rerun, ...], reloads: int) -> I
     for choice in product(*choices):
         used = {ways[0] for ways in choice}
         if all(run in used or run.operator not in again for run in runs):
-            load = _workload(problem, runs, reads, choice, costs, persistent)
+            stays = {(name, way[0]) for name, way in zip(results, choice, strict=False)}
+            copies = choice[len(results) :]
+            load = _workload(problem, runs, reads, copies, stays, costs, persistent)
             if load is not None:
                 yield load
 
 
-def _workload(problem, runs, reads, choice, costs, persistent) -> Workload | None:
+def _workload(problem, runs, reads, choice, stays, costs, persistent) -> Workload | None:
     graph, cluster = problem.graph, problem.cluster
     trips = sorted({trip for ways in choice for trip in ways[1:]}, key=repr)
     tasks: list[Rerun | Trip] = [*runs, *trips]
@@ -195,7 +201,8 @@ def _workload(problem, runs, reads, choice, costs, persistent) -> Workload | Non
     for (name, maker), mask in readers.items():
         device = maker.device if isinstance(maker, Rerun) else maker.target
         size = graph.value(name).bytes[FULL]
-        buffers.append(Buffer(devices.index(device), size, index[maker], mask))
+        end = ((name, maker) in stays) << len(tasks)
+        buffers.append(Buffer(devices.index(device), size, index[maker], mask | end))
     for run in runs:
         size = graph.operator(run.operator).options[0].workspace_bytes
         buffers.append(Buffer(devices.index(run.device), size, index[run], 1 << index[run], True))

@@ -187,7 +187,9 @@ def reload_of_another_length(problem, plan, rng):
 def run_again_for_nobody(problem, plan, rng):
     names = [op.name for op in problem.graph.operators if op.recomputable]
     # A second value of the same site: its inputs must still be there, as copies never end.
-    name = _pick(rng, [name for name in names if problem.graph.outputs[name]])
+    outputs = problem.graph.outputs
+    names = [name for name in names if outputs[name] and not any(v.is_kept for v in outputs[name])]
+    name = _pick(rng, names)
     if name is None:
         return None
     again = _moved(plan.run(name), max(plan.stop_ns, *(t.stop_ns for t in plan.transfers), 0))

@@ -58,7 +58,7 @@ class Buffer(NamedTuple):
     bytes: int
     maker: int
     readers: int
-    """Mask of tasks; the maker is one of them."""
+    """Mask of tasks; the maker is one of them. With a bit beyond the tasks it is never released."""
     workspace: bool = False
 
 
@@ -109,6 +109,10 @@ class Workload(NamedTuple):
             limit is None or held <= limit for held, limit in zip(used, self.limits, strict=True)
         )
 
+    def lasting(self) -> list[int]:
+        """Bytes on each device at the end: persistent values and results."""
+        return self.usage(self.everything, self.everything)
+
     @property
     def devices(self) -> int:
         """Mask of the resources that are devices."""
@@ -142,6 +146,11 @@ class Workload(NamedTuple):
             for i, transfer in enumerate(self.transfers, len(operators))
         )
         return Plan(self.problem.name, runs, transfers)
+
+
+def is_result(value: Value) -> bool:
+    """Whether the law keeps the copy that the value's producer leaves to the end."""
+    return not value.consumers if value.kept is None else value.kept
 
 
 def joint_placements(problem: PlanningProblem) -> Iterator[dict[str, Placement]]:
@@ -311,7 +320,8 @@ class Expander:
             value = self.problem.graph.value(name)
             maker = str(value.producer)
             size = value.bytes[options[maker].layout_written(name)]
-            buffers.append(Buffer(self._device[d], size, self._index[maker], mask))
+            readers_or_end = mask | is_result(value) << len(durations)
+            buffers.append(Buffer(self._device[d], size, self._index[maker], readers_or_end))
         return Workload(
             self.problem,
             placement,

@@ -79,8 +79,8 @@ def test_a_graph_by_hand(tmp_path):
     ]
     kinds = {storage.name: (storage.kind, storage.bytes) for storage in graph.storages}
     assert kinds["conv.weight"] == ("parameter", 8 * 27 * 4)
-    assert kinds["w"] == ("constant", 64 * 32 * 4)  # turned ahead: the weight itself is not kept
-    assert "h.0.weight" not in kinds
+    assert kinds["h.0.weight"] == ("parameter", 64 * 32 * 4)  # however it is turned
+    assert "w" not in kinds
     assert kinds["r"] == ("result", 4 * 8 * 64 * 4)
     outputs = {(graph.storages[r.storage].name, r.view) for r in graph.results}
     assert outputs == {("z", None), ("r", 0)}

@@ -44,6 +44,7 @@ from .layout import (
     SITE_DEVICE,
     SITE_PTR,
     SITES,
+    STAYS,
     TICKS,
     USED,
     WORKSPACE,
@@ -71,12 +72,15 @@ def look_at_site(a: Ints, t: Ints, site: int) -> None:
 
 @compiled
 def native_uses(a: Ints, t: Ints, value: int) -> None:
-    """Count who needs the native copy of a value, per device: its maker, readers, transfers."""
+    """Count who needs the native copy of a value, per device: its maker, readers, transfers.
+
+    What stays has one need more, which nothing ends.
+    """
     home = a[t[SITE] + a[t[PRODUCER] + value]]
     first = a[t[SITE_PTR] + home]
     many = a[t[SITE_PTR] + home + 1] - first
     uses = t[NATIVE_USES] + value * t[DEVICES]
-    a[uses : uses + many] = 1
+    a[uses : uses + many] = 1 + a[t[STAYS] + value]
     for i in range(a[t[READER_PTR] + value], a[t[READER_PTR] + value + 1]):
         if not a[t[NATIVE] + a[t[READER_EDGE] + i]]:
             continue

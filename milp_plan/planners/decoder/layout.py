@@ -47,6 +47,7 @@ The schedule
     this schedule. STAMP: of SEEN. HEAD: least makespan that the tasks begun allow.
     COUNT: events, leg queues, sites to look at, operators done, tasks begun without memory.
     AHEAD: units left for a device, channel or port, and the least behind its tasks.
+    STAYS: of a value, whether its native copy is never released.
 
 New parts come last: loops that were compiled before read the others where they were.
 """
@@ -77,8 +78,8 @@ NEVER = 1 << 62
     LEG_HEAD, COPIES,
     START, STOP, EVENT_TIME, EVENT_TASK, LEFT, RIGHT, QUEUE, WAITING, LISTED, WAITS, BUSY, USED,
     BASE, ROOM, PEAK, NATIVE_USES, LEG_USES, ASIDE, DIRTY, DIRTY_LIST, SEEN, LOAD, MADE,
-    BESIDES, TIMED, STAMP, HEAD, COUNT, AHEAD,
-) = range(96)  # fmt: skip
+    BESIDES, TIMED, STAMP, HEAD, COUNT, AHEAD, STAYS,
+) = range(97)  # fmt: skip
 
 
 class Memory:
@@ -93,11 +94,11 @@ class Memory:
     """
 
     def __init__(self, sizes: Mapping[int, int], parts: Mapping[int, Any]) -> None:
-        self.t = np.zeros(AHEAD + 2, dtype=np.int64)
+        self.t = np.zeros(STAYS + 2, dtype=np.int64)
         for number, size in sizes.items():
             self.t[number] = size
         begin, rows = 0, []
-        for number in range(SITE_PTR, AHEAD + 1):
+        for number in range(SITE_PTR, STAYS + 1):
             part = parts[number]
             row = np.zeros(part, dtype=np.int64) if isinstance(part, int) else np.ravel(part)
             self.t[number] = begin

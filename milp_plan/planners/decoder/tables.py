@@ -221,17 +221,23 @@ class Compiled:
             at.READER: reader,
             at.READER_EDGE: rows(numbers)[1],
             at.BYTES: amounts,
+            at.STAYS: view.stays,
         }
 
     def _growing(self, parts: dict[int, Any]) -> list[bool]:
         """Operators that leave more bytes behind than they are the last, in order, to read."""
+        stays = self.view.stays
         size = [min(value.bytes.values()) for value in self.view.values]
         last = [max((self.position[r] for r in found), default=-1) for found in self.view.consumers]
         made_ptr, made = parts[at.OUTPUT_PTR], parts[at.OUTPUT_VALUE]
         read_ptr, read = parts[at.INPUT_PTR], parts[at.INPUT_VALUE]
         return [
-            sum(size[v] for v in made[made_ptr[n] : made_ptr[n + 1]] if last[v] >= 0)
-            > sum(size[v] for v in read[read_ptr[n] : read_ptr[n + 1]] if last[v] == n)
+            sum(size[v] for v in made[made_ptr[n] : made_ptr[n + 1]] if last[v] >= 0 or stays[v])
+            > sum(
+                size[v]
+                for v in read[read_ptr[n] : read_ptr[n + 1]]
+                if last[v] == n and not stays[v]
+            )
             for n in range(len(self.order))
         ]
 

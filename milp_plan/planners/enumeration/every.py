@@ -97,7 +97,7 @@ class EveryPlan:
         for placement in joint_placements(self.problem):
             for tasks in all_tasks(self.problem, placement):
                 self._look()
-                used = tasks.static_bytes if self.static else tasks.persistent
+                used = tasks.static_bytes if self.static else tasks.lasting
                 if all(m is None or u <= m for u, m in zip(used, memory, strict=True)):
                     bound = self._bound(tasks)
                     if self.best is None or bound < self.best:
@@ -115,7 +115,7 @@ class EveryPlan:
             return tasks.busiest(devices=True)
         if objective is Objective.BOTTLENECK:
             return tasks.busiest()
-        return max(tasks.static_bytes if self.static else tasks.persistent)
+        return max(tasks.static_bytes if self.static else tasks.lasting)
 
     def _better(self, tasks: Tasks) -> Plan | None:
         """The best plan of these tasks, if it is better than the best one known."""

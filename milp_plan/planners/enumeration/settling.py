@@ -13,7 +13,8 @@ there are finitely many, so a search through all of them ends, and it leaves out
 Memory alone is a matter of orders. Let the tasks of any plan run one after the other in the order
 in which they are done (those that take time before those that take none, then by supply). What a
 device holds while x runs so was made by x or tasks done before, and is read by x or tasks done
-after: in the plan, too, it lies there right before x is done. So no device ever holds more. And in
+after, or stays: in the plan, too, it lies there right before x is done. So no device ever holds
+more. And in
 an order, a task that fits and leaves no device fuller than before can come next: put there it
 takes room from none of those it overtakes.
 """
@@ -22,12 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
+from math import inf
 from operator import gt
 
 from milp_plan.core import Objective
 from milp_plan.core.budget import OutOfTime
 
-from .tasks import Holding, Tasks
+from .tasks import NOBODY, Holding, Tasks
 
 Arc = tuple[int, int, int]
 """(a, b, ticks): b begins at least so many ticks after a does."""
@@ -43,7 +45,7 @@ def quiet_order(
     tasks: Tasks, limits: Sequence[int | None], look: Look
 ) -> tuple[list[int], int] | None:
     """An order of the tasks that keeps within the limits, and its peak; ``None`` if none does."""
-    if _over(tasks.persistent, limits):
+    if _over(tasks.lasting, limits):
         return None
     everything = frozenset(range(len(tasks.ticks)))
     dead: set[frozenset[int]] = set()
@@ -66,7 +68,7 @@ def quiet_order(
         task, steps = path.pop()
         done -= {task}
     order = [task for task, _ in path]
-    peak = max(tasks.persistent, default=0)
+    peak = max(tasks.lasting, default=0)
     for number, task in enumerate(order):
         if tasks.ticks[task]:
             peak = max(peak, *_used(tasks, {*order[: number + 1]}, {*order[:number]}))
@@ -239,7 +241,10 @@ class Settling:
         """What may be done about the first overflow of a device."""
         ticks = self.tasks.ticks
         for room, here in self.crowded:
-            ends = [max(starts[r] + ticks[r] for r in readers) for *_, readers in here]
+            ends = [
+                inf if NOBODY in readers else max(starts[r] + ticks[r] for r in readers)
+                for *_, readers in here
+            ]
             for moment in sorted({starts[maker] for _, _, maker, _ in here}):
                 there = [
                     holding
@@ -256,6 +261,7 @@ class Settling:
         return [
             [(r, maker, ticks[r]) for r in readers if r != maker]
             for *_, readers in holdings
+            if NOBODY not in readers
             for maker in {other for _, _, other, _ in holdings}
             if maker not in readers or not ticks[maker]
         ]

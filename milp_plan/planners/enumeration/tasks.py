@@ -12,7 +12,10 @@ from milp_plan.cost.routes import Route, routes, send_choices
 
 Holding = tuple[int, int, int, frozenset[int]]
 """(device, bytes, maker, readers): from the start of the maker until the last reader stops; the
-maker is one of them."""
+maker is one of them, and :data:`NOBODY` where it stays to the end."""
+
+NOBODY = -1
+"""A reader that never stops."""
 
 
 class Tasks:
@@ -91,7 +94,7 @@ class Tasks:
             maker = number[value.producer]
             size = value.bytes[options[value.producer].layout_written(value.name)]
             for d in placement[value.producer].devices:
-                readers = {maker}
+                readers = {maker, NOBODY} if value.is_kept else {maker}
                 readers |= {number[c] for c in value.consumers if d in native[value.name, c]}
                 readers |= {
                     task
@@ -104,6 +107,15 @@ class Tasks:
             readers = {task, *(number[name] for name in served)}
             self.copies += [(device[d], size, task, frozenset(readers)) for d in route.target]
         self.holdings = [holding for holding in (*self.copies, *working) if holding[1]]
+
+    @property
+    def lasting(self) -> list[int]:
+        """Bytes per device at the end: persistent values and results."""
+        used = list(self.persistent)
+        for device, size, _, readers in self.holdings:
+            if NOBODY in readers:
+                used[device] += size
+        return used
 
     @cached_property
     def order(self) -> list[int]:

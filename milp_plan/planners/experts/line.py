@@ -7,6 +7,7 @@ before W, and ``(p−1)(F+B+W)`` below becomes ``(p−1)(F+B)``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from milp_plan.pipeline import Shop, Words, memory_peaks, times
 
@@ -53,9 +54,10 @@ def eager_words(shop: Shop) -> Words | None:
 def fitted_eager_words(shop: Shop) -> Words | None:
     """Between 1F1B and eager 1F1B: as many forwards ahead as memory allows; the shortest of these.
 
-    Device d of p runs p−1−d+e forwards ahead, at most 2(p−1−d) and at most as many as its memory
-    holds; every e from 0 to p−1 is tried. With room for eager 1F1B this is no longer than that.
-    Source: the warm-ups of arXiv 2211.05322; those between are this project's.
+    Device d of p runs p−1−d+e forwards ahead, at most 2(p−1−d), at most as many as its memory
+    holds, and no more than the device before it, which would never feed them; every e from 0 to
+    p−1 is tried. With room for eager 1F1B this is no longer than that. Source: the warm-ups of
+    arXiv 2211.05322; those between are this project's.
     """
     layout = layout_of(shop)
     if layout is None or not layout.placed("line"):
@@ -67,7 +69,10 @@ def fitted_eager_words(shop: Shop) -> Words | None:
         least = last - device
         return max(least, min(2 * least, least + extra, most[device]))
 
-    rows = {tuple(ahead(extra, d) for d in range(layout.devices)) for extra in range(last + 1)}
+    rows = {
+        tuple(accumulate((ahead(extra, d) for d in range(layout.devices)), min))
+        for extra in range(last + 1)
+    }
     best: tuple[int, Words] | None = None
     for row in sorted(rows):
         words = _pairs(shop, lambda _, device, row=row: row[device])  # type: ignore[misc]

@@ -58,27 +58,33 @@ class Chains:
     Parameters
     ----------
     problem
-        Each unit has an option that fits.
+        Each unit has an option that fits. Options that would not fit if their weights lay there
+        for some time are left out, and so are problems with jobs that the host cannot hold.
     """
 
     def __init__(self, problem: JobsProblem) -> None:
         self.problem = problem
         self.options: list[list[dict[str, tuple[int, Option]]]] = []
-        for units in problem.fits:
+        for job, units in zip(problem.jobs, problem.fits, strict=True):
             self.options.append([])
-            for options in units:
+            for unit, options in enumerate(units):
+                weights = job.weights_of(unit)
                 best: dict[str, tuple[int, Option]] = {}
                 for number, option in options:
-                    known = best.get(option.pool)
-                    if option.devices == 1 and (known is None or option.ticks < known[1].ticks):
+                    known, limit = best.get(option.pool), problem.pool[option.pool].memory
+                    held = limit is None or _wanted(weights, option) <= limit
+                    quicker = known is None or option.ticks < known[1].ticks
+                    if option.devices == 1 and held and quicker:
                         best[option.pool] = (number, option)
                 self.options[-1].append(best)
         self.ahead = any(w.load for job in problem.jobs for w in job.weights)
 
     @property
     def possible(self) -> bool:
-        """Whether each unit has an option of one device."""
-        return all(all(units) for units in self.options)
+        """Whether each unit has an option of one device, and the host can hold each job."""
+        host = self.problem.host
+        admitted = host is None or all(job.host <= host for job in self.problem.jobs)
+        return admitted and all(all(units) for units in self.options)
 
     def remaining(self) -> list[list[float]]:
         """Ticks left of each job from each unit on, by the mean of its pools."""
@@ -245,15 +251,17 @@ class _Dispatch:
         spec = self.problem.jobs[job]
         weights = spec.weights_of(state.unit)
         _, option = self.chains.options[job][state.unit][device.pool]
+        wanted = _wanted(weights, option)
         start = max(device.stop, state.ready, now)
         if weights is None or self._stays(device, job, weights):
+            start = self._room(device, start, wanted, weights)
             return None, start, start + option.ticks
         home = state.home.get(weights.name, 0)
         if state.at is not None and self.devices[state.at].weights == weights:
             other = self.devices[state.at]
             home = max(other.stop, other.lane_out) + weights.store
         load = max(now, device.lane_in, home, spec.release)
-        load = self._room(device, load, weights.bytes + option.bytes)
+        load = self._room(device, load, wanted)
         start = max(start, load + weights.load)
         return start - weights.load if not self.chains.ahead else load, start, start + option.ticks
 
@@ -266,18 +274,21 @@ class _Dispatch:
             and device.weights == weights
         )
 
-    def _room(self, device: _Device, since: int, wanted: int) -> int:
-        """The first instant from one on at which so many bytes are free on a device."""
+    def _room(self, device: _Device, since: int, wanted: int, kept: Weights | None = None) -> int:
+        """The first instant from one on at which so many bytes are free on a device.
+
+        ``kept`` are weights that lie there and stay; they are among what is wanted.
+        """
         limit = self.problem.pool[device.pool].memory
         if limit is None:
             return since
         held = list(device.held)
-        if device.run is not None and not device.settled and device.weights is not None:
-            scratch = self._option(device.run).bytes
+        if device.run is not None:
+            option = self._option(device.run)
+            held.append((device.stop, option.bytes if option.ticks else 0))
+        if not device.settled and device.weights is not None and kept is None:
             done = max(device.stop, device.lane_out) + device.weights.store
-            held += [(done, device.weights.bytes), (device.stop, scratch)]
-        elif device.run is not None:
-            held.append((device.stop, self._option(device.run).bytes))
+            held.append((done, device.weights.bytes))
         for instant in sorted({since, *(until for until, _ in held if until > since)}):
             if wanted + sum(size for until, size in held if until > instant) <= limit:
                 return instant
@@ -332,6 +343,11 @@ class _Dispatch:
         self.runs[run.job, run.unit] = device.run = done
         state.home[weights.name] = device.lane_out
         state.last = max(state.last, device.lane_out)
+
+
+def _wanted(weights: Weights | None, option: Option) -> int:
+    """Bytes that a run needs beside what others hold."""
+    return (0 if weights is None else weights.bytes) + (option.bytes if option.ticks else 0)
 
 
 RANKS: Mapping[str, Callable[[Chains, int], JobsPlan]] = {

@@ -63,9 +63,27 @@ def best_order(problem: JobsProblem, budget: Budget, known: int | None = None) -
 def suits(problem: JobsProblem) -> bool:
     """Whether a problem is small, and its devices hold one set of weights at a time."""
     few = sum(len(job.units) for job in problem.jobs) <= MOST_UNITS
-    options = [o for units in problem.fits for unit in units for _, o in unit]
-    lasting = all(option.ticks > 0 for option in options)
-    return few and lasting and all(map(all, problem.fits)) and _one_at_a_time(problem)
+    return few and all(map(all, problem.fits)) and _ordered(problem) and _one_at_a_time(problem)
+
+
+def _ordered(problem: JobsProblem) -> bool:
+    """Whether the visits of any plan have an order in which none hangs on a later one.
+
+    Runs that last no time have one where nothing is loaded or stored in some time: that of starts,
+    then of stops, then of units. Such jobs must not need the host, where they would hold nothing.
+    """
+    for job, units in zip(problem.jobs, problem.fits, strict=True):
+        least = [min(option.ticks for _, option in options) for options in units]
+        if problem.host is not None and job.host and not any(least):
+            return False
+        if _moves(problem) and not all(least):
+            return False
+    return True
+
+
+def _moves(problem: JobsProblem) -> bool:
+    """Whether any weights take time to load or to store."""
+    return any(w.load or w.store for job in problem.jobs for w in job.weights)
 
 
 def _one_at_a_time(problem: JobsProblem) -> bool:
@@ -73,7 +91,7 @@ def _one_at_a_time(problem: JobsProblem) -> bool:
 
     A set of weights is not loaded twice at once; two others must not fit together anywhere.
     """
-    if not any(w.load or w.store for job in problem.jobs for w in job.weights):
+    if not _moves(problem):
         return True
     if any(unit.weights is None for job in problem.jobs for unit in job.units):
         return False

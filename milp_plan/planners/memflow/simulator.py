@@ -24,6 +24,10 @@ Step = Spot
 """An operator as it runs; the second time it comes, it runs again."""
 
 
+_NEVER = 1 << 62
+"""Later than anything."""
+
+
 class Measure(NamedTuple):
     """Ticks until the last operator stops, and bytes that each device holds at most."""
 
@@ -228,6 +232,7 @@ class Simulator:
 
     def peaks(self) -> tuple[int, ...]:
         """Bytes that each device holds at most: releases come before what begins with them."""
+        ends = self._ends()
         count = self.view.num_devices
         level = np.zeros(count, dtype=np.int64)
         for (device, _, _, amount), users in self._persists.items():
@@ -236,7 +241,7 @@ class Simulator:
         where = np.array(self._device * 2, dtype=np.int64)
         sizes = np.array(self._bytes, dtype=np.int64)
         change = np.concatenate([sizes, -sizes])
-        when = np.array(self._begin + self._end, dtype=np.int64)
+        when = np.array(self._begin + ends, dtype=np.int64)
         order = np.lexsort((change, when, where))
         totals = np.cumsum(change[order])
         # What a device held cancels at its end, so that sums go on from zero with the next.
@@ -244,16 +249,25 @@ class Simulator:
         np.maximum.at(peaks, where[order], totals)
         return tuple(int(entry) for entry in level + peaks)
 
+    def _ends(self) -> list[int]:
+        """End of each row; never for what stays: what the last run left of a result."""
+        ends = list(self._end)
+        for value, made in enumerate(self._made):
+            if made and self.view.stays[value]:
+                for row in made[-1].rows.values():
+                    ends[row] = _NEVER
+        return ends
+
     def lying(self, device: int, now: int) -> dict[int, int]:
         """Bytes of each value on a device at an instant, as its producer made it first."""
-        found = {}
+        found, ends = {}, self._ends()
         for value, made in enumerate(self._made):
             for one in made[:1]:
                 rows = [one.rows, *(copies for _, copies in one.sent.values())]
                 amount = sum(
                     self._bytes[row[device]]
                     for row in rows
-                    if device in row and self._begin[row[device]] <= now < self._end[row[device]]
+                    if device in row and self._begin[row[device]] <= now < ends[row[device]]
                 )
                 if amount:
                     found[value] = amount
@@ -264,7 +278,7 @@ class Simulator:
         here = np.array(self._device, dtype=np.int64) == device
         sizes = np.array(self._bytes, dtype=np.int64)[here]
         begin = np.array(self._begin, dtype=np.int64)[here]
-        end = np.array(self._end, dtype=np.int64)[here]
+        end = np.array(self._ends(), dtype=np.int64)[here]
         change, when = np.concatenate([sizes, -sizes]), np.concatenate([begin, end])
         order = np.lexsort((change, when))
         return int(when[order][np.argmax(np.cumsum(change[order]))]) if len(order) else 0

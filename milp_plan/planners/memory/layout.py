@@ -64,12 +64,21 @@ class Task:
 
 @dataclass(slots=True)
 class Held:
-    """A copy, on each device of its place from its maker's start to its last reader's stop."""
+    """A copy, on each device of its place from its maker's start to its last reader's stop.
+
+    One that ``stays`` is held to the end.
+    """
 
     place: Place
     bytes: int
     maker: int
     readers: list[int] = field(default_factory=list)
+    stays: bool = False
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is read, or stays as a result."""
+        return self.stays or bool(self.readers)
 
 
 class Base:
@@ -219,6 +228,10 @@ class Layout:
             self._run(base.number(run.operator, BASE), run)
         for first, then in base.turns:
             self.tasks[self._sent[then]].before.append(self._sent[first])
+        for places in base.natives.values():
+            for place in places:
+                if base.problem.graph.value(place[0]).is_kept:
+                    self.copies[self.of_place[place][-1]].stays = True
 
     def _run(self, number: int, run: OperatorRun) -> None:
         base, operator = self.base, run.operator
@@ -304,7 +317,7 @@ class Layout:
     @cached_property
     def wasteful(self) -> bool:
         """Whether a transfer is for nobody, or a run of an operator that has several."""
-        used = {copy.maker for copy in self.copies if copy.readers}
+        used = {copy.maker for copy in self.copies if copy.serves}
         if any(self.copies[number].maker not in used for number in self._reloads):
             return True
         again = {self.base.parents[number][0] for number in self._made}

@@ -54,7 +54,7 @@ class Room:
         self.gives: list[dict[str, int]] = [{} for _ in layout.tasks]
         """Bytes that are free again when it stops, whatever else reads them."""
         self.reads: list[list[int]] = [[] for _ in layout.tasks]
-        self.left = [len(copy.readers) + 1 for copy in layout.copies]
+        self.left = [len(copy.readers) + 1 + copy.stays for copy in layout.copies]
         self.copies = layout.copies
         self.done = 0
         for number, copy in enumerate(layout.copies):
@@ -170,14 +170,17 @@ class Profile:
         self.layout = layout
         self.start = np.array(start, dtype=np.int64)
         self.stop = self.start + np.array([task.ticks for task in layout.tasks], dtype=np.int64)
+        end = int(self.stop.max(initial=0)) + 1
         self.until = np.array(
             [
-                max(int(self.stop[task]) for task in (copy.maker, *copy.readers))
+                end
+                if copy.stays
+                else max(int(self.stop[task]) for task in (copy.maker, *copy.readers))
                 for copy in layout.copies
             ],
             dtype=np.int64,
         )
-        """When each copy is released."""
+        """When each copy is released; what stays, a tick behind the end."""
         self.makespan = max(
             int(self.stop[n]) for n, task in enumerate(layout.tasks) if task.number >= 0
         )

@@ -211,10 +211,18 @@ class Unrolled:
         """Whether somebody reads each journey, and each run of operators that run again."""
         times = Counter(e.made.operator for e in self._events if isinstance(e.made, OperatorRun))
         return all(
-            any((value.name, number) in self._readers for value in self._makes(event))
+            any(
+                (value.name, number) in self._readers or self._stays(value, number)
+                for value in self._makes(event)
+            )
             for number, event in enumerate(self._events)
             if isinstance(event.made, Transfer) or times[event.made.operator] > 1
         )
+
+    def _stays(self, value: Value, number: int) -> bool:
+        """Whether what an event leaves of a value is its result: made by the last run."""
+        runs = [n for n in self._versions[value.name] if not self._is_journey(n)]
+        return value.is_kept and number == runs[-1]
 
     def _one_on_hosts(self) -> bool:
         """Whether the journeys of a value carry one version of it, made by a run."""
@@ -285,6 +293,7 @@ class Unrolled:
                     name=self._name(value.name, number),
                     producer=event.name,
                     consumers=tuple(self._events[reader].name for reader in readers),
+                    kept=self._stays(value, number),
                 )
 
     # -- what waits for what -----------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 On one device without transfers a plan is an order: idle time frees nothing. By the memory law an
 operator that lasts some time sees all values that were made before it and are still to be read (by
-itself as well), its outputs and its workspace; one that lasts no time holds nothing itself.
+itself as well), its outputs and its workspace; one that lasts no time holds nothing itself. What is
+kept to the end is read by one operator more, the *end*, that comes behind all others; it has the
+last number and is in no plan.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from milp_plan.core.view import view
 
 @dataclass(frozen=True)
 class OrderGraph:
-    """Operators by number, in the order of the problem's file.
+    """Operators by number, in the order of the problem's file, and the end if anything is kept.
 
     Parameters
     ----------
@@ -112,12 +114,18 @@ class OrderGraph:
         """One operator after the other."""
         problem, now, runs = self.problem, 0, []
         for number in order:
+            if number == len(problem.graph.operators):
+                continue
             operator = problem.graph.operators[number]
             (place,) = problem.placements(operator.name)
             stop = now + problem.duration_ns(operator.name, place)
             runs.append(OperatorRun(operator.name, place.option, place.devices, now, stop))
             now = stop
         return Plan(problem.name, tuple(runs), planner=planner)
+
+
+_END = ()
+"""Stands for the end where operators have names."""
 
 
 @view
@@ -143,13 +151,22 @@ def read_order(problem: PlanningProblem) -> OrderGraph | str:
         written = options[value.producer].layout_written(value.name)
         if read - {written}:
             return "values change their layout"
-        made.append((value.bytes[written], value.producer, value.consumers))
-    place = {operator.name: i for i, operator in enumerate(graph.operators)}
+        end = (_END,) if value.is_kept else ()
+        made.append((value.bytes[written], value.producer, (*value.consumers, *end)))
+    place: dict[object, int] = {operator.name: i for i, operator in enumerate(graph.operators)}
+    workspace = [options[operator.name].workspace_bytes for operator in graph.operators]
+    lasting = [_lasts(problem, operator) for operator in graph.operators]
+    if any(_END in readers for _, _, readers in made):
+        place[_END] = len(place)
+        workspace.append(0)
+        lasting.append(True)
+        last = [name for name, after in graph.successors.items() if not after]
+        made += [(0, name, (_END,)) for name in last]
     return OrderGraph(
         problem,
         base,
-        tuple(options[operator.name].workspace_bytes for operator in graph.operators),
-        tuple(_lasts(problem, operator) for operator in graph.operators),
+        tuple(workspace),
+        tuple(lasting),
         tuple(size for size, _, _ in made),
         tuple(place[producer] for _, producer, _ in made),
         tuple(tuple(place[name] for name in dict.fromkeys(readers)) for _, _, readers in made),

@@ -24,16 +24,23 @@ from milp_plan.core.rematerialisation import (
 
 EVERY_PLAN = "every plan"
 
-LARGEST, LARGEST_WITH_HOST = 9, 7
-"""Operators of problems that are small enough."""
+LARGEST = 16
+"""Operators of problems that are small enough: every subset of their outputs may be looked at."""
 
-MOST_STATES = 30_000
-"""States left before the search gives up: about a second."""
+MOST_STATES, ALL_STATES = 30_000, 1_000_000
+"""States left before the search gives up: about a second's, and as many as memory allows."""
+
+LOOKS = 50
+"""States between two looks at the clock."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What looking at every plan has shown: the best one, ``None`` where there is none."""
+    """What looking at every plan has shown.
+
+    ``plan`` is the best one, ``None`` where there is none better than what was known; ``value`` is
+    the least value of any plan, ``None`` where there is none.
+    """
 
     plan: RematerialisationPlan | None
     value: int | None
@@ -52,7 +59,12 @@ class _Reached(NamedTuple):
     reload: bool
 
 
-def best_of_all(problem: RematerialisationProblem, budget: Budget) -> Found | None:
+def best_of_all(
+    problem: RematerialisationProblem,
+    budget: Budget,
+    known: int | None = None,
+    states: int = MOST_STATES,
+) -> Found | None:
     """Return the best plan of all; ``None`` where there are too many, or no time is left.
 
     Parameters
@@ -61,16 +73,24 @@ def best_of_all(problem: RematerialisationProblem, budget: Budget) -> Found | No
         Of any objective, with or without a host.
     budget
         Looked at now and then.
+    known
+        Value of a plan; only better ones are looked for.
+    states
+        After how many to give up.
     """
-    count = len(problem.computations)
-    if count > (LARGEST if problem.host is None else LARGEST_WITH_HOST):
+    if not few(problem):
         return None
-    return _SequenceSearch(problem).run(budget)
+    return _SequenceSearch(problem, known, states).run(budget)
+
+
+def few(problem: RematerialisationProblem) -> bool:
+    """Whether a problem is small enough."""
+    return len(problem.computations) <= LARGEST
 
 
 class _SequenceSearch:
-    def __init__(self, problem: RematerialisationProblem) -> None:
-        self.problem = problem
+    def __init__(self, problem: RematerialisationProblem, known: int | None, states: int) -> None:
+        self.problem, self.known, self.most = problem, known, states
         self.sizes = [entry.size for entry in problem.computations]
         self.inputs = [sum(1 << place for place in row) for row in problem.inputs]
         self.peak = problem.objective is RematerialisationObjective.PEAK_MEMORY
@@ -89,11 +109,12 @@ class _SequenceSearch:
             self.left.append(state)
             if state.ran == len(self.sizes):
                 return Found(self.plan(), state.added)
-            if len(self.left) > MOST_STATES or (len(self.left) % 500 == 0 and budget.over):
+            if len(self.left) > self.most or (len(self.left) % LOOKS == 0 and budget.over):
                 return None
             for later in self.steps(state):
-                heapq.heappush(queue, later)
-        return Found(None, None)
+                if self.known is None or later.added < self.known:
+                    heapq.heappush(queue, later)
+        return Found(None, self.known)
 
     def steps(self, state: _Reached) -> Iterator[_Reached]:
         """Every run and every reload that may come next."""

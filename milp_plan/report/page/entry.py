@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.io.record_file import read_record
-from milp_plan.run.kinds import asked_again, kind_of, read
+from milp_plan.run.kinds import asked_again, kind_of, read, read_plan
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -70,7 +70,7 @@ def read_entry(path: Path, instances: Iterable[Path] = ()) -> Entry:
             [Finding("plan", found, "the plan of this record", remedy, str(plan_file))]
         )
     kind, problem, instance_file = read_instance(path, record, tuple(instances))
-    plan = kind.read_plan(plan_file, problem, instance_file)
+    plan = read_plan(kind, plan_file, problem, instance_file)
     verdict = kind.verify(problem, plan)
     if verdict.value != record["value"]:
         found = f"{record['value']}, where the plan has {verdict.value}"

@@ -141,6 +141,7 @@ def _summary(entries: Sequence[Entry], parts: Sequence[Part]) -> Iterator[tuple[
         yield "beside the first", [_beside(records[0], record) for record in records]
     yield "bound", [_amount(record, record["bound"]) for record in records]
     yield "gap", [DASH if r["gap"] is None else f"{100 * r['gap']:.3g} %" for r in records]
+    yield "scope", [str(record.get("scope", DASH)) for record in records]
     yield "proved optimal", ["yes" if record["proved"] else "no" for record in records]
     yield "check", [part.said for part in parts]
     yield "stopped", [str(record["stop"]) for record in records]

@@ -70,6 +70,29 @@ def read(
     return read_whole(read_document(path), changes or {}, on_kind)
 
 
+def read_plan(kind: AnyKind, file: Path, problem: Any, instance_file: Path) -> Any:
+    """Read a plan of a problem; a file that was exported from a plan is refused by its name.
+
+    Raises
+    ------
+    InputError
+        The file is no plan file, or its plan is for another instance.
+    """
+    try:
+        return kind.read_plan(file, problem, instance_file)
+    except InputError:
+        if file.is_file():  # a pipe cannot be read again
+            _refuse_export(kind, read_document(file, "a plan file"))
+        raise
+
+
+def _refuse_export(kind: AnyKind, document: Document) -> None:
+    for name, export in kind.exports().items():
+        if not kind.is_plan(document) and export.is_one(document):
+            found, remedy = f"{export.title} ({name})", "name the plan that it was exported from"
+            raise InputError([Finding("file", found, "a plan", remedy, document.file)])
+
+
 def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
     """Read the changes that a record tells (:func:`~milp_plan.run.change.as_asked`).
 

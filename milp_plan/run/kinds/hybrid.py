@@ -14,8 +14,9 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
 
-from ..change import Change, count, size
+from ..change import Change, count, rate, size
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ SWITCHES = (
 AMOUNTS = {
     "devices": Change("devices", "Number of devices.", count, "N"),
     "memory_bytes": Change("memory", "Memory of each device: 8GiB, 80GB.", size, "SIZE"),
-    "bandwidth_bytes_per_s": Change("bandwidth", "Between devices: 25GB/s.", size, "RATE"),
+    "bandwidth_bytes_per_s": Change("bandwidth", "Between devices: 25GB/s.", rate, "RATE"),
     "micro_batches": Change(
         "micro_batches", "Micro-batches of a batch; data degrees divide it.", count, "N"
     ),
@@ -49,8 +50,9 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
     handles = "milp_plan.hybrid.problem:HybridProblem"
     plans = "milp_plan.hybrid.plan:HybridPlan"
+    sizes = ("memory",)
+    things = ("devices", "in")
     changes = (*AMOUNTS.values(), *SWITCHES)
-    ignores = ("rounds", "target", "formulation", "options", "solver", "only", "start")
 
     def formats(self) -> tuple[Format[HybridProblem], ...]:
         """The format of Piper's benchmark."""
@@ -93,6 +95,26 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     def measure(self, problem: HybridProblem) -> Measure:
         """Seconds per sample, in ticks that make every stage's time an integer."""
         return Measure("time_per_sample", problem.units)
+
+    def scope(self, problem: HybridProblem) -> Scope:
+        """Stages and their degrees, as far as the limits allow."""
+        limits = problem.limits
+        known = [c for layer in problem.layers for cs in layer.configurations.values() for c in cs]
+        wide, again = problem.degrees[-1:] > (1,), any(entry.recomputes for entry in known)
+        offers = (
+            ("data parallelism", True, limits.data, "--no-data"),
+            ("tensor parallelism", wide, limits.tensor, "--no-tensor"),
+            ("recomputation", again, limits.recomputation, "--no-recomputation"),
+        )
+        return Scope(
+            ("stages", *(what for what, there, allowed, _ in offers if there and allowed)),
+            (f"{limits.micro_batches:,} micro-batches of a batch", "1F1B"),
+            tuple(
+                Offer(what, f"leave out {option}" if there else "")
+                for what, there, allowed, option in offers
+                if not (there and allowed)
+            ),
+        )
 
     def about(self, problem: HybridProblem) -> dict[str, Any]:
         """Sizes and limits."""
@@ -171,6 +193,10 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
         from milp_plan.draw.stages import stages_panels
 
         return stages_panels(_as_planned(problem, plan), plan)
+
+    def named_by(self, plan: HybridPlan) -> Sequence[str]:
+        """Layers that it has in a stage."""
+        return [choice.layer for stage in plan.stages for choice in stage.choices]
 
     def reasons(self) -> Reasons[HybridProblem, HybridPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -17,6 +17,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 
 class Jobs(Kind["JobsProblem", "JobsPlan"]):
@@ -33,10 +35,10 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     title = "many jobs on one cluster: an option, devices and a start for each"
     handles = "milp_plan.core.jobs:JobsProblem"
     plans = "milp_plan.core.jobs:JobsPlan"
+    sizes = ("peak_memory", "peak_host")
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),
     )
-    ignores = ("rounds", "target", "formulation", "options", "only")
 
     @property
     def threads(self) -> int:
@@ -76,6 +78,21 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     def measure(self, problem: JobsProblem) -> Measure:
         """Ticks, or ticks times weight."""
         return Measure(problem.objective.value, problem.units)
+
+    def scope(self, problem: JobsProblem) -> Scope:
+        """Options, devices and starts; loads and stores where there are weights."""
+        units = [unit for job in problem.jobs for unit in job.units]
+        choices = any(len(unit.options) > 1 for unit in units)
+        weights = any(unit.weights is not None for unit in units)
+        return Scope(
+            (
+                *(["options"] if choices else []),
+                *("devices", "starts"),
+                *(["loads and stores of weights"] if weights else []),
+            ),
+            ("the order of units within a job", *([] if choices else ["options"])),
+            (Offer("interruption of a unit"),),
+        )
 
     def about(self, problem: JobsProblem) -> dict[str, Any]:
         """Sizes."""
@@ -157,6 +174,22 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
         from milp_plan.draw.jobs import jobs_panels
 
         return jobs_panels(problem, plan)
+
+    def named_by(self, plan: JobsPlan) -> Sequence[str]:
+        """Jobs that it runs."""
+        return [run.job for run in plan.runs]
+
+    def restarts(self, problem: JobsProblem, plan: JobsPlan) -> Iterator[Restart]:
+        """Times anew in the plan's order on every device and lane."""
+        from milp_plan.planners.retiming import Apart, retimed_jobs
+
+        from ..restart import TIMED, Restart
+
+        for apart in Apart:
+            made = retimed_jobs(problem, plan, apart)
+            if made is not None:
+                late = "; later where memory or the host asks for it" if apart else ""
+                yield Restart(made, TIMED + late)
 
     def reasons(self) -> Reasons[JobsProblem, JobsPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -13,6 +13,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     title = "boundaries of a pipeline behind which gradients stop: shortest step within a budget"
     handles = "milp_plan.core.local_updates:LocalUpdatesProblem"
     plans = "milp_plan.core.local_updates:LocalUpdatesPlan"
-    ignores = ("rounds", "target")
+    partial = True
+    sizes = ()
 
     def formats(self) -> tuple[Format[LocalUpdatesProblem], ...]:
         """Stages in a line."""
@@ -69,6 +71,10 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     def measure(self, problem: LocalUpdatesProblem) -> Measure:
         """Time of a step."""
         return Measure("makespan", problem.units)
+
+    def scope(self, problem: LocalUpdatesProblem) -> Scope:
+        """Where gradients stop; the rest follows."""
+        return Scope(("cuts",), ("stages", "1F1B inside of chunks"), (Offer("recomputation"),))
 
     def about(self, problem: LocalUpdatesProblem) -> dict[str, Any]:
         """Sizes."""
@@ -127,6 +133,14 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
         from milp_plan.draw.local_updates import local_updates_panels
 
         return local_updates_panels(problem, plan)
+
+    def named(self, problem: LocalUpdatesProblem) -> Sequence[str]:
+        """Stages with one behind them."""
+        return problem.boundaries
+
+    def named_by(self, plan: LocalUpdatesPlan) -> Sequence[str]:
+        """Stages behind which gradients stop."""
+        return plan.cuts
 
     def reasons(self) -> Reasons[LocalUpdatesProblem, LocalUpdatesPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -15,6 +15,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Step, Way
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from milp_plan.planners.packing import Packer
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 FIRST_NODES = 20_000
 """Nodes of the search before all that takes longer: it proves what is small, or lies loosely, and
@@ -110,8 +112,8 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.core.packing:PackingProblem"
     plans = "milp_plan.core.packing:PackingPlan"
+    sizes = ("peak_load", "waste")
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[PackingProblem], ...]:
         """The CSV of MiniMalloc."""
@@ -158,6 +160,11 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         """Addresses are bytes."""
         return Measure("height", Units(), "size")
 
+    def scope(self, problem: PackingProblem) -> Scope:
+        """Offsets alone."""
+        offers = (Offer("other order of runs"), Offer("recomputation"), Offer("host"))
+        return Scope(("offsets",), ("lifetimes",), offers)
+
     def about(self, problem: PackingProblem) -> dict[str, Any]:
         """Sizes."""
         buffers = problem.buffers
@@ -198,6 +205,18 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         from milp_plan.draw.packing import packing_panels
 
         return packing_panels(problem, plan)
+
+    def named_by(self, plan: PackingPlan) -> Sequence[str]:
+        """Buffers that have a place."""
+        return [place.buffer.name for place in plan.places]
+
+    def restarts(self, problem: PackingProblem, plan: PackingPlan) -> Iterator[Restart]:
+        """Each buffer as low as those that were below it allow."""
+        from milp_plan.planners.retiming import lowered
+
+        from ..restart import Restart
+
+        yield Restart(lowered(problem, plan), "offsets computed anew: each on those below it")
 
     def reasons(self) -> Reasons[PackingProblem, PackingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -17,6 +17,7 @@ from milp_plan.io.files import Document
 
 from ..change import OBJECTIVES, Change, host, objective_of, one_of, positive, size
 from ..kind import Export, Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -90,9 +91,6 @@ HOST = Change(
     "SIZE@RATE",
 )
 
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "µs": 10**6, "ns": 10**9}
-"""Unit of time -> how many are a second."""
-
 
 class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"]):
     """The kind of :class:`milp_plan.core.rematerialisation.RematerialisationProblem`."""
@@ -101,8 +99,9 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.core.rematerialisation:RematerialisationProblem"
     plans = "milp_plan.core.rematerialisation:RematerialisationPlan"
+    sizes = ("peak_memory", "host_memory")
+    things = ("added_runs", "energy")
     changes = (BUDGET, OBJECTIVE, ADDED, HOST)
-    ignores = ("rounds", "target")
 
     @property
     def threads(self) -> int:
@@ -155,6 +154,19 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
             return Measure(problem.objective.value, "energy")
         of_bytes = _counts_bytes(problem)
         return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
+
+    def scope(self, problem: RematerialisationProblem) -> Scope:
+        """What runs again and, where there is a host, what is reloaded."""
+        again = any(entry.again for entry in problem.computations)
+        hosted = problem.host is not None
+        return Scope(
+            (*(["recomputation"] if again else []), *(["reloads from a host"] if hosted else [])),
+            ("the order of first runs",),
+            (
+                *([] if again else [Offer("recomputation")]),
+                *([] if hosted else [Offer("host", HOST.usage)]),
+            ),
+        )
 
     def about(self, problem: RematerialisationProblem) -> dict[str, Any]:
         """Sizes, peak, budget."""
@@ -265,6 +277,10 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         from milp_plan.draw.rematerialisation import rematerialisation_panels
 
         return rematerialisation_panels(problem, plan)
+
+    def named_by(self, plan: RematerialisationPlan) -> Sequence[str]:
+        """Operators that it runs."""
+        return plan.runs
 
     def reasons(self) -> Reasons[RematerialisationProblem, RematerialisationPlan]:
         """Its parts and limits, and why a plan's value is what it is."""
@@ -405,11 +421,8 @@ def _hosted(
     asked = changes.get(HOST.name)
     if asked is None:
         return problem
-    memory, rate = asked
-    units = problem.units
-    return replace(
-        problem, host=Host(memory, 0, rate, PER_SECOND.get(units.time, 1) * units.time_scale)
-    )
+    memory, moved, ticks = asked.of(problem.units)
+    return replace(problem, host=Host(memory, 0, moved, ticks))
 
 
 def _aimed(

@@ -14,6 +14,7 @@ from milp_plan.io.files import Document
 
 from ..change import Change
 from ..kind import Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 ONE_BY_ONE = Change("one_by_one", "Resharding: a delivery per receiver, no broadcasts.")
 
@@ -32,8 +34,8 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     title = "slices from hosts to hosts, one at a time at each network card: least time"
     handles = "milp_plan.core.resharding:ReshardingProblem"
     plans = "milp_plan.core.resharding:ReshardingPlan"
+    sizes = ()
     changes = (ONE_BY_ONE,)
-    ignores = ("rounds", "target")
 
     def formats(self) -> tuple[Format[ReshardingProblem], ...]:
         """Slices with their senders, or a tensor with two layouts."""
@@ -76,6 +78,15 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
     def measure(self, problem: ReshardingProblem) -> Measure:
         """Nanoseconds."""
         return Measure("makespan", problem.units)
+
+    def scope(self, problem: ReshardingProblem) -> Scope:
+        """Senders and starts."""
+        several = any(len(entry.senders) > 1 for entry in problem.slices)
+        return Scope(
+            (*(["senders"] if several else []), "starts"),
+            ("one delivery per slice to all its receivers", *([] if several else ["senders"])),
+            (Offer("relays"), Offer("smaller slices")),
+        )
 
     def about(self, problem: ReshardingProblem) -> dict[str, Any]:
         """Sizes."""
@@ -133,6 +144,18 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         from milp_plan.draw.resharding import resharding_panels
 
         return resharding_panels(problem, plan)
+
+    def named_by(self, plan: ReshardingPlan) -> Sequence[str]:
+        """Slices that it delivers."""
+        return [entry.slice for entry in plan.deliveries]
+
+    def restarts(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Restart]:
+        """Times anew in the plan's order on every card."""
+        from milp_plan.planners.retiming import retimed_deliveries
+
+        from ..restart import TIMED, Restart
+
+        yield from (Restart(made, TIMED) for made in [retimed_deliveries(problem, plan)] if made)
 
     def reasons(self) -> Reasons[ReshardingProblem, ReshardingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

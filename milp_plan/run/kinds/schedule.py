@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import (
+    TICKS_PER_SECOND,
     Contiguity,
     Finding,
     InputError,
@@ -19,6 +20,7 @@ from milp_plan.core import (
     Plan,
     PlanningProblem,
     SerialLaw,
+    Units,
     Verdict,
 )
 from milp_plan.core.amounts import size_text, time_text
@@ -30,6 +32,7 @@ from milp_plan.io.files import Document
 
 from ..change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
 from ..kind import Export, Format, Kind, Measure
+from ..scope import Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
     from ..addresses import Memory
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 
 CHANGES = (
@@ -116,6 +120,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from milp_plan.io import dnn_split
 
         return {
+            "places": Export("places and order alone, to start from again", _is_places, _places),
             "perfetto": Export(
                 "trace for ui.perfetto.dev", lambda d: "traceEvents" in d.top_level, _trace
             ),
@@ -164,6 +169,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         of_bytes = problem.objective is Objective.PEAK_MEMORY
         return Measure(problem.objective.value, problem.units, "size" if of_bytes else "time")
 
+    def scope(self, problem: PlanningProblem) -> Scope:
+        """Placement, options, order; recomputation and hosts where they are offered."""
+        from ..placement_scope import placement_scope
+
+        return placement_scope(problem)
+
     def about(self, problem: PlanningProblem) -> dict[str, Any]:
         """Sizes, and what the serial law asks for."""
         law = problem.serial
@@ -198,6 +209,9 @@ class Schedule(Kind[PlanningProblem, Plan]):
             "work_ticks": sum(_fastest(problem, operator.name) for operator in graph.operators),
             "persistent_bytes": sum(max(value.bytes.values()) for value in persistent),
             "made_bytes": sum(max(value.bytes.values()) for value in made),
+            "results": sum(value.is_kept for value in made),
+            "result_bytes": sum(max(v.bytes.values()) for v in made if v.is_kept),
+            "neither_read_nor_kept": sum(not (v.consumers or v.is_kept) for v in made),
             "cluster": [
                 {
                     "name": device.name,
@@ -228,6 +242,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             ["work", f"{time_text(units, facts['work_ticks'])} at every operator's fastest"],
             ["persistent bytes", size_text(units, facts["persistent_bytes"])],
             ["bytes made", size_text(units, facts["made_bytes"])],
+            ["results", _results(facts, units)],
             ["devices", _devices(problem)],
             ["communication", f"{facts['channels']:,} channels, model {facts['communication']}"],
             *([["serial law", _law(problem.serial)]] if problem.serial else []),
@@ -235,10 +250,12 @@ class Schedule(Kind[PlanningProblem, Plan]):
         ]
 
     def explain(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> str:
-        """Memory of the devices and the critical chain, in words."""
+        """The cut of a pipeline, memory of the devices and the critical chain, in words."""
         from milp_plan.check import explain
+        from milp_plan.pipeline import cut_lines
 
-        return explain(problem, plan, verdict)
+        first, *others = explain(problem, plan, verdict).splitlines()
+        return "\n".join([first, *cut_lines(problem), *others])
 
     def details(self, problem: PlanningProblem, plan: Plan, verdict: Verdict) -> dict[str, Any]:
         """Memory of the devices and the critical chain; of a broken plan neither means much."""
@@ -279,6 +296,16 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from ..addresses import memories
 
         return memories(problem, plan, alignment)
+
+    def named_by(self, plan: Plan) -> Sequence[str]:
+        """Operators that it runs."""
+        return [run.operator for run in plan.runs]
+
+    def restarts(self, problem: PlanningProblem, plan: Plan) -> Iterator[Restart]:
+        """Times anew in the plan's orders; where memory asks for it, later or in another order."""
+        from ..placement_restarts import placement_restarts
+
+        return placement_restarts(problem, plan)
 
     def reasons(self) -> Reasons[PlanningProblem, Plan]:
         """Its parts and limits, and why a plan's value is what it is."""
@@ -340,6 +367,13 @@ class Schedule(Kind[PlanningProblem, Plan]):
         return found | {name: seedless(partial(plan_by, name)) for name in ORDERS}
 
 
+def _results(facts: Mapping[str, Any], units: Units) -> str:
+    """Write what is kept to the end, and how many values nobody wants."""
+    text = f"{facts['results']:,} kept to the end, {size_text(units, facts['result_bytes'])}"
+    unwanted = facts["neither_read_nor_kept"]
+    return f"{text}; {unwanted:,} values neither read nor kept" if unwanted else text
+
+
 def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.check import replay
     from milp_plan.io import trace_text
@@ -347,6 +381,21 @@ def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     _need_known_names(problem, plan)
     memory = {name: entry.steps for name, entry in replay(problem, plan).devices.items()}
     return trace_text(problem, plan, memory)
+
+
+def _is_places(document: Document) -> bool:
+    from milp_plan.io.plan_wire import MARKER
+
+    return document.marker == MARKER and b'"start_ns"' not in document.data
+
+
+def _places(_problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
+    """Runs in the order of their starts, without times and transfers: they follow."""
+    from milp_plan.io import plan_to_json
+
+    runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0))
+    bare = tuple(replace(run, start_ns=None, stop_ns=None) for run in runs)
+    return plan_to_json(Plan(plan.problem, bare, planner=plan.planner))
 
 
 def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
@@ -399,7 +448,8 @@ def _read(document: Document, changes: Mapping[str, Any]) -> PlanningProblem:
     if changes.get("recompute"):
         problem = problem.with_recomputation()
     if changes.get("host") is not None:
-        problem = problem.with_host(*changes["host"])
+        memory, moved, ticks = changes["host"].of(problem.units)
+        problem = problem.with_host(memory, moved * TICKS_PER_SECOND // ticks)
     return problem
 
 

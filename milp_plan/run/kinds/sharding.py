@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import Units, Verdict
+from milp_plan.core import Finding, InputError, Units, Verdict
 from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
@@ -15,6 +15,7 @@ from milp_plan.io.files import Document
 
 from ..compiling import SHARDING, SHARDING_SEARCH
 from ..kind import Export, Format, Kind, Measure
+from ..scope import Offer, Scope
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 
 STORY = 12
@@ -35,7 +37,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
-    ignores = ("rounds", "target")
+    sizes = ("peak_usage",)
     loops = (SHARDING, SHARDING_SEARCH)
 
     @property
@@ -132,6 +134,11 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         """Costs, in the unit that the file names, if any."""
         return Measure("total_cost", problem.units or "cost")
 
+    def scope(self, problem: ShardingProblem) -> Scope:
+        """A strategy for each operator; the order is the file's."""
+        offers = (Offer("recomputation"), Offer("pipeline stages"))
+        return Scope(("the strategy of each operator",), ("order and lifetimes",), offers)
+
     def about(self, problem: ShardingProblem) -> dict[str, Any]:
         """Sizes."""
         s, t = problem.strategies, problem.transitions
@@ -214,6 +221,22 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         from milp_plan.draw.usage import usage_panels
 
         return usage_panels(problem, plan)
+
+    def restarts(self, problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Restart]:
+        """The same choices.
+
+        Raises
+        ------
+        InputError
+            They are not choices of the problem.
+        """
+        wrong = [v for v in self.verify(problem, plan).violations if v.rule == "assignment"]
+        expected, remedy = "a strategy for each operator", "name the plan of this problem"
+        if wrong:
+            raise InputError(
+                Finding(f"start plan, {v.rule}", v.message, expected, remedy) for v in wrong
+            )
+        return super().restarts(problem, plan)
 
     def reasons(self) -> Reasons[ShardingProblem, ShardingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

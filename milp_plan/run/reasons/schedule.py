@@ -51,7 +51,7 @@ class ScheduleReasons(Reasons[PlanningProblem, Plan]):
             readers = tuple(name for name in value.consumers if name in kept)
             alive = value.producer in kept if value.producer is not None else bool(readers)
             if alive:
-                values.append(replace(value, consumers=readers))
+                values.append(value.read_by(readers))
         there = {value.name for value in values}
         operators = tuple(
             replace(

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from milp_plan.core import Counts, Units
+from milp_plan.core.amounts import DASH
+from milp_plan.core.quantity import units_of
 
-from ..comparison import Comparison
+from ..comparison import Amount, Comparison
 from ..conflict import Conflict, Infeasibility, Relaxation
 from ..kind import Measure
 from ..kinds import kind_of
@@ -32,12 +34,6 @@ _CAUSES = {
     "unknown": "waits, and nothing that is known here makes it",
     "start": "starts at once",
 }
-
-
-def units_of(problem: Any) -> Units:
-    """Units of a problem; nanoseconds and bytes where it has none."""
-    units = getattr(problem, "units", None)
-    return units if isinstance(units, Units) else Units()
 
 
 def some(names: Sequence[str]) -> str:
@@ -131,16 +127,16 @@ def _blocks(units: Units, blocks: Sequence[Block]) -> Iterator[str]:
 
 def effect_lines(problem: Any, effects: Iterable[Effect], before: int | None) -> Iterator[str]:
     """Say what planning with other limits gave."""
-    measure = kind_of(problem).measure(problem)
     effects = tuple(effects)
     if effects:
+        measure = kind_of(problem).measure(problem)
         yield f"what if (the plan as it is: {measure.text(before)})"
     for effect in effects:
-        yield f"  {effect.question.text}: {_effect(measure, effect)}"
+        yield f"  {effect.question.text}: {_effect(effect)}"
 
 
-def _effect(measure: Measure, effect: Effect) -> str:
-    found, change = effect.found, effect.change
+def _effect(effect: Effect) -> str:
+    found, change, measure = effect.found, effect.change, effect.measure
     if found.infeasible_because is not None:
         return f"no plan exists: {found.infeasible_because}"
     if found.value is None:
@@ -150,9 +146,9 @@ def _effect(measure: Measure, effect: Effect) -> str:
     if change is None:
         return value
     if change < 0:
-        return f"{value}: better by {measure.text(-change)}"
+        return f"{value}: better by {effect.asked.text(-change)}"
     if change > 0 and not effect.question.kept:
-        return f"{value}: worse by {measure.text(change)}"
+        return f"{value}: worse by {effect.asked.text(change)}"
     if found.proved:
         return f"{value}: no better"
     return f"{value}: no plan better found in {found.seconds:.1f} s"
@@ -221,7 +217,7 @@ def difference_line(found: Comparison) -> str:
         told = "equal"
     else:
         word = "better" if found.change < 0 else "worse"
-        told = f"{word} by {measure.text(abs(found.change))}"
+        told = f"{word} by {measure.text(max(found.change, -found.change))}"
     return f"{problem.name}: {measure.objective} {values[0]} -> {values[1]}: {told}"
 
 
@@ -248,14 +244,23 @@ def difference_lines(found: Comparison, names: Sequence[str]) -> Iterator[str]:
 
 def component_rows(found: Comparison) -> list[list[str]]:
     """Return parts of the recomputation that differ: name, before, after, change."""
+    problem = found.before.problem
+    kind = kind_of(problem)
+
+    def text(name: str, amount: Amount) -> str:
+        return kind.component_text(problem, name, amount)
+
     return [
-        [name, _exact(one), _exact(two), _exact(None if one is None or two is None else two - one)]
+        [name, text(name, one), text(name, two), _change(problem, name, one, two)]
         for name, (one, two) in found.components.items()
     ]
 
 
-def _exact(amount: int | None) -> str:
-    return "—" if amount is None else f"{amount:,}"
+def _change(problem: Any, name: str, one: Amount, two: Amount) -> str:
+    if one is None or two is None:
+        return DASH
+    sign = "-" if two < one else ""
+    return sign + kind_of(problem).component_text(problem, name, max(two - one, one - two))
 
 
 def move_lines(problem: Any, moves: Sequence[Move], noun: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ class HybridWay(Way[HybridProblem, HybridPlan]):
     """The way for problems of hybrid parallelism."""
 
     name = "hybrid"
+    uses = frozenset({"start"})
 
     @classmethod
     def unsuited(cls, problem: HybridProblem, repeatable: bool) -> str | None:

@@ -66,6 +66,7 @@ class JobsWay(Way[JobsProblem, JobsPlan]):
     """The way for problems of jobs."""
 
     name = "jobs"
+    uses = frozenset({"seed", "threads", "solver", "start"})
 
     def __init__(self, ledger: Ledger[JobsProblem, JobsPlan]) -> None:
         super().__init__(ledger)

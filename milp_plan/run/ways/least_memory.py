@@ -22,6 +22,7 @@ from milp_plan.core.rematerialisation import (
 )
 
 from ..ledger import Ledger
+from ..settings import MODEL_ALONE
 from ..way import Step, Way
 from .rematerialisation import RematerialisationWay
 from .small_rematerialisation import offer_best_of_all, offer_once
@@ -61,6 +62,7 @@ class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
     """The way for least peak memory."""
 
     name = "least memory"
+    uses = MODEL_ALONE
 
     @classmethod
     def unsuited(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:

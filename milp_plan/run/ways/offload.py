@@ -64,6 +64,7 @@ class OffloadWay(Way[PlanningProblem, Plan]):
 
     name = "offload"
     own_formulation = True
+    uses = Way.uses | {"rounds", "hints"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -222,8 +223,8 @@ class OffloadWay(Way[PlanningProblem, Plan]):
             named = replace(plan, problem=problem.name, fingerprint=problem.fingerprint)
             self.offer(named, "given")
             self.backbone(named)
-        if self.ledger.settings.start is not None:
-            self.backbone(self.ledger.settings.start)
+        if self.ledger.start is not None:
+            self.backbone(self.ledger.start)
         half = self.ledger.budget.left_s / 2
         for plan in self.relaxed:
             if self.ledger.budget.left_s > half:

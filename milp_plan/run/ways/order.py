@@ -71,7 +71,7 @@ class OrderWay(Way[PlanningProblem, Plan]):
         names = [operator.name for operator in graph.problem.graph.operators]
         rank = sorted(range(len(names)), key=lambda o: (*place[names[o]], o))
         back = {o: at for at, o in enumerate(rank)}
-        return graph.by_rank([back[o] for o in range(len(names))])
+        return graph.by_rank([back.get(o, len(names)) for o in range(len(graph))])
 
     def offer(self, order: list[int], planner: str, phase: str) -> None:
         """Offer an order that keeps the device's memory."""

@@ -32,7 +32,7 @@ def shortened(shop: Shop, counts: Sequence[int]) -> Shop:
     graph = shop.problem.graph
     operators = tuple(operator for operator in graph.operators if operator.name in kept)
     values = tuple(
-        replace(value, consumers=tuple(c for c in value.consumers if c in kept))
+        value.read_by(c for c in value.consumers if c in kept)
         for value in graph.values
         if value.producer is None or value.producer in kept
     )

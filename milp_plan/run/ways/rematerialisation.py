@@ -27,6 +27,7 @@ from milp_plan.planners.rematerialisation import (
 
 from ..beside import Beside
 from ..model import backend
+from ..settings import MODEL_ALONE
 from ..watched import Answer, Known, refine
 from ..way import Step, Way
 from .small_rematerialisation import offer_best_of_all, offer_once
@@ -48,6 +49,7 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
     """The way for problems of rematerialisation."""
 
     name = "rematerialisation"
+    uses = MODEL_ALONE
     annealing: Annealing | None = None
 
     @classmethod
@@ -84,6 +86,11 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
         ledger.offer(plan, NAME, "greedy")
         ledger.baselines[NAME] = ledger.reached.get(NAME)
 
+    @property
+    def annealed(self) -> RematerialisationProblem:
+        """The problem that annealing is for."""
+        return self.ledger.problem
+
     def anneal_first(self) -> None:
         """Cool a few times."""
         part = self.ledger.budget.part("annealing", ANNEALING_SHARE)
@@ -91,18 +98,19 @@ class RematerialisationWay(Way[RematerialisationProblem, RematerialisationPlan])
 
     def anneal(self, over: Callable[[], bool], coolings: int | None = None) -> None:
         """Cool from the best plan, again and again or so many times, until it is over."""
-        ledger, problem = self.ledger, self.ledger.problem
-        keys = once(problem) if ledger.plan is None else keys_of(problem, ledger.plan)
+        ledger, problem = self.ledger, self.annealed
+        plan = ledger.plan if ledger.plan is not None and not ledger.plan.reloads else None
+        keys = once(problem) if plan is None else keys_of(problem, plan)
         search = self.annealing = self.annealing or Annealing(problem, keys, ledger.settings.seed)
-        if ledger.plan is not None:
+        if plan is not None:
             search.adopt(keys)
 
         def go_on() -> bool:
             return not (ledger.done or over())
 
         def better() -> None:
-            plan = plan_of(problem, search.best, ANNEALING)
-            ledger.offer(plan, ANNEALING, "annealing")
+            found = plan_of(ledger.problem, search.best, ANNEALING)
+            ledger.offer(found, ANNEALING, "annealing", sure=self.annealed is ledger.problem)
 
         with ledger.budget.phase("annealing"):
             while go_on() and coolings != 0:

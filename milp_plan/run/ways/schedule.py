@@ -20,8 +20,10 @@ from milp_plan.planners.decoder.layout import LIMITED
 from ..cluster import Team
 from ..compiling import LAST, LIST_SCHEDULES, NEAR
 from ..ledger import Ledger
+from ..model import Solver
 from ..near import search_near
-from ..polish import polish
+from ..polish import OWN, polish, polishes
+from ..settings import Settings
 from ..way import Step, Way
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
@@ -76,14 +78,12 @@ STRATEGIES = "sharding_first"
 ANNEALING = "annealing"
 """Whose plans are states that searches begin from."""
 
-OWN = "operator_schedule"
-"""The formulation of every problem whose plans have times."""
-
 
 class ScheduleWay(Way[PlanningProblem, Plan]):
     """The way for every schedule problem."""
 
     name = "schedule"
+    uses = Way.uses | {"rounds", "target", "dask"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -114,11 +114,27 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return None if problem.serial is None else "transfers are work of the devices"
 
     @classmethod
-    def homebound(cls, problem: PlanningProblem) -> str | None:
-        """Nothing that the compiled decoder can search."""
-        if problem.needs_schedule and problem.objective in SEARCHED:
-            return None
-        return "only plans with times are searched there, for makespan, span or bottleneck"
+    def unused(
+        cls,
+        problem: PlanningProblem,
+        settings: Settings,
+        solver: Solver | None,
+    ) -> dict[str, str]:
+        """Also what depends on the objective, and on what is asked of the formulation."""
+        why = super().unused(problem, settings, solver)
+        searched = problem.needs_schedule and problem.objective in SEARCHED
+        if settings.node_limit is not None:
+            why["dask"] = "a search on a cluster depends on the clock, a run with node_limit not"
+        elif not searched and "dask" not in why:
+            why["dask"] = "only plans with times are searched there, for makespan, span, bottleneck"
+        if solver is None or not problem.needs_schedule:
+            why["target"] = "stage one makes a coarse model only of a schedule that a model plans"
+        elif settings.only:
+            why.pop("target", None)
+        near = problem.objective is Objective.MAKESPAN or settings.rounds is None
+        if not (near or polishes(problem, solver)):
+            why["rounds"] = "there is no search near a plan for this objective and formulation"
+        return why
 
     def steps(self) -> Iterable[Step]:
         """Both stages; with a cluster, its workers search beside what is done here."""
@@ -154,6 +170,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("near", self.search_near, lambda: alone, loops=(NEAR,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
+
+    def alone(self) -> Iterable[Step]:
+        """The model; where a size is asked for, of the problem that stage one makes."""
+        if self.settings.target is None:
+            return super().alone()
+        return Step("coarsening", self.choose_coarsening), Step("model", self.exact_stage)
 
     def go(self) -> None:
         """Take the steps; ask nothing more of the cluster behind them."""
@@ -407,6 +429,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             ledger.believe(
                 answer, cutoff, whole=self.coarsening.exact, by=name, phase="expand", undo=undo
             )
+            if ledger.plan is None and not self.coarsening.exact:
+                ledger.say("model", "no plan of the coarse problem: none of the whole follows")
         finally:
             ledger.details |= answer.described()
             for plan in expanded:
@@ -414,14 +438,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     @property
     def polishes(self) -> bool:
-        """Whether the formulation itself searches near the plan.
-
-        A foreign one that can, and any where our own small models do not say what counts.
-        """
-        found = self.ledger.formulation
-        if found is None or not found.formulation.card.neighbourhoods:
-            return False
-        return found.found.name != OWN or self.problem.objective is not Objective.MAKESPAN
+        """Whether the formulation itself searches near the plan."""
+        return polishes(self.problem, self.ledger.formulation)
 
     def search_near(self) -> None:
         """Small models around the best plan."""
@@ -453,6 +471,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if coarse is self.problem:
             plan, value = self.ledger.plan, self.ledger.value
             return None if plan is None or value is None else (plan, value)
+        if self.settings.only:
+            return None
         found, values = self.heuristics(coarse)
         if found is None:
             return None
@@ -466,15 +486,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         share = EXACT_SHARE if self.coarsening.exact else COARSE_SHARE
         if not self.polishes and self.problem.objective is not Objective.MAKESPAN:
             share = 1.0  # nothing follows
+        if self.settings.only:
+            share = 1.0
         part = self.budget.part("model", share, of_limit=False)
-        settings = self.settings
-        return Limits(
-            time_s=max(1.0, part.limit_s),
-            nodes=settings.node_limit,
-            gap=min(settings.gap, 1e-6),
-            seed=settings.seed,
-            threads=settings.threads or 1,
-        )
+        return replace(self.ledger.limits(part.limit_s), threads=self.settings.threads or 1)
 
     def model_progress(self, point: TracePoint) -> None:
         """Tell of the solver's progress."""

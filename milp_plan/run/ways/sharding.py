@@ -26,6 +26,7 @@ from milp_plan.planners.sharding.first import first_choices
 from ..compiling import SHARDING, SHARDING_SEARCH
 from ..ledger import Ledger
 from ..model import Late, Solver
+from ..settings import MODEL_ALONE
 from ..way import Step, Way
 from .labelling import solve_labelling
 
@@ -65,6 +66,7 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
     """The way for sharding problems."""
 
     name = "sharding"
+    uses = MODEL_ALONE
     reduction: Reduction
     board: Board
     kept_s: float
@@ -164,8 +166,8 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         self.kept_s = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * took_s
         self.part = Budget(max(0.05, budget.left_s - self.kept_s), budget.nodes)
         self.board = Board(left, self.part.left_s, ledger.settings.gap)
-        if ledger.settings.start is not None:
-            self.board.offer(projected(reduction, np.array(ledger.settings.start.chosen)))
+        if ledger.start is not None:
+            self.board.offer(projected(reduction, np.array(ledger.start.chosen)))
 
     def search_first(self) -> None:
         """Search for a moment: often that proves, before a solver has started."""

@@ -82,6 +82,7 @@ class ShopWay(Way[PlanningProblem, Plan]):
 
     name = "pipeline"
     own_formulation = True
+    uses = Way.uses | {"rounds"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
-from milp_plan.planners.rematerialisation.enumeration import EVERY_PLAN, best_of_all
+from milp_plan.planners.rematerialisation.enumeration import (
+    ALL_STATES,
+    EVERY_PLAN,
+    MOST_STATES,
+    best_of_all,
+)
 
 from ..ledger import Ledger
 from ..settings import AUTO
@@ -23,16 +28,24 @@ def offer_once(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) 
     ledger.offer(RematerialisationPlan(ledger.problem.name, runs), ONCE, "once", sure=False)
 
 
-def offer_best_of_all(ledger: Ledger[RematerialisationProblem, RematerialisationPlan]) -> None:
-    """Look at every plan of a small problem; who names a formulation asks for its model."""
-    if ledger.settings.formulation != AUTO:
+def offer_best_of_all(
+    ledger: Ledger[RematerialisationProblem, RematerialisationPlan], *, last: bool = False
+) -> None:
+    """Look at every plan of a small problem; who names a formulation asks for its model first.
+
+    At ``last`` that takes all the time that is left.
+    """
+    if ledger.settings.formulation != AUTO and not last:
         return
+    budget = ledger.budget if last else ledger.budget.part("every plan", SHARE)
     with ledger.budget.phase("every plan"):
-        found = best_of_all(ledger.problem, ledger.budget.part("every plan", SHARE))
+        states = ALL_STATES if last else MOST_STATES
+        found = best_of_all(ledger.problem, budget, ledger.value, states)
     if found is None:
         return
-    if found.plan is None or found.value is None:
+    if found.value is None:
         ledger.refute(NO_PLAN)
         return
-    ledger.offer(found.plan, EVERY_PLAN, "every plan")
+    if found.plan is not None:
+        ledger.offer(found.plan, EVERY_PLAN, "every plan")
     ledger.prove(Bound(EVERY_PLAN, found.value, "no plan is better"))

@@ -45,6 +45,7 @@ class StashWay(Way[PlanningProblem, Plan]):
     """The way for pipelines in which forward passes may run again, or activations wait on hosts."""
 
     name = "stash"
+    uses = Way.uses | {"rounds", "hints"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)

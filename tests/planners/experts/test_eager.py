@@ -7,8 +7,12 @@ from fractions import Fraction
 import pytest
 
 from milp_plan.pipeline import (
+    Case,
+    Model,
+    Piece,
     Stage,
     Template,
+    build,
     fits,
     memory_peaks,
     pipeline_problem,
@@ -16,6 +20,7 @@ from milp_plan.pipeline import (
     shop_of,
     times,
     uniform,
+    value_of,
 )
 from milp_plan.planners.experts import EXPERTS, WORDS
 
@@ -97,3 +102,14 @@ def test_half_the_transfer_and_eager_against_transfers_that_block(transfer, bloc
     after = makespan(found, WORDS["eager_1f1b"](found), unit)
     assert (before, after) == (blocked, hidden)
     assert float(before / after) == pytest.approx(ratio, abs=0.005)
+
+
+def test_no_device_runs_ahead_of_what_feeds_it() -> None:
+    """A first stage with little memory: the second ran more forwards ahead than it was fed."""
+    pieces = (Piece(1, 1, 1, 4), *(Piece(1, 1, 1, 1),) * 3)
+    shop = shop_of(build(Case(Model(pieces), 4, 12, memory=16, joint_backward=True)).problem)
+    assert shop is not None
+    words = WORDS["fitted_1f1b"](shop)
+    assert words is not None
+    assert fits(shop, words)
+    assert value_of(shop, times(shop, words)) <= value_of(shop, times(shop, WORDS["1f1b"](shop)))

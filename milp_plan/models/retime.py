@@ -8,19 +8,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
-from milp_plan.api import (
-    Objective,
-    OperatorRun,
-    Placement,
-    Plan,
-    PlanningProblem,
-    Route,
-    ScheduleSets,
-    Transfer,
-    needed_routes,
-)
+from milp_plan.core import Objective, OperatorRun, Placement, Plan, PlanningProblem, Transfer
+from milp_plan.cost import Route
 
-from .columns import Copy
+from .sets import Key, ScheduleSets, needed_routes
 
 Network = Mapping[str, list[tuple[str, int]]]
 """Task -> (task that follows, least time between their starts)."""
@@ -41,7 +32,7 @@ def retime(
     placements: Mapping[str, Placement],
     arcs: Iterable[Arc],
     hint: Mapping[Any, float],
-    sources: Mapping[Copy, tuple[str, ...]] | None = None,
+    sources: Mapping[Key, tuple[str, ...]] | None = None,
 ) -> Plan:
     """Give every task its earliest start that respects precedence and the decided arcs.
 

@@ -1,0 +1,397 @@
+"""Pipelines whose cut is open: cuts and plans under a memory limit, chosen together.
+
+Cuts come in the order of what no plan with them can beat. Each is glanced at: bounds, published
+schedules, a proof that it has no plan. Those that may still beat the best plan are then planned in
+turns of growing length. The answer is proved when every cut is: by the order for those that were
+not even looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from milp_plan.backends import Stop
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.amounts import size_text
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.core.gap import proved_optimal, relative_gap, within
+from milp_plan.pipeline import (
+    Built,
+    Case,
+    Cut,
+    Cuts,
+    Grid,
+    build,
+    built,
+    cut_text,
+    grid,
+    most_even,
+    read_shop,
+)
+from milp_plan.run.key import file_name, run_key
+from milp_plan.run.kinds import kind_of
+from milp_plan.run.ledger import Ledger
+from milp_plan.run.outcome import Outcome
+from milp_plan.run.record import asked_of, outcome_of
+from milp_plan.run.settings import Progress, ProgressHook, Settings
+from milp_plan.run.solving import solve
+from milp_plan.run.ways.shop import ShopWay
+
+FIRST_LOOKS, LOOKS = 0.25, 0.1
+"""Parts of the time limit for looking at further cuts: at first, and before each round of turns."""
+
+FIRST_TURN = 1 / 16
+"""Part of the time limit for planning with one cut in the first round; it doubles every round."""
+
+LEAST_TURN_S = 1.0
+"""And seconds at least."""
+
+MOST_REPEATABLE = 64
+"""Cuts that are looked at where nothing may depend on the clock."""
+
+EVERY_CUT = "every cut"
+"""Name of the bound over all cuts."""
+
+Found = Outcome[PlanningProblem, Plan]
+
+
+@dataclass
+class Tried:
+    """A cut that was looked at.
+
+    Parameters
+    ----------
+    built
+        Its problem.
+    bound
+        What no plan with it can beat.
+    outcome
+        The best answer so far; ``None`` before there is one.
+    """
+
+    built: Built
+    bound: int
+    outcome: Found | None = None
+
+    @property
+    def value(self) -> int | None:
+        """Value of its best plan."""
+        return None if self.outcome is None else self.outcome.value
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it is proved that there is no plan with it."""
+        return self.outcome is not None and self.outcome.infeasible_because is not None
+
+
+class CutSearch:
+    """Choose cut and plan of a case together.
+
+    Parameters
+    ----------
+    case, settings
+        What is planned, and how; the case leaves its cut open.
+    hook
+        Told about progress.
+    starts
+        Plans that are known, by their cuts.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        settings: Settings,
+        hook: ProgressHook | None = None,
+        starts: Mapping[Cut, Plan] | None = None,
+    ) -> None:
+        self.case, self.settings, self.hook = case, settings, hook
+        self.grid = grid(case)
+        self.starts = dict(starts or {})
+        self.budget = Budget(settings.time_limit_s, settings.node_limit)
+        self.tried: dict[Cut, Tried] = {}
+        self.best: Tried | None = None
+        self.stop: Stop | None = None
+        self.cuts = Cuts(self.grid)
+
+    def run(self) -> tuple[Built, Found]:
+        """Return the problem of the best cut, and the answer over all cuts."""
+        if self.cuts.possible == 1:
+            made, outcome = fixed_cut(self.case, self._of_only_cut(), self.hook)
+            only = {
+                "possible": 1,
+                "looked_at": 1,
+                "all_decided": True,
+                "bound_of_cut": outcome.bound,
+            }
+            return made, replace(outcome, record={**outcome.record, "cuts": only})
+        even = most_even(self.grid.parts, self.grid.stages)
+        try:
+            for cut in dict.fromkeys([*self.starts, even]):
+                bound = self.cuts.bound_of(cut)
+                if bound is not None and not self.settled:
+                    self.glance(cut, bound)
+            self._search()
+        except KeyboardInterrupt:
+            self.stop = Stop.INTERRUPTED
+        return self._answer(even)
+
+    def _of_only_cut(self) -> Settings:
+        return replace(self.settings, start=next(iter(self.starts.values()), None))
+
+    def _search(self) -> None:
+        share, turn = FIRST_LOOKS, FIRST_TURN * self.settings.time_limit_s
+        while not (self.settled or self.budget.over):
+            self._look(share)
+            still = self.still_open()
+            if self.settled or not (still or self.cuts.bound is not None):
+                return
+            self._plan(still, max(LEAST_TURN_S, turn))
+            if self.budget.repeatable or (not still and self.cuts.cut_off):
+                return
+            share, turn = LOOKS, 2 * turn
+
+    # -- what is known -----------------------------------------------------------------------
+
+    @property
+    def value(self) -> int | None:
+        """Value of the best plan."""
+        return None if self.best is None else self.best.value
+
+    @property
+    def bound(self) -> int | None:
+        """What no plan with any cut can beat; ``None`` where no cut has a plan."""
+        known = [one.bound for one in self.tried.values() if not one.impossible]
+        known += [bound for bound in (self.cuts.bound,) if bound is not None]
+        return min(known, default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the gap asked for is reached over all cuts, or no cut has a plan."""
+        if self.bound is None:
+            return True
+        return within(self.value, self.bound, self.settings.gap)
+
+    def still_open(self) -> list[Tried]:
+        """Cuts whose plans may be better than the best one; first the one with that plan."""
+        value = self.value
+        found = [
+            one
+            for one in self.tried.values()
+            if not one.impossible and (value is None or one.bound < value)
+        ]
+        return sorted(found, key=lambda one: (one is not self.best, one.bound))
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def _look(self, share: float) -> None:
+        """Look at further cuts."""
+        part = self.budget.part("cuts", share)
+        while not (part.over or self.settled):
+            if self.budget.repeatable and len(self.tried) >= MOST_REPEATABLE:
+                return
+            found = self.cuts.next(self.value, lambda: part.over)
+            if found is None:
+                return
+            bound, cut = found
+            if cut not in self.tried:
+                self.glance(cut, bound)
+
+    def glance(self, cut: Cut, bound: int) -> None:
+        """Find simple bounds and plans of a cut."""
+        one = self.tried[cut] = Tried(built(self.grid, cut), bound)
+        outcome = self._quick(one, self.value)
+        if outcome is not None:
+            self._take(one, outcome)
+
+    def _quick(self, one: Tried, worth: int | None = None) -> Found | None:
+        """Bounds and published schedules of a cut; ``None`` where no plan is below the worth."""
+        problem = one.built.problem
+        if isinstance(read_shop(problem), str):  # its way has no steps that take no time
+            return self._solved(one, LEAST_TURN_S)
+        with self.budget.phase("looks"):
+            part = self.budget.at_most("look", LEAST_TURN_S)
+            ledger: Ledger[PlanningProblem, Plan] = Ledger(
+                kind_of(problem), problem, self._settings(one, part.limit_s), part
+            )
+            ledger.details["way"] = ShopWay.name
+            way = ShopWay(ledger)
+            ledger.check_start()
+            way.find_floors()
+            one.bound = max(one.bound, ledger.lower or 0)
+            if worth is not None and one.bound >= worth:
+                return None
+            way.ask_experts()
+            if ledger.value is None:
+                ledger.look_for_obstacle()
+            return outcome_of(ledger)
+
+    def _plan(self, still: Iterable[Tried], seconds: float) -> None:
+        """Plan with each open cut for some seconds; a single one has all the time."""
+        still = list(still)
+        for one in still:
+            value = self.value
+            if self.settled or self.budget.over:
+                return
+            if value is not None and one.bound >= value:
+                continue
+            alone = len(still) == 1 and (self.cuts.bound is None or self.cuts.bound >= (value or 0))
+            self._take(one, self._solved(one, self.budget.left_s if alone else seconds))
+            if self.stop is Stop.INTERRUPTED:
+                return
+
+    def _solved(self, one: Tried, seconds: float) -> Found:
+        with self.budget.phase("plans"):
+            part = self.budget.at_most("plan", seconds)
+            settings = self._settings(one, part.limit_s)
+            return solve(one.built.problem, settings, self._hook(one))
+
+    def _settings(self, one: Tried, seconds: float) -> Settings:
+        plan = self.starts.get(one.built.cut) if one.outcome is None else one.outcome.plan
+        return replace(self.settings, time_limit_s=max(0.05, seconds), start=plan)
+
+    def _hook(self, one: Tried) -> ProgressHook | None:
+        hook, value = self.hook, self.value
+        if hook is None:
+            return None
+
+        def told(point: Progress) -> None:
+            known = [entry for entry in (point.incumbent, value) if entry is not None]
+            note = ", ".join(filter(None, [f"cut {cut_text(one.built.cut)}", point.note]))
+            hook(replace(point, incumbent=min(known, default=None), note=note))
+
+        return told
+
+    def _take(self, one: Tried, outcome: Found) -> None:
+        if outcome.stop is Stop.INTERRUPTED:
+            self.stop = Stop.INTERRUPTED
+        if outcome.bound is not None:
+            one.bound = max(one.bound, outcome.bound)
+        if one.value is None or (outcome.value is not None and outcome.value <= one.value):
+            one.outcome = outcome
+        if one.value is not None and (self.value is None or one.value < self.value):
+            self.best = one
+        if self.stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+
+    # -- the answer --------------------------------------------------------------------------
+
+    def _answer(self, even: Cut) -> tuple[Built, Found]:
+        known = [one for one in self.tried.values() if one.outcome is not None]
+        chosen = self.best or min(known, key=lambda one: (one.impossible, one.bound), default=None)
+        if chosen is None:  # no cut has room: any of them is shown
+            chosen = Tried(built(self.grid, even), 0)
+        outcome = chosen.outcome or self._quick(chosen)
+        assert outcome is not None
+        value, bound = self.value, self.bound
+        if value is not None and bound is not None:
+            bound = min(bound, value)
+        impossible = bound is None
+        name = outcome.bound_name if bound == outcome.bound else EVERY_CUT
+        bounds = outcome.bounds
+        if name == EVERY_CUT and bound is not None:
+            bounds = (
+                *(entry for entry in bounds if entry.value < bound),
+                Bound(EVERY_CUT, bound, "no plan with any cut is better"),
+            )
+        settled = impossible or within(value, bound, self.settings.gap)
+        stop = Stop.INFEASIBLE if impossible else Stop.PROVED if settled else self._stop(outcome)
+        changed = replace(
+            outcome,
+            bound=bound,
+            bound_name=None if bound is None else name,
+            bounds=bounds,
+            gap=relative_gap(value, bound),
+            stop=stop,
+            proved=proved_optimal(value, bound) and not outcome.disputed,
+            infeasible_because=self._why_none() if impossible else None,
+            seconds=self.budget.elapsed_s,
+        )
+        return chosen.built, replace(changed, record=self._record(changed))
+
+    def _stop(self, outcome: Found) -> Stop:
+        if self.stop is not None:
+            return self.stop
+        if self.budget.over:
+            return Stop.TIME_LIMIT
+        return Stop.NODE_LIMIT if self.budget.repeatable else outcome.stop
+
+    def _record(self, outcome: Found) -> dict[str, Any]:
+        old, measure, problem = outcome.record, outcome.measure, outcome.problem
+        asked = asked_of(self.settings) | {"threads": old["settings"]["threads"]}
+        made = old["formulation"] or {"name": asked["formulation"], "sha256": None}
+        named = asked | {"formulation": made["name"], "cut": None}
+        key = run_key(problem.name, problem.fingerprint, named, made["sha256"])
+        return {
+            **old,
+            "key": file_name(problem.name, key),
+            "bound": outcome.bound,
+            "bound_name": outcome.bound_name,
+            "bound_in_unit": measure.decimal(outcome.bound),
+            "bounds": {entry.name: entry.value for entry in outcome.bounds},
+            "gap": outcome.gap,
+            "gap_asked": self.settings.gap,
+            "proved": outcome.proved,
+            "stop": str(outcome.stop),
+            "infeasible_because": outcome.infeasible_because,
+            "seconds": round(outcome.seconds, 3),
+            "phases": {name: round(took, 4) for name, took in self.budget.phases.items()},
+            "settings": {**asked, "start": False},
+            "cuts": self._counted(outcome),
+        }
+
+    def _counted(self, outcome: Found) -> dict[str, Any]:
+        """How many cuts there are, how many were looked at, and whether all are decided."""
+        decided = outcome.proved or outcome.stop is Stop.INFEASIBLE
+        tried = self.tried.values()
+        chosen = self.best
+        return {
+            "possible": self.cuts.possible,
+            "looked_at": len(tried),
+            "all_decided": decided,
+            "bound_of_cut": None if chosen is None else min(chosen.bound, chosen.value or 0),
+        }
+
+    def _why_none(self) -> str:
+        """Say why no cut has a plan."""
+        stages = self.grid.stages
+        count = self.cuts.possible
+        what = f"{len(self.grid.parts)} pieces into {stages} stages"
+        none = f"none of the {count:,} cuts of {what} fits" if count > 1 else f"{what} do not fit"
+        by_memory = Cuts(self.grid, by_memory=True)
+        least = by_memory.next()
+        limit = self.grid.limit
+        if least is not None and limit is not None and least[0] > limit:
+            needs, cut = least
+            other = "; with any other cut as much or more" if count > 1 else ""
+            return f"{none}: with {cut_text(cut)} {room_missing(self.grid, needs)}{other}"
+        reasons = [
+            f"with {cut_text(cut)}: {one.outcome.infeasible_because}"
+            for cut, one in self.tried.items()
+            if one.outcome is not None
+        ]
+        more = f"; and {len(reasons) - 1:,} more cuts" if len(reasons) > 1 else ""
+        return f"{none}: {reasons[0]}{more}"
+
+
+def fixed_cut(case: Case, settings: Settings, hook: ProgressHook | None) -> tuple[Built, Found]:
+    """Plan a case whose cut is given, or whose stages are equal."""
+    made, of = build(case), grid(case)
+    missing = None if of.limit is None else Cuts(of).bound_of(made.cut) is None
+    if not missing:
+        return made, solve(made.problem, settings, hook)
+    brief = replace(settings, time_limit_s=min(settings.time_limit_s, LEAST_TURN_S))
+    outcome = solve(made.problem, brief, hook)
+    needs = Cuts(of, by_memory=True).bound_of(made.cut) or 0
+    reason = room_missing(of, needs)
+    told = {"infeasible_because": reason, "stop": str(Stop.INFEASIBLE)}
+    record = {**outcome.record, **told}
+    return made, replace(outcome, infeasible_because=reason, stop=Stop.INFEASIBLE, record=record)
+
+
+def room_missing(of: Grid, needs: int) -> str:
+    """Say how much memory a cut needs at least, and how much there is."""
+    least, limit = (size_text(of.units, count) for count in (needs, of.limit))
+    return f"a device needs at least {least} and has {limit}"
