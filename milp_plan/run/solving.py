@@ -102,7 +102,7 @@ def solve(
     UnusedOptionError
         A setting would do nothing for this problem; says why.
     InputError
-        ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+        ``settings.start`` names what the problem does not have, or an option does not exist.
     """
     settings = settings or Settings()
     kind = kind_of(problem)
@@ -131,7 +131,10 @@ def solve(
         if settings.dask is not None:
             ledger.cluster = client_at(settings.dask)
         with alarm(budget.left_s + LEEWAY_S):
-            choice.way(ledger).go()
+            way = choice.way(ledger)
+            way.go()
+            if settings.only:
+                way.test_claims()
     except KeyboardInterrupt:
         ledger.stop = Stop.INTERRUPTED
     except TimeIsUp:
