@@ -105,7 +105,7 @@ def solve(
     UnusedOptionError
         A setting would do nothing for this problem; says why.
     InputError
-        ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+        ``settings.start`` names what the problem does not have, or an option does not exist.
     """
     settings = settings or Settings()
     kind = kind_of(problem)
@@ -151,7 +151,10 @@ def _plan(ledger: Ledger[Any, Any], *, derived: bool) -> None:
     if settings.dask is not None:
         ledger.cluster = client_at(settings.dask)
     with alarm(ledger.budget.left_s + LEEWAY_S):
-        choice.way(ledger).go()
+        way = choice.way(ledger)
+        way.go()
+        if settings.only:
+            way.test_claims()
 
 
 def refuse_unused(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:
