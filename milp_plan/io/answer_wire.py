@@ -78,6 +78,7 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     infeasibility: Infeasibility | None = None
     defects: list[str] = []
     planner: str | None = None
+    start: str | None = None
     way: str | None = None
     formulation: str | None = None
     reached: dict[str, int] = {}

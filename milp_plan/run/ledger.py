@@ -8,13 +8,14 @@ from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from milp_plan.backends import Limits, Stop
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Verdict
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap, within
 
 from .kind import Kind
 from .model import ModelAnswer, Solver
+from .restart import started
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ class Ledger(Generic[P, S]):
         Plans of ours that break a law, in words; failures of solvers and formulations.
     details
         What else belongs into the record.
+    start
+        The user's plan as a valid one of this problem; ``None`` without one.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Ledger(Generic[P, S]):
         self.cluster: Any = None  # client of the scheduler, where one was asked for
         self.details: dict[str, Any] = {}
         self.trace: list[Progress] = []
+        self.start: S | None = None
         self._lock = RLock()
 
     # -- what is known -----------------------------------------------------------------------------
@@ -323,23 +327,21 @@ class Ledger(Generic[P, S]):
             self.prove(Bound(name, bound, "solver's bound"))
 
     def check_start(self) -> None:
-        """Take the user's plan, if there is one.
+        """Take the user's plan, if there is one; its times are computed anew where they do not fit.
 
         Raises
         ------
         InputError
-            It is not valid.
+            It names what the problem does not have, or leaves out something.
         """
-        start = self.settings.start
-        if start is None:
+        given: Any = self.settings.start
+        if given is None:
             return
-        verdict = self.kind.verify(self.problem, start)
-        if not verdict.ok:
-            raise InputError(
-                Finding(f"start plan, {v.rule}", v.message, "a valid plan", "run check on it")
-                for v in verdict.violations
-            )
-        self.offer(start, start.planner or "start", "start")
+        found = started(self.kind, self.problem, given)
+        self.start, self.details["start"] = found.plan, found.said or "valid as it is"
+        self.offer(found.plan, given.planner or "start", "start")
+        if found.said:
+            self.say("start", found.said)
 
     def look_for_obstacle(self) -> None:
         """Look for a proof that there is no plan."""

@@ -119,6 +119,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "model_hash": None,
         "model": None,
         "polish": None,
+        "start": None,
         **ledger.details,
         "trace": [_point(point) for point in ledger.trace],
     }

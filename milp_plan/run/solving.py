@@ -102,7 +102,7 @@ def solve(
     UnusedOptionError
         A setting would do nothing for this problem; says why.
     InputError
-        ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+        ``settings.start`` names what the problem does not have, or an option does not exist.
     """
     settings = settings or Settings()
     kind = kind_of(problem)

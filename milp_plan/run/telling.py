@@ -41,8 +41,10 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
     bound = DASH
     if outcome.bound is not None:
         bound = f"{outcome.measure.text(outcome.bound)} by {outcome.bound_name}"
+    start = outcome.record.get("start")
     return [
         ["scope", str(outcome.scope)],
+        *([] if start is None else [["start", start]]),
         ["bound", bound],
         ["gap", share_text(outcome.gap)],
         ["check", outcome.record["verdict"]],

@@ -562,7 +562,7 @@ def test_a_budget_below_the_floor_is_refused_at_every_door(example, tmp_path):
     assert "operator 'c' holds 16 bytes" in outcome.infeasible_because
     assert mp.bound(diamond(15), 30, display=False) is None
     settings = Settings(time_limit_s=30, only=True)
-    with pytest.raises(UnusedOptionError, match="no formulation is asked unless .* name a form"):
+    with pytest.raises(UnusedOptionError, match=r"no formulation is asked unless .* name a form"):
         solve(diamond(24), settings)
 
 

@@ -161,8 +161,8 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         self.kept_s = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * took_s
         self.part = Budget(max(0.05, budget.left_s - self.kept_s), budget.nodes)
         self.board = Board(left, self.part.left_s, ledger.settings.gap)
-        if ledger.settings.start is not None:
-            self.board.offer(projected(reduction, np.array(ledger.settings.start.chosen)))
+        if ledger.start is not None:
+            self.board.offer(projected(reduction, np.array(ledger.start.chosen)))
 
     def search_first(self) -> None:
         """Search for a moment: often that proves, before a solver has started."""
