@@ -131,7 +131,10 @@ def solve(
         if settings.dask is not None:
             ledger.cluster = client_at(settings.dask)
         with alarm(budget.left_s + LEEWAY_S):
-            choice.way(ledger).go()
+            way = choice.way(ledger)
+            way.go()
+            if settings.only:
+                way.test_claims()
     except KeyboardInterrupt:
         ledger.stop = Stop.INTERRUPTED
     except TimeIsUp:

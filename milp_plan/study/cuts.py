@@ -29,7 +29,6 @@ from milp_plan.pipeline import (
     cut_text,
     grid,
     most_even,
-    read_shop,
 )
 from milp_plan.run.key import file_name, run_key
 from milp_plan.run.kinds import kind_of
@@ -37,7 +36,7 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.record import asked_of, outcome_of
 from milp_plan.run.settings import Progress, ProgressHook, Settings
-from milp_plan.run.solving import solve
+from milp_plan.run.solving import choose, solve
 from milp_plan.run.ways.shop import ShopWay
 
 FIRST_LOOKS, LOOKS = 0.25, 0.1
@@ -209,13 +208,12 @@ class CutSearch:
     def _quick(self, one: Tried, worth: int | None = None) -> Found | None:
         """Bounds and published schedules of a cut; ``None`` where no plan is below the worth."""
         problem = one.built.problem
-        if isinstance(read_shop(problem), str):  # its way has no steps that take no time
+        kind, settings = kind_of(problem), self._settings(one, LEAST_TURN_S)
+        if choose(kind, problem, settings).way is not ShopWay:  # other ways have no quick steps
             return self._solved(one, LEAST_TURN_S)
         with self.budget.phase("looks"):
             part = self.budget.at_most("look", LEAST_TURN_S)
-            ledger: Ledger[PlanningProblem, Plan] = Ledger(
-                kind_of(problem), problem, self._settings(one, part.limit_s), part
-            )
+            ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, part)
             ledger.details["way"] = ShopWay.name
             way = ShopWay(ledger)
             ledger.check_start()

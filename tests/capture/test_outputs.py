@@ -1,12 +1,14 @@
 """What a captured model returns stays; kernels without a module are merged with none."""
 
 import random
+from itertools import pairwise
 
 import msgspec
 import pytest
 
 from milp_plan.capture import GRANULARITIES, instance, meshed, stage_problem
-from milp_plan.capture.passes import without_module
+from milp_plan.capture.fuse import fused
+from milp_plan.capture.passes import sources, without_module
 from milp_plan.capture.record import made_by, read_by
 from milp_plan.cli.exits import Exit
 from milp_plan.core import UPDATE_KIND, InputError
@@ -166,3 +168,21 @@ def test_the_command_says_that_operators_are_kernels(tmp_path):
     assert "no module is known of 154 kernels: each is an operator" in answer.stderr
     assert "put beside a neighbour" not in answer.stderr
     assert "operators of granularity kernel" in call("info", tmp_path / "i.json").stdout
+
+
+def test_without_modules_only_chains_are_fused():
+    """A fused kernel reads from the one before it alone, and is all that reads from it."""
+    seen = 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        capture = stripped(with_outputs(random_capture(rng, rng.randint(2, 30)), rng))
+        handed, made, readers = outputs_of(capture), made_by(capture), read_by(capture)
+        before = sources(capture)
+        for unit in fused(capture):
+            for first, second in pairwise(unit):
+                seen += 1
+                results = {storage for storage, place in made.items() if place == first}
+                assert not results & handed
+                assert {reader for storage in results for reader in readers[storage]} == {second}
+                assert before[second] == (first,)
+    assert seen > 5

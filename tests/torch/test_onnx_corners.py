@@ -38,6 +38,9 @@ def values(path, sizes=None, **options):
     return {v.name: (v.bytes[FULL], len(v.consumers), v.is_kept) for v in graph.values}
 
 
+EIGHT = [told("x", [8])]
+
+
 @pytest.fixture
 def file(tmp_path):
     return tmp_path / "m.onnx"
@@ -93,6 +96,20 @@ def test_what_nobody_reads_goes_when_its_maker_stops(file):
     assert not found.keys() & {"b", "lost"}
     operators = instance(capture_onnx(path), TWO, fuse=False).graph.operators
     assert [op.options[0].workspace_bytes for op in operators] == [128, 0, 128, 0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "operators"),
+    [
+        ([("Relu", "x", "a"), ("Exp", "a", "b"), ("Tanh", "b", "o")], 1),  # a chain
+        ([("Relu", "x", "a"), ("Exp", "a", "b"), ("Tanh", "a", "c"), ("Add", "b c", "o")], 4),
+        ([("Relu", "x", "a"), ("Exp", "x", "b"), ("Add", "a b", "c"), ("Tanh", "c", "o")], 3),
+    ],
+)
+def test_what_can_run_side_by_side_is_never_one_operator(file, nodes, operators):
+    made = [node(operator, read.split(), [result]) for operator, read, result in nodes]
+    path = saved(file, made, EIGHT, [told("o", [8])])
+    assert len(instance(capture_onnx(path), TWO).graph.operators) == operators
 
 
 # weights -----------------------------------------------------------------------------------------
@@ -232,7 +249,6 @@ def branching():
     return nodes, [told("x", [])], [told("o", [], onnx.TensorProto.BOOL)]
 
 
-EIGHT = [told("x", [8])]
 REFUSED = {
     "a branch": (*branching(), "'choose': found If branches or repeats"),
     "no shape": (
