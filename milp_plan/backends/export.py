@@ -46,21 +46,24 @@ def write_model(
     OSError
         The folder does not exist or cannot be written.
     """
+    write_parts(path, model_parts(model, format, progress))
+
+
+def model_parts(
+    model: CompiledModel, format: ModelFormat, progress: Progress | None = None
+) -> Iterator[bytes]:
+    """Yield the file of a model (:func:`write_model`), a block of lines at a time."""
     model = model if model.num_columns else _with_a_column(model)
     columns = unique(column_name(family, index) for family, index in model.columns)
     rows = unique(_numbered(model.row_families))
     blocks = (lp_text if format == "lp" else mps_text)(model, columns, rows)
     count = model.num_rows if format == "lp" else model.num_columns
-
-    def parts() -> Iterator[bytes]:
-        told = 0
-        for text, done in blocks:
-            if progress is not None and done > told:
-                told = done
-                progress(done, count)
-            yield text.encode("ascii")
-
-    write_parts(path, parts())
+    told = 0
+    for text, done in blocks:
+        if progress is not None and done > told:
+            told = done
+            progress(done, count)
+        yield text.encode("ascii")
 
 
 def _with_a_column(model: CompiledModel) -> CompiledModel:

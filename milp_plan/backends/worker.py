@@ -34,6 +34,9 @@ INTEGRALITY_TOLERANCE = 1e-9
 """Tighter than the solver's own 1e-6: an order bit that is 1e-6 off frees a big-M row by 1e-6 of
 the horizon, which is more than the ticks some models tell apart."""
 
+PARALLEL_ROWS_AND_COLUMNS = 1 << 13
+"""The presolve rule of that name in HiGHS's option ``presolve_rule_off``."""
+
 MOST_WITHOUT_PRESOLVE = 500
 """Columns up to which a careful solve goes without presolve; larger models need it."""
 
@@ -126,6 +129,9 @@ def _configure(highs: Any, job: Job) -> None:
         # orbits of HiGHS 1.15.1 cut off optima of models with large symmetry groups, and it then
         # proves too high a value; the tests hold such a model
         "mip_detect_symmetry": False,
+        # merging nearly parallel rows and columns, HiGHS 1.15.1 calls models infeasible that hold a
+        # point, or proves too high a value; the tests hold such a model
+        "presolve_rule_off": PARALLEL_ROWS_AND_COLUMNS,
     }
     if limits.careful and job.model.num_columns <= MOST_WITHOUT_PRESOLVE:
         settings["presolve"] = "off"
@@ -212,6 +218,7 @@ def solve(job: Job, stream: _Stream) -> None:
     integer = bool(job.model.integrality.any())
     has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     stop = _stop(highs, stream, job.model)
+    has_point = has_point and stop is not Stop.INFEASIBLE  # that of a model without columns is none
     value: float | None = info.objective_function_value if has_point else None
     dual: float = info.mip_dual_bound if integer else -math.inf
     if not integer and stop is Stop.PROVED and value is not None:

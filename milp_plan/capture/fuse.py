@@ -11,8 +11,8 @@ from milp_plan.io.capture_wire import Capture, Kernel
 
 from .grouping import Groups
 from .operators import STREAMS
-from .passes import block_of, homes, kinds, sources
-from .record import tensors_made, tensors_read
+from .passes import Edges, block_of, homes, kinds, sources, without_module
+from .record import made_by, tensors_made, tensors_read
 from .work import operator_of
 
 
@@ -21,23 +21,44 @@ def fused(capture: Capture) -> list[tuple[int, ...]]:
 
     A kernel joins one that it reads from where both stream through the same number of elements,
     in one block of the model and one part of the step. Matrix products, convolutions, attention,
-    gathers and pools stay alone, as in PyTorch's own compiler.
+    gathers and pools stay alone, as in PyTorch's own compiler. Where no module is known only
+    chains are fused, in which each kernel is all that waits for the one before: whatever else could
+    run beside them still can.
     """
     before, kind = sources(capture), kinds(capture)
     block = [block_of(home) for home in homes(capture)]
     streams = [_streams(kernel) for kernel in capture.kernels]
     elements = [_elements(kernel) for kernel in capture.kernels]
+    links = _links(capture, before)
+    unknown = without_module(capture)
     groups = Groups(len(capture.kernels))
     for place in range(len(capture.kernels)):
         mine = block[place], kind[place], elements[place]
         for source in sorted(before[place], reverse=True) if streams[place] else ():
             alike = streams[source] and mine == (block[source], kind[source], elements[source])
+            alike = alike and (place not in unknown or (source, place) in links)
             if alike and groups.may_join(groups.of[source], before[place]):
                 groups.join(place, groups.of[source], before[place])
                 break
         else:
             groups.open(place, before[place])
     return [tuple(members) for members in groups.members]
+
+
+def _links(capture: Capture, before: Edges) -> set[tuple[int, int]]:
+    """Kernels of which each reads from the other alone, whose results go nowhere else."""
+    outputs = {result.storage for result in capture.results}
+    readers: list[set[int]] = [set() for _ in capture.kernels]
+    for storage, place in made_by(capture).items():
+        readers[place] |= {-1} if storage in outputs else set()
+    for place, sources_of in enumerate(before):
+        for source in sources_of:
+            readers[source].add(place)
+    return {
+        (sources_of[0], place)
+        for place, sources_of in enumerate(before)
+        if len(sources_of) == 1 and readers[sources_of[0]] == {place}
+    }
 
 
 def alone(capture: Capture) -> list[tuple[int, ...]]:

@@ -42,7 +42,7 @@ from .fuse import alone, fused
 from .merge import Part, joined, merged
 from .optimizers import OPTIMIZERS, Optimizer
 from .passes import BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD, block_of, without_module
-from .recompute import GONE, KEEP, Again, again, blocks_of, require_blocks, require_policies
+from .recompute import GONE, KEEP, Again, again, blocks_of, nothing_to_forget, require_policies
 from .record import (
     ELEMENT_BYTES,
     captured_with,
@@ -105,7 +105,8 @@ def instance(
     ------
     InputError
         Unknown granularity, optimizer, policy, device class, an operator without formula; times
-        asked for that a profile does not have, or for devices of several classes.
+        asked for that a profile does not have, or for devices of several classes; policies, where
+        no block has what it could forget.
     """
     policies = tuple(dict.fromkeys(recompute))
     require_known(capture)
@@ -121,8 +122,9 @@ def instance(
     parts = merged(capture, units, granularity, joint_backward=bool(policies), unknown=unknown)
     draft = Draft(capture, cluster, parts, granularity, measured=measured)
     if policies:
-        require_blocks(parts)
         draft.recompute(policies)
+        if all(len(operator.options) == 1 for operator in draft.operators):
+            raise nothing_to_forget()
     told = {
         "granularity": _granularity(granularity, capture, unknown),
         "kernels": "fused" if fuse else "as in eager PyTorch",

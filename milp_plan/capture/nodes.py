@@ -268,8 +268,9 @@ class Recorder:
                 buffer = None if of is None else named[self._path(of)]
                 found.append(Result(place, "mutation", buffer, view))
             else:
-                found.append(Result(place, "loss" if mode == "training" else "output", None, view))
-                if mode == "training":
+                loss = mode == "training" and all(result.kind != "loss" for result in found)
+                found.append(Result(place, "loss" if loss else "output", None, view))
+                if loss:
                     self._check_loss(output)
         unique = tuple(dict.fromkeys(found))
         if mode == "training" and all(result.kind != "gradient" for result in unique):

@@ -69,18 +69,11 @@ class Again:
     reads: frozenset[int]
 
 
-def require_blocks(parts: Sequence[Part]) -> None:
-    """Refuse to offer recomputation where no block could forget anything.
-
-    Raises
-    ------
-    InputError
-        No numbered block has one forward and one backward operator.
-    """
-    if not blocks_of(parts):
-        expected = "numbered modules, such as layers.0, with one forward and one backward operator"
-        remedy = "leave --recompute out, or put the layers into a torch.nn.ModuleList"
-        raise InputError([Finding("recompute", "no block of the model", expected, remedy)])
+def nothing_to_forget() -> InputError:
+    """Return the finding of a model in which no block could compute anything again."""
+    found, expected = "no block with values to forget", "numbered modules, such as layers.0"
+    remedy = "leave --recompute out, or put the layers into modules of a torch.nn.ModuleList"
+    return InputError([Finding("recompute", found, expected, remedy)])
 
 
 def blocks_of(parts: Sequence[Part]) -> dict[int, int]:

@@ -242,14 +242,17 @@ def trace(
         yield Joint(found.graph_module.graph, torch.__version__)
 
 
-def wrapper(module: Any, training: bool) -> Any:
-    """A module around the user's, which hands out the loss alone, or every tensor it returns.
+def wrapper(module: Any, training: bool, *, alone: bool = False) -> Any:
+    """A module around the user's, which hands out every tensor that it returns.
 
-    What a training step does not need for its loss (logits, caches) is not computed: nothing
-    would read it. Caches that are no tensors cannot be handed out at all.
+    In training the first one is the loss; the others (logits, states) are cut off from the
+    backward pass, and with ``alone`` left out. Caches that are no tensors cannot be handed out.
     """
     torch = torch_module()
     leaves = torch.utils._pytree.tree_leaves
+
+    def tensors(values: Any) -> tuple[Any, ...]:
+        return tuple(leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor))
 
     class Wrapper(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -261,9 +264,12 @@ def wrapper(module: Any, training: bool) -> Any:
             if isinstance(found, torch.Tensor):
                 return found
             values = list(found.values()) if isinstance(found, dict) else found
-            if training:
-                return values[0] if isinstance(values, list | tuple) else values
-            return tuple(leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor))
+            if not training:
+                return tensors(values)
+            if not isinstance(values, list | tuple):
+                return values
+            others = () if alone else tensors(list(values[1:]))
+            return (values[0], *(leaf.detach() for leaf in others)) if others else values[0]
 
     return Wrapper().train(module.training)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from milp_plan.core import Counts, Violation
+from milp_plan.core import Counts, Units, Violation
+from milp_plan.core.amounts import DASH
+from milp_plan.core.quantity import units_of
 
 
 def misattributed(problem: Any, plan: Any) -> Iterator[Violation]:
@@ -43,5 +45,14 @@ def overclaimed(
     What is claimed of a relative, say of a problem with another budget, is no claim about this.
     """
     if plan.value is not None and plan.value != value and is_own(problem, plan):
-        text = f"the plan claims {what} of {plan.value}, it is {value}"
+        units = units_of(problem)
+        claimed, known = (_text(counts, amount, units) for amount in (plan.value, value))
+        text = f"the plan claims {what} of {claimed}, it is {known}"
         yield Violation("claim", (problem.name,), text, plan.value, value, counts)
+
+
+def _text(counts: Counts, amount: Any, units: Units) -> str:
+    """Write an amount; what a broken plan says may be no number."""
+    if amount is None:
+        return DASH
+    return counts.text(amount, units) if isinstance(amount, int) else repr(amount)

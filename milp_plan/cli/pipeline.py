@@ -67,10 +67,10 @@ def cut(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> l
 
 def memories(
     _ctx: click.Context, _parameter: click.Parameter, text: str | None
-) -> list[Amount | None]:
-    """Read a list of memory limits."""
+) -> list[Amount | None] | None:
+    """Read a list of memory limits; ``None`` where the file may have one."""
     if text is None:
-        return [None]
+        return None
     return [None if p.strip() == FREE_OF_LIMIT else amount(p) for p in text.split(",")]
 
 
@@ -79,8 +79,8 @@ def memories(
     "--stages",
     "devices",
     type=click.IntRange(min=1),
-    required=True,
-    help="Devices in the pipeline (its depth).",
+    help="Devices in the pipeline (its depth).  [default: so many that each stage of a torch-stages"
+    " file is one of the pipeline]",
 )
 @click.option(
     "--micro-batches", callback=counts, required=True, metavar="N[,N...]", help="Per step."
@@ -169,11 +169,11 @@ def pipeline(
     ctx: click.Context,
     /,
     *,
-    devices: int,
+    devices: int | None,
     micro_batches: list[int],
     times: list[Amount] | Path,
     transfer: str | None,
-    memory: list[Amount | None],
+    memory: list[Amount | None] | None,
     freed_at_backward: str,
     plan_output: Path | None,
     instance_output: Path | None,
@@ -195,7 +195,8 @@ def pipeline(
 
     costs = _model(times, transfer, amount(freed_at_backward).number)
     try:
-        limits = [None if one is None else _in_unit("--memory", costs, one) for one in memory]
+        devices = _devices(times, costs, asked) if devices is None else devices
+        limits = _limits(times, costs, memory)
         if asked["lane"] is not None:
             asked["lane"] = _in_unit("--lane", costs, asked["lane"], time=True)
         chosen = _cases(costs, devices, micro_batches, limits, asked)
@@ -220,6 +221,44 @@ def pipeline(
     if len(chosen) > 1:
         tell_front(points, files, as_json=as_json)
     ctx.exit(most_serious(codes))
+
+
+def _devices(times: list[Amount] | Path, model: Model, asked: dict[str, Any]) -> int:
+    """Return the devices for which every piece is a stage, where the pieces are stages already.
+
+    Raises
+    ------
+    UsageError
+        They are not, or the placement has another number of stages on each device.
+    """
+    from milp_plan.pipeline import stages_of
+
+    if not isinstance(times, Path) or times.suffix != ".json":
+        raise click.UsageError("Missing option '--stages'.")
+    pieces, family = len(model.pieces), asked["placement"]
+    each = stages_of("line" if family == "all" else family, 1, asked["chunks"])
+    if pieces % each:
+        raise click.UsageError(
+            f"Missing option '--stages': the {pieces} stages of {times} are no multiple of {each},"
+            f" as placement {family} has them on each device"
+        )
+    return pieces // each
+
+
+def _limits(
+    times: list[Amount] | Path, model: Model, given: list[Amount | None] | None
+) -> list[Fraction | None]:
+    """Return the limits of a device: those given, or that of the file; say which they are."""
+    from milp_plan.core.amounts import size_text
+
+    if given is None:
+        if model.memory is None and isinstance(times, Path) and times.suffix == ".json":
+            note(f"{times} names no memory of a device: no limit; --memory sets one")
+        return [None if model.memory is None else Fraction(model.memory)]
+    if model.memory is not None:
+        known = size_text(model.units, model.memory)
+        note(f"--memory takes the place of the limit of {times}, {known}")
+    return [None if one is None else _in_unit("--memory", model, one) for one in given]
 
 
 def _in_unit(where: str, model: Model, given: Amount, *, time: bool = False) -> Fraction:
@@ -249,7 +288,11 @@ def _model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) ->
         amounts = (exact(number) for number in piece.amounts)
         pieces += [Piece(*amounts, name=piece.name)] * piece.repeat
     model = Model(
-        tuple(pieces), exact(read.transfer), time_unit=read.time_unit, size_unit=read.size_unit
+        tuple(pieces),
+        exact(read.transfer),
+        time_unit=read.time_unit,
+        size_unit=read.size_unit,
+        memory=None if read.memory is None else exact(read.memory),
     )
     return model if transfer is None else replace(model, transfer=_between(transfer, model))
 

@@ -80,7 +80,12 @@ class Request:
     metavar="ADDRESS",
     help="Scheduler of a Dask cluster whose workers do the search (schedules of operators).",
 )
-@click.option("--start", type=PATH, help="Plan to start from (one FILE).")
+@click.option(
+    "--start",
+    type=PATH,
+    help="Plan to start from (one FILE). Times that do not fit, or are missing, are computed anew; "
+    "the order on devices and channels is kept.",
+)
 @click.option(
     "--plan-output",
     "--solution",

@@ -10,6 +10,7 @@ from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from .folding import BlockFolding
 from .options import UselessOptions
 from .reduction import Coarsening, Reduction, Step
+from .stages import StageClustering
 from .zero_length import ZeroLengthAbsorption
 
 DEFAULT_TARGET = 25
@@ -22,9 +23,11 @@ def exact_steps() -> tuple[Step, ...]:
 
 
 def heuristic_steps(
-    target: int, guide: Mapping[str, OperatorRun] | None = None
+    target: int, guide: Mapping[str, OperatorRun] | None = None, *, stages: bool = False
 ) -> tuple[Step, ...]:
     """Return the steps that may lose the optimum, in the order they are taken."""
+    if stages:
+        return (StageClustering(target), AcyclicClustering(target))
     if guide is not None:
         return (AcyclicClustering(target, guide=guide), AcyclicClustering(target))
     return (
@@ -41,6 +44,7 @@ def coarsen(
     *,
     exact_only: bool = False,
     guide: Plan | None = None,
+    stages: bool = False,
 ) -> Coarsening:
     """Make a problem smaller.
 
@@ -58,6 +62,8 @@ def coarsen(
         A valid plan of the problem, with times: the best one known. Clusters then follow its
         sites and orders, so that the coarse problem has a plan nearly as good, where clusters
         made from the graph alone may lose the parallelism of a pipeline.
+    stages
+        Cut the graph into stages first, which keep micro-batches, passes and branches apart.
 
     Returns
     -------
@@ -90,7 +96,7 @@ def coarsen(
     if exact_only:
         return Coarsening(problem, tuple(reductions))
     hints = None if guide is None else _hints(Coarsening(problem, tuple(reductions)), guide)
-    for step in heuristic_steps(wanted, hints):
+    for step in heuristic_steps(wanted, hints, stages=stages):
         smallest = reductions[-1].after if reductions else problem
         if len(smallest.graph.operators) > wanted:
             take(step)

@@ -244,6 +244,20 @@ class ComputationGraph:
         return tuple(order)
 
     @cached_property
+    def depth_first_order(self) -> tuple[str, ...]:
+        """Operators in a topological order that follows what became ready last."""
+        missing = {name: len(self.predecessors[name]) for name in self.topological_order}
+        stack = [name for name in reversed(self.topological_order) if not missing[name]]
+        order: list[str] = []
+        while stack:
+            order.append(stack.pop())
+            for reader in reversed(self.successors[order[-1]]):
+                missing[reader] -= 1
+                if not missing[reader]:
+                    stack.append(reader)
+        return tuple(order)
+
+    @cached_property
     def ancestors(self) -> dict[str, frozenset[str]]:
         """Operator -> operators that precedence puts before it."""
         return _closure(self.topological_order, self.predecessors)

@@ -15,11 +15,17 @@ from typing import Any
 
 from milp_plan.capture import Builder
 from milp_plan.capture.placements import processes, write_placements
-from milp_plan.core import UnsupportedProblemError
+from milp_plan.core import BackendFailureError, UnsupportedProblemError
 from milp_plan.io.placement_wire import TorchPlacements
 
 POLL_S = 0.05
 GRACE_S = 10
+
+TRIES = 3
+"""How often processes are started, when one is lost that said nothing."""
+
+DONE = "done-"
+"""Begins the name of the file by which a process says that it has left its answer."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ def run_placements(
     ------
     UnsupportedProblemError
         A plan cannot be run; says what the first process that failed said.
+    BackendFailureError
+        A process was lost every time.
     """
     import torch
 
@@ -83,6 +91,9 @@ def run_placements(
 def start(folder: Path, count: int, module: str) -> None:
     """Start the processes of a task and wait for them; when one fails, end the others.
 
+    A process that is lost without a word, killed or aborted, costs a repeat of them all; one that
+    has said that it is done has left its answer, however it ends.
+
     Parameters
     ----------
     folder
@@ -96,13 +107,34 @@ def start(folder: Path, count: int, module: str) -> None:
     ------
     UnsupportedProblemError
         What the first process that failed said.
+    BackendFailureError
+        A process was lost every time.
+    """
+    lost = ""
+    for _ in range(TRIES):
+        lost = _run(folder, count, module)
+        if not lost:
+            return
+        for pattern in ("done-*", "*.result", "meeting*"):
+            for path in folder.glob(pattern):
+                path.unlink()
+    raise BackendFailureError(f"{lost}, in each of {TRIES} runs")
+
+
+def _run(folder: Path, count: int, module: str) -> str:
+    """Run the processes once; return which was lost, nothing when all are done.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        What the first process that failed said.
     """
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     if sys.platform == "linux":
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
     command = [sys.executable, "-m", module, str(folder)]
     started: list[subprocess.Popen[bytes]] = []
-    failed: list[int] = []
+    ended: set[int] = set()
     try:
         for place in range(count):
             with (folder / f"log-{place}").open("w") as log:
@@ -112,37 +144,55 @@ def start(folder: Path, count: int, module: str) -> None:
                     )
                 )
         while any(process.poll() is None for process in started):
-            failed = _failed(started)
-            if failed or _errors(folder):
+            if _failed(started, folder) or _errors(folder):
                 break
             time.sleep(POLL_S)
     finally:
-        _end(started)
-    failed = failed or _failed(started)
-    if failed:
-        said = _errors(folder)
-        lines = (folder / f"log-{failed[0]}").read_text().strip().splitlines() or ["no message"]
-        raise UnsupportedProblemError(
-            said[0] if said else f"process {failed[0]} of {count} failed: {lines[-1][:300]}"
-        )
+        ended = _end(started)
+    failed = [place for place in _failed(started, folder) if place not in ended]
+    if said := _errors(folder):
+        raise UnsupportedProblemError(said[0])
+    if not failed:
+        return ""
+    killed = [place for place in failed if started[place].returncode < 0]
+    first = (killed or failed)[0]
+    lines = (folder / f"log-{first}").read_text().strip().splitlines() or ["no message"]
+    last = lines[-1][:300]
+    if killed:
+        number = -started[first].returncode
+        return f"process {first} of {count} was ended by signal {number} ({last})"
+    if any(is_done(folder, place) for place in range(count)):
+        return f"process {first} of {count} lost another one ({last})"
+    raise UnsupportedProblemError(f"process {first} of {count} failed: {last}")
 
 
-def _failed(started: Sequence[subprocess.Popen[bytes]]) -> list[int]:
-    """Those that ended otherwise than well; the others miss them, and fail later."""
-    return [place for place, process in enumerate(started) if process.poll()]
+def is_done(folder: Path, place: int) -> bool:
+    """Whether a process has left its answer, and nobody waits for it any more."""
+    return (folder / f"{DONE}{place}").exists()
+
+
+def _failed(started: Sequence[subprocess.Popen[bytes]], folder: Path) -> list[int]:
+    """Those that ended before they were done; the others miss them, and fail later."""
+    return [
+        place
+        for place, process in enumerate(started)
+        if process.poll() is not None and not is_done(folder, place)
+    ]
 
 
 def _errors(folder: Path) -> list[str]:
     return [path.read_text() for path in sorted(folder.glob("error-*"))]
 
 
-def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End what still runs, after time to say why where one has failed."""
-    grace = GRACE_S
-    for process in started:
+def _end(started: Sequence[subprocess.Popen[bytes]]) -> set[int]:
+    """End what still runs, after time to say why where one has failed; return what was ended."""
+    grace, ended = GRACE_S, set()
+    for place, process in enumerate(started):
         try:
             process.wait(grace)
         except subprocess.TimeoutExpired:
             grace = 0
+            ended.add(place)
             process.kill()
             process.wait()
+    return ended

@@ -19,7 +19,7 @@ from milp_plan.capture.stages import read_stages
 from .batches import arguments, micro_batch
 from .cut import Cut, inputs_of
 from .step import allocated_peak
-from .worker import report_errors
+from .worker import leave, report_errors, together
 
 
 def run(folder: Path, place: int) -> None:
@@ -31,7 +31,6 @@ def run(folder: Path, place: int) -> None:
         The stages are not of this model.
     """
     import torch
-    import torch.distributed as dist
 
     task = json.loads((folder / "task.json").read_text())
     torch.set_num_threads(1)
@@ -46,17 +45,9 @@ def run(folder: Path, place: int) -> None:
         for number in range(task["micro_batches"])
     ]
     del exported, cut, built
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder / 'meeting'}",
-        rank=place,
-        world_size=len(task["own"]),
-    )
-    try:
+    with together(folder, place, len(task["own"])):
         found = _step(folder, modules, batches, task["stages"])
         torch.save(found, folder / f"{place}.result")
-    finally:
-        dist.destroy_process_group()
 
 
 def _exported(built: Any) -> Any:
@@ -67,7 +58,9 @@ def _exported(built: Any) -> Any:
 
     module, args = built
     args, kwargs = arguments(args)
-    return torch.export.export(wrapper(module, True), args, kwargs, strict=False).module()
+    return torch.export.export(
+        wrapper(module, True, alone=True), args, kwargs, strict=False
+    ).module()
 
 
 def _step(
@@ -131,4 +124,4 @@ def _take_only(stage: Any, names: set[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(report_errors(run, Path(sys.argv[1]), int(sys.argv[2])))
+    leave(report_errors(run, Path(sys.argv[1]), int(sys.argv[2])))

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from milp_plan.capture import load_builder
 from milp_plan.capture.inputs import built_with_seed, graph_inputs
@@ -21,9 +24,13 @@ from milp_plan.core import MilpPlanError
 from milp_plan.io.placement_wire import TorchPlacements
 
 from .dtensors import Distributed, is_other, parameter_of
+from .processes import DONE
 
 FAILED = 3
 """Exit status of a process that says in the folder what is wrong."""
+
+CRASHED = 1
+"""Exit status of a process that ends with a traceback."""
 
 
 def run(folder: Path, place: int) -> None:
@@ -35,7 +42,6 @@ def run(folder: Path, place: int) -> None:
         A plan cannot be run; names the node.
     """
     import torch
-    import torch.distributed as dist
 
     from milp_plan.capture.trace import build, trace
 
@@ -47,19 +53,11 @@ def run(folder: Path, place: int) -> None:
     with trace(builder.text, built, "training", _silent) as joint:
         graph = joint.graph
     tensors = graph_inputs(graph, built_with_seed(builder, task["dtype"]))
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder / 'meeting'}",
-        rank=place,
-        world_size=processes(plans[0]),
-    )
-    try:
+    with together(folder, place, processes(plans[0])):
         for name, plan in zip(task["plans"], plans, strict=True):
             found = _result(plan, graph, tensors, task["aliases"])
             if place == 0:
                 torch.save(found, folder / f"{name}.result")
-    finally:
-        dist.destroy_process_group()
 
 
 def _result(
@@ -106,6 +104,32 @@ def _silent(_text: str) -> None:
     """Tell nobody: the process that started this one reports."""
 
 
+@contextmanager
+def together(folder: Path, place: int, count: int) -> Iterator[None]:
+    """Be one of the processes of a task; say that it is done when all have left their answers.
+
+    After an error the group is not taken down: that may abort before the error is written.
+    """
+    import torch.distributed as dist
+
+    meeting = f"file://{folder / 'meeting'}"
+    dist.init_process_group("gloo", init_method=meeting, rank=place, world_size=count)
+    yield
+    dist.barrier()
+    (folder / f"{DONE}{place}").touch()
+    dist.destroy_process_group()
+
+
+def leave(status: int) -> NoReturn:
+    """End the process without running what is left of it.
+
+    Threads of the process group may still run, and would abort an orderly end.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def report_errors(task: Callable[[Path, int], None], folder: Path, place: int) -> int:
     """Run, and leave what went wrong in the folder."""
     warnings.simplefilter("ignore")
@@ -115,8 +139,11 @@ def report_errors(task: Callable[[Path, int], None], folder: Path, place: int) -
     except MilpPlanError as error:
         (folder / f"error-{place}").write_text(str(error))
         return FAILED
+    except Exception:
+        traceback.print_exc()
+        return CRASHED
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(report_errors(run, Path(sys.argv[1]), int(sys.argv[2])))
+    leave(report_errors(run, Path(sys.argv[1]), int(sys.argv[2])))

@@ -172,7 +172,8 @@ def solve(
     on_progress
         Called with a :class:`milp_plan.Progress` whenever something new is known.
     start
-        A plan to start from; it has to be valid.
+        A plan to start from. Where its times do not fit, or where it has places and order alone,
+        they are computed anew; the outcome says so.
     hints
         Plans of similar problems, whose orders may be worth a try.
     seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only
@@ -186,7 +187,7 @@ def solve(
     Raises
     ------
     InputError
-        An argument is not what it should be, or ``start`` is no valid plan of this problem.
+        An argument is not what it should be, or ``start`` names what the problem does not have.
     UnsupportedProblemError, FormulationError, BackendUnavailableError
         As of :func:`milp_plan.run.solve`.
 

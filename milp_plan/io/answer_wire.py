@@ -75,9 +75,11 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     verdict: Literal["ok", "violated", "no plan", "DISPUTED"] | None = None
     disputed_because: str | None = None
     infeasible_because: str | None = None
+    unproved_because: str | None = None
     infeasibility: Infeasibility | None = None
     defects: list[str] = []
     planner: str | None = None
+    start: str | None = None
     way: str | None = None
     formulation: str | None = None
     reached: dict[str, int] = {}
@@ -92,6 +94,7 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     key: str | None = None
     record_file: str | None = None
     plan_file: str | None = None
+    model_file: str | None = None
     plot_file: str | None = None
 
 

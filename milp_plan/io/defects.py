@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +53,51 @@ def syntax_finding(data: bytes) -> Finding | None:
         return Finding("file", "lists nested too deeply", "JSON as the format describes", remedy)
     except ValueError as error:
         return Finding("file", str(error), "JSON with numbers of usual size", remedy)
-    return None
+    return _lone_surrogate(data)
+
+
+_ESCAPES = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def _lone_surrogate(data: bytes) -> Finding | None:
+    """Find an escape that is half of a character; no text holds it."""
+    high: re.Match[bytes] | None = None
+    for match in _ESCAPES.finditer(data):
+        code = int(match[1], 16) if match[1] else 0
+        if high is not None and not (0xDC00 <= code < 0xE000 and match.start() == high.end()):
+            return _half(data, high)
+        if high is None and 0xDC00 <= code < 0xE000:
+            return _half(data, match)
+        high = match if 0xD800 <= code < 0xDC00 else None
+    return None if high is None else _half(data, high)
+
+
+def _half(data: bytes, match: re.Match[bytes]) -> Finding:
+    line = data.count(b"\n", 0, match.start()) + 1
+    column = match.start() - data.rfind(b"\n", 0, match.start())
+    found = f"{match[0].decode()}, a lone surrogate: half of a character"
+    remedy = "write the character itself, or both halves"
+    return Finding(f"line {line} column {column}", found, "whole characters", remedy)
+
+
+_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+
+
+def toml_finding(data: bytes, error: Exception) -> Finding:
+    """Return what is wrong with a text as TOML, from what its parser says."""
+    said = str(error)
+    place = _PLACE.search(said)
+    where = f"line {place[1]} column {place[2]}" if place else "file"
+    said = _PLACE.sub("", said).removesuffix(" (at end of document)")
+    expected, remedy = "TOML", "correct the line"
+    open_line = said in ("Illegal character '\\n'", "Found invalid character '\\n'")
+    if open_line or said.startswith(("Unterminated string", "Expected '\"", "Expected \"'")):
+        if not open_line:  # it goes on to the end: the last mark opened it
+            before = data.count(b"\n", 0, max(data.rfind(b'"'), data.rfind(b"'")))
+            where = f"line {before + 1}"
+        said = "a quotation mark that is not closed"
+        expected, remedy = "text between quotation marks", "close it"
+    return Finding(where, said, expected, remedy)
 
 
 def _refuse(constant: str) -> None:
@@ -115,6 +162,36 @@ def json_path(steps: Iterable[str | int]) -> str:
         else:
             spelt += f"[{step!r}]"
     return spelt or "top level"
+
+
+@contextmanager
+def in_words(words: Mapping[str, str]) -> Iterator[None]:
+    """Name what is wrong by the file's own words: ours -> theirs; what is quoted stays.
+
+    Raises
+    ------
+    InputError
+        The one that was raised inside, translated.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            replace(
+                finding,
+                where=_in_words(finding.where, words),
+                found=_in_words(finding.found, words),
+                remedy=_in_words(finding.remedy, words),
+            )
+            for finding in error.findings
+        ) from None
+
+
+def _in_words(text: str, words: Mapping[str, str]) -> str:
+    def spoken(match: re.Match[str]) -> str:
+        return words.get(match[0], match[0])
+
+    return re.sub(r"""'[^']*'|"[^"]*"|(?<![-\w])\w+(?![-\w])""", spoken, text)
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:

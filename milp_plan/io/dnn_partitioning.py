@@ -37,6 +37,7 @@ from milp_plan.core import (
     to_ticks,
 )
 
+from .defects import in_words
 from .files import Document
 from .goal import Goal
 from .wire import Count, decode
@@ -44,7 +45,13 @@ from .wire import Count, decode
 ACCELERATOR = "accelerator"
 CPU = "cpu"
 
+MOST_DEVICES = 1_000
+"""Devices of one sort that a file may name."""
+
 _Number = Count | Annotated[float, msgspec.Meta(ge=0)]
+
+_WORDS = {"operator": "node", "operators": "nodes", "value": "edge", "values": "edges"}
+"""Words of a problem and of these files."""
 
 _PROVENANCE = {
     "source": "https://github.com/msr-fiddle/dnn-partitioning",
@@ -111,7 +118,8 @@ def read(document: Document, goal: Goal) -> PlanningProblem:
         + [edge.cost for edge in workload.edges]
     )
     try:
-        problem = _problem(workload, document.path, scale, goal)
+        with in_words(_WORDS):
+            problem = _problem(workload, document.path, scale, goal)
         if goal == Goal():
             return problem
         return replace(problem, parent=_problem(workload, document.path, scale).fingerprint)
@@ -140,6 +148,10 @@ def _problem(
 
 
 def _size_findings(workload: Workload) -> Iterator[Finding]:
+    for where, count in (("maxFPGAs", workload.accelerators), ("maxCPUs", workload.cpus)):
+        if count > MOST_DEVICES:  # each has a channel to every other
+            expected = f"at most {MOST_DEVICES:,} devices"
+            yield Finding(where, f"{count}", expected, "name fewer")
     sizes = [("maxSizePerFPGA", workload.accelerator_bytes)]
     sizes += [(f"nodes[{i}].size", node.size) for i, node in enumerate(workload.nodes)]
     for where, size in sizes:

@@ -120,11 +120,11 @@ def read_document(
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.strip():
         raise fail("an empty file", "fetch or write the file again")
+    if text and path.suffix == ".onnx" and data[:1] not in (b"{", b"["):
+        remedy = f"make an instance of it: milp-plan capture {path} CLUSTER -o instance.json"
+        raise fail("an ONNX model", remedy)
     if text and not data.isascii():
         strange = _not_text(data)
-        if strange and path.suffix == ".onnx":
-            remedy = f"make an instance of it: milp-plan capture {path} CLUSTER -o instance.json"
-            raise fail("an ONNX model", remedy)
         if strange:
             raise fail(strange, "save it as UTF-8")
     return Document(path, data)

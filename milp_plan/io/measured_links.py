@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from milp_plan.cost import LinkSpec
 from milp_plan.cost.calibration import MeasuredTransfer, fit_link
 
 from .cluster_file import MOST, WireCluster, WireLink, read_cluster, read_wire
+from .csv_text import csv_rows
 from .files import read_document
 
 _WHAT = "a table of measured times (CSV)"
@@ -78,12 +77,9 @@ def read_all_reduces(path: str | Path) -> list[Row]:
 def _read(path: str | Path, *, reduces: bool) -> list[Row]:
     document = read_document(path, _WHAT)
     wanted = ["devices", "bytes", "us"] if reduces else ["bytes", "us"]
-    try:
-        reader = csv.reader(io.StringIO(document.data.decode(), newline=""), skipinitialspace=True)
-        lines = [line for line in reader if any(cell.strip() for cell in line)]
-    except csv.Error as error:
-        finding = Finding("file", str(error), _WHAT, "write it again")
-        raise InputError([finding]).in_file(document.file) from None
+    lines = [
+        cells for _, cells in csv_rows(document.data.decode(), _WHAT, document.file, spaced=True)
+    ]
     head = [cell.strip() for cell in lines[0]] if lines else []
     findings = [
         Finding("first line", f"no column {name!r}", ", ".join(wanted), "name the columns")

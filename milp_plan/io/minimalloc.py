@@ -9,13 +9,15 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError
 from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem, Place
 
+from .csv_text import csv_rows
+from .defects import in_words
 from .files import Document, read_document
 
 TITLE = "buffers of MiniMalloc (CSV)"
@@ -39,11 +41,21 @@ _PROVENANCE = {"format": "https://github.com/google/minimalloc"}
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows of a file: line number -> column -> text. ``after``: upper is one after its number."""
+    """Rows of a file: line number -> column -> text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[int, Mapping[str, str]], ...]
-    after: bool
+    header: tuple[str, ...]
+
+    @property
+    def after(self) -> bool:
+        """Whether a lifetime ends after its last instant, not with it."""
+        return "end" in self.header
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """Column -> what the file calls it."""
+        return dict(zip(self.columns, self.header, strict=True))
 
 
 def can_read(document: Document) -> bool:
@@ -68,8 +80,9 @@ def read(document: Document) -> PackingProblem:
     try:
         table = _table(document, _NEEDED)
         name, capacity = _name(document.path)
-        buffers = tuple(place.buffer for place in _places(table, {}))
-        return PackingProblem(name, buffers, capacity, _PROVENANCE)
+        with in_words(table.words):
+            buffers = tuple(place.buffer for place in _places(table, {}))
+            return PackingProblem(name, buffers, capacity, _PROVENANCE)
     except InputError as error:
         raise error.in_file(document.file) from None
 
@@ -96,7 +109,9 @@ def read_packing(path: str | Path, problem: PackingProblem) -> PackingPlan:
     """
     document = read_document(path, "a packing: buffers with a column offset (CSV)")
     try:
-        places = _places(_table(document, ("id", "offset")), {b.name: b for b in problem.buffers})
+        table = _table(document, ("id", "offset"))
+        with in_words(table.words):
+            places = _places(table, {b.name: b for b in problem.buffers})
         return PackingPlan(problem.name, places)
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -124,12 +139,8 @@ def _name(path: Path) -> tuple[str, int | None]:
 
 
 def _table(document: Document, needed: Sequence[str]) -> _Table:
-    reader = csv.reader(io.StringIO(document.data.decode()))
-    try:
-        lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
-    except csv.Error as error:
-        where, remedy = f"line {reader.line_num}", "write the file again"
-        raise InputError([Finding(where, str(error), "CSV", remedy)]) from None
+    rows = csv_rows(document.data.decode(), "buffers (CSV)", document.file)
+    lines = [(line, [cell.strip() for cell in row]) for line, row in rows]
     header = lines[0][1]
     columns = tuple(_NAMES.get(name, name) for name in header)
     findings = list(_header_findings(columns, needed))
@@ -142,8 +153,8 @@ def _table(document: Document, needed: Sequence[str]) -> _Table:
     ]
     if findings:
         raise InputError(findings)
-    rows = tuple((line, dict(zip(columns, cells, strict=True))) for line, cells in lines[1:])
-    return _Table(columns, rows, "end" in header)
+    named = tuple((line, dict(zip(columns, cells, strict=True))) for line, cells in lines[1:])
+    return _Table(columns, named, tuple(header))
 
 
 def _header_findings(columns: Sequence[str], needed: Sequence[str]) -> Iterator[Finding]:
@@ -180,11 +191,25 @@ def _places(table: _Table, known: Mapping[str, Buffer]) -> tuple[Place, ...]:
             remedy = "give each part of the lifetime a buffer of its own"
             findings.append(Finding(f"line {line}, gaps", repr(row["gaps"]), "none", remedy))
         buffer = _buffer(row["id"], numbers, known, table.after)
-        findings += buffer.findings(f"line {line}") if len(numbers) == _counted(table) else []
+        if len(numbers) == _counted(table):
+            findings += _of_row(table, row, buffer.findings(f"line {line}"))
         places.append(Place(buffer, numbers.get("offset", 0)))
     if findings:
         raise InputError(findings)
     return tuple(places)
+
+
+def _of_row(
+    table: _Table, row: Mapping[str, str], findings: Iterable[Finding]
+) -> Iterator[Finding]:
+    """Say of an end that is the last instant what stands there, not what comes after it."""
+    for finding in findings:
+        if table.after and finding.where.endswith(", upper"):
+            early = finding.expected.startswith("more than")
+            expected = f"at least its {table.words['lower']}" if early else finding.expected
+            yield replace(finding, found=row["upper"], expected=expected)
+        else:
+            yield finding
 
 
 def _counted(table: _Table) -> int:

@@ -14,7 +14,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
-from .defects import json_path, quoted, schema_findings
+from .defects import json_path, quoted, schema_findings, toml_finding
 from .files import Document, read_document
 from .wire import Positive, Strict, schema_of
 
@@ -59,6 +59,7 @@ class PipelineFile(Strict):
     transfer: Amount = 0
     time_unit: str = "unspecified"
     size_unit: str = "unspecified"
+    memory: Amount | None = None
 
 
 def exact(number: float | int) -> Fraction:
@@ -78,7 +79,7 @@ def read_pipeline_file(path: str | Path) -> PipelineFile:
     document = read_document(path, "a pipeline file (TOML)")
     read = decode_toml(document, PipelineFile)
     numbers = {f"pieces[{place}]": piece for place, piece in enumerate(read.pieces)}
-    for where, item in {**numbers, "transfer": read.transfer}.items():
+    for where, item in {**numbers, "transfer": read.transfer, "memory": read.memory or 0}.items():
         amounts = [item] if isinstance(item, int | float) else item.amounts
         if max(amounts) > LARGEST:
             found, most = quoted(max(amounts)), f"at most {LARGEST:.0e}"
@@ -131,5 +132,4 @@ def toml_content(document: Document) -> dict[str, Any]:
         ValueError,
         RecursionError,
     ) as error:  # a number of thousands of digits is no TOML error
-        wrong = Finding("file", str(error), "TOML", "correct the line", document.file)
-        raise InputError([wrong]) from None
+        raise InputError([toml_finding(document.data, error)]).in_file(document.file) from None

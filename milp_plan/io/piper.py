@@ -16,6 +16,7 @@ import msgspec
 from milp_plan.core import Finding, InputError
 from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 
+from .defects import in_words
 from .files import Document, read_document
 from .pipeline_file import exact
 from .text import lay_out
@@ -73,6 +74,21 @@ class Workload(msgspec.Struct, frozen=True, rename="camel"):
     edges: list[Edge]
 
 
+_WORDS = {
+    "devices": "maxDevices",
+    "memory_bytes": "maxMemoryPerDevice",
+    "bandwidth_bytes_per_s": "bandwidth",
+    "micro_batches": "mbsInBatch",
+    "layer": "node",
+    "layers": "nodes",
+    "flow": "edge",
+    "flows": "edges",
+    "configuration": "TMPC",
+    "configurations": "TMPCs",
+}
+"""Words of a problem and of these files."""
+
+
 def can_read(document: Document) -> bool:
     """Whether the document has the members of such a file."""
     return {"maxDevices", "mbsInBatch", "nodes"} <= set(document.top_level)
@@ -111,21 +127,22 @@ def read(document: Document) -> HybridProblem:
     if findings:
         raise InputError(findings)
     names = _names(workload.nodes)
-    return HybridProblem(
-        document.path.name.removesuffix(".gz").removesuffix(".json"),
-        tuple(_layer(node, names) for node in workload.nodes),
-        tuple(
-            Flow(names[e.source_id], names[e.dest_id], exact(e.communication_cost))
-            for e in workload.edges
-        ),
-        Limits(
-            workload.max_devices,
-            exact(workload.max_memory_per_device),
-            exact(workload.bandwidth),
-            workload.mbs_in_batch,
-        ),
-        provenance={**_PROVENANCE, "file": document.path.name},
-    )
+    with in_words(_WORDS):
+        return HybridProblem(
+            document.path.name.removesuffix(".gz").removesuffix(".json"),
+            tuple(_layer(node, names) for node in workload.nodes),
+            tuple(
+                Flow(names[e.source_id], names[e.dest_id], exact(e.communication_cost))
+                for e in workload.edges
+            ),
+            Limits(
+                workload.max_devices,
+                exact(workload.max_memory_per_device),
+                exact(workload.bandwidth),
+                workload.mbs_in_batch,
+            ),
+            provenance={**_PROVENANCE, "file": document.path.name},
+        )
 
 
 def to_json(problem: HybridProblem) -> bytes:

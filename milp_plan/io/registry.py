@@ -12,6 +12,7 @@ from . import dnn_partitioning, native, native_wire
 from .defects import nearest, syntax_finding
 from .files import Document, read_document, write_document
 from .goal import Goal, pursue
+from .pipeline_file import toml_content
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def unknown_format(document: Document, titles: str) -> Finding:
     expected = f"one of: {titles}"
     if document.marker is not None and document.marker.endswith("-plan"):
         return Finding("format", "a plan file", "an instance file", "name the instance instead")
-    if document.data.lstrip()[:1] in (b"{", b"["):
+    if ".toml" in document.path.suffixes:
+        toml_content(document)  # says where it is none
+    elif document.data.lstrip()[:1] in (b"{", b"["):
         wrong = syntax_finding(document.data)
         if wrong is not None:
             return wrong

@@ -22,6 +22,7 @@ from milp_plan.core.rematerialisation import (
     RematerialisationProblem,
 )
 
+from .csv_text import csv_rows
 from .defects import refuse_other
 from .files import Document, read_document
 from .wire import Count, Positive, Strict, decode, encode
@@ -189,19 +190,15 @@ def read_plan(
 
 
 def _rows(document: Document) -> tuple[str, ...]:
-    try:
-        _, *rows = csv.reader(io.StringIO(document.data.decode(), newline=""))
-    except csv.Error as error:
-        remedy = "write the file again"
-        raise InputError([Finding("file", str(error), _PLAN, remedy, document.file)]) from None
+    _, *rows = csv_rows(document.data.decode(), _PLAN, document.file)
     findings = [
         Finding(f"line {number}", f"{len(row)} cells", "one: a name", "correct it", document.file)
-        for number, row in enumerate(rows, 2)
+        for number, row in rows
         if len(row) > 1
     ]
     if findings:
         raise InputError(findings)
-    return tuple(row[0] for row in rows if row)
+    return tuple(row[0] for _, row in rows)
 
 
 def plan_to_json(plan: RematerialisationPlan) -> bytes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +10,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
+from .csv_text import csv_records
 from .defects import nearest, schema_findings
 from .files import read_document
 from .pipeline_file import Amount, decode_toml, endless
@@ -141,9 +140,9 @@ def _findings(spec: Spec) -> Iterator[Finding]:
 
 def _read_csv(path: Path) -> tuple[Published, ...]:
     """Read published figures: columns as the fields of :class:`Published`, empty is the default."""
-    document = read_document(path, "published figures (CSV)")
-    rows = list(csv.DictReader(io.StringIO(document.data.decode(), newline="")))
-    content = [_plain(row) for row in rows]
+    what = "published figures (CSV)"
+    document = read_document(path, what)
+    content = [_plain(row) for row in csv_records(document.data.decode(), what, document.file)]
     kind: dict[str, Any] = {"type": "array", "items": {"$ref": "#/$defs/Published"}}
     schema = {**kind, "$defs": schema_of(Published)["$defs"]}
     findings = [*schema_findings(content, schema), *endless({"rows": content})]

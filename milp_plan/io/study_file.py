@@ -5,7 +5,6 @@ Described in ``instances/formats/study.md``.
 
 from __future__ import annotations
 
-import csv
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError
 
+from .csv_text import csv_records
 from .files import read_document
 from .pipeline_file import decode_toml
 from .suite_file import SuiteLimits, above
@@ -102,9 +102,10 @@ def published_rows(study: Study, folder: Path) -> dict[tuple[str, ...], dict[str
     if study.published_file is None:
         return {}
     path = folder / study.published_file
-    text = read_document(path, "published figures (CSV)").data.decode()
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    rows = list(csv.DictReader(lines))
+    what = "published figures (CSV)"
+    lines = read_document(path, what).data.decode().splitlines(keepends=True)
+    text = "".join("\n" if line.startswith("#") else line for line in lines)
+    rows = list(csv_records(text, what, str(path)))
     absent = [name for name in study.published_by if any(name not in row for row in rows)]
     if absent:
         finding = Finding("columns", f"none named {absent[0]!r}", "one", "add it", str(path))

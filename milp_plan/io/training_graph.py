@@ -19,6 +19,7 @@ from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.quantity import exact_scale, to_ticks
 from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
 
+from .defects import in_words
 from .files import Document
 from .wire import Count, decode
 
@@ -72,7 +73,8 @@ class TrainingGraph(msgspec.Struct, frozen=True):
     """A training graph."""
 
     nodes: list[TrainingNode]
-    links: list[TrainingLink]
+    links: list[TrainingLink] | None = None
+    edges: list[TrainingLink] | None = None
     graph: Facts = Facts()
 
 
@@ -80,8 +82,19 @@ class LayeredGraph(msgspec.Struct, frozen=True):
     """A random layered graph."""
 
     nodes: list[LayeredNode]
-    links: list[LayeredLink]
+    links: list[LayeredLink] | None = None
+    edges: list[LayeredLink] | None = None
     graph: Facts = Facts()
+
+
+EDGES, LINKS = "edges", "links"
+"""What networkx calls the lines of a graph, from 3.4 on and before."""
+
+_TRAINING = {"operator": "node", "operators": "nodes", "cost": "cost_cpu", "costs": "cost_cpu"}
+_TRAINING |= {"bytes": "cost_ram"}
+_LAYERED = {"operator": "node", "operators": "nodes", "cost": "duration", "costs": "duration"}
+_LAYERED |= {"bytes": "out_cost", "source": "0", "target": "1"}
+"""Words of a problem and of these files."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +115,7 @@ def can_read(document: Document) -> bool:
 def _layered(document: Document) -> bool | None:
     """Whether the nodes are those of the second schema; ``None`` where they are of neither."""
     top = document.top_level
-    if not {"nodes", "links"} <= set(top):
+    if "nodes" not in top:
         return None
     nodes = bytes(top["nodes"])
     if b'"cost_cpu"' in nodes and b'"cost_ram"' in nodes:
@@ -121,23 +134,45 @@ def read(document: Document) -> RematerialisationProblem:
     InputError
         With every defect of the file.
     """
+    graph: TrainingGraph | LayeredGraph
     if _layered(document):
-        layered = decode(document.data, LayeredGraph, document.file)
+        graph = layered = decode(document.data, LayeredGraph, document.file)
         nodes = [_Node(n.name, str(n.name), n.cost, n.size) for n in layered.nodes]
-        links = [(link.source, link.target) for link in layered.links]
-        facts = layered.graph
+        words = _LAYERED
     else:
-        given = decode(document.data, TrainingGraph, document.file)
+        graph = given = decode(document.data, TrainingGraph, document.file)
         count = Counter(node.name for node in given.nodes)
         nodes = [_Node(n.id, _unique(n, count), n.cost, n.size) for n in given.nodes]
-        links = [(link.source, link.target) for link in given.links]
-        facts = given.graph
-    findings = list(_findings(nodes, links, facts.order))
-    if findings:
-        raise InputError(findings)
+        words = _TRAINING
+    name, links = _links(graph)
     stem = document.path.name.removesuffix(".gz").removesuffix(".json")
+    facts = graph.graph
     about = {"file": document.path.name} | ({"graph": facts.name} if facts.name else {})
-    return _problem(stem, nodes, links, facts.order, {**_PROVENANCE, **about})
+    lines = {"links": name, "link": name.removesuffix("s"), "inputs": name}
+    with in_words(words | lines):
+        findings = list(_findings(nodes, links, facts.order))
+        if findings:
+            raise InputError(findings)
+        return _problem(stem, nodes, links, facts.order, {**_PROVENANCE, **about})
+
+
+def _links(graph: TrainingGraph | LayeredGraph) -> tuple[str, list[tuple[_Key, _Key]]]:
+    """Return what the file calls its lines, and the ends of each.
+
+    Raises
+    ------
+    InputError
+        It has none, or two lists of them.
+    """
+    known = {name: getattr(graph, name) for name in (EDGES, LINKS)}
+    given = {name: lines for name, lines in known.items() if lines is not None}
+    if len(given) != 1:
+        found = "both" if given else "neither"
+        expected = f"{EDGES} (networkx 3.4 and later) or {LINKS} (before)"
+        remedy = "remove one of them" if given else "add the list: node_link_data writes it"
+        raise InputError([Finding(f"{EDGES} and {LINKS}", found, expected, remedy)])
+    ((name, lines),) = given.items()
+    return name, [(line.source, line.target) for line in lines]
 
 
 def _unique(node: TrainingNode, count: Mapping[_Key, int]) -> str:
@@ -156,11 +191,11 @@ def _findings(
     for place, node in enumerate(nodes):
         if node.size != int(node.size):
             expected = "a whole number of bytes"
-            yield Finding(f"nodes[{place}], bytes", f"{node.size}", expected, "correct it")
+            yield Finding(f"nodes[{place}].bytes", f"{node.size}", expected, "correct it")
     for place, (source, target) in enumerate(links):
         for what, key in (("source", source), ("target", target)):
             if key not in keys:
-                where = f"links[{place}], {what}"
+                where = f"links[{place}].{what}"
                 yield Finding(where, repr(key), "a node of the graph", "correct it")
         if source == target:
             remedy = "remove it"

@@ -18,14 +18,21 @@ def doubt_of(model: CompiledModel) -> str:
 
     A coefficient that is larger than :data:`LARGEST` makes each row it stands in uncertain by more
     than the tolerance, and multiplies what a bit is off by to whole units: a solver that finds no
-    solution of such a model may have lost it.
+    solution of such a model may have lost it. A whole number that may be larger is never whole for
+    the solver, whatever it is multiplied by.
     """
     sides = np.concatenate((model.row_lower, model.row_upper))
-    numbers = np.abs(np.concatenate((model.matrix.data, sides[np.isfinite(sides)])))
-    worst = float(numbers.max(initial=0.0))
-    if worst <= LARGEST:
-        return ""
-    return (
-        f"the model holds numbers up to {worst:.3g}, more than {LARGEST:.3g}: rounding them is off "
-        f"by more than the solver's tolerance of {TOLERANCE:g}, so it proves nothing"
-    )
+    whole = model.integrality == 1
+    ends = np.concatenate((model.column_lower[whole], model.column_upper[whole]))
+    kinds = {
+        "numbers": np.concatenate((model.matrix.data, sides[np.isfinite(sides)])),
+        "whole columns": ends[np.isfinite(ends)],
+    }
+    for kind, numbers in kinds.items():
+        worst = float(np.abs(numbers).max(initial=0.0))
+        if worst > LARGEST:
+            return (
+                f"the model holds {kind} up to {worst:.3g}, more than {LARGEST:.3g}: rounding them "
+                f"is off by more than the solver's tolerance of {TOLERANCE:g}, so it proves nothing"
+            )
+    return ""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .compiled import CompiledModel
+from .ranges import LARGEST
 
 Name = tuple[str, Hashable]
 """Family and index of a column."""
@@ -61,9 +62,16 @@ class Tableau:
         self._families.append(family)
 
     def cost_row(self, family: str, most: float) -> None:
-        """Add a row: the objective is at most so much."""
-        terms = [(name, self._cost[place]) for name, place in self.places.items()]
-        self.row(family, [term for term in terms if term[1]], -inf, most)
+        """Add a row: the objective is at most so much.
+
+        Where costs are beyond what tolerances hold, by a power of two: that rounds nothing.
+        """
+        largest = max([abs(most), *map(abs, self._cost)], default=0.0)
+        share = 1.0
+        while largest * share > LARGEST:
+            share /= 2
+        terms = [(name, self._cost[place] * share) for name, place in self.places.items()]
+        self.row(family, [term for term in terms if term[1]], -inf, most * share)
 
     def compiled(self) -> CompiledModel:
         """Return the model."""

@@ -11,6 +11,11 @@ from milp_plan.core import FormulationError, FormulationFailureError
 
 from .registry import shipped_folders
 
+
+class UnsoundNumberError(ValueError):
+    """A formulation hands over a number that is none; the message is told as it is."""
+
+
 LONGEST_MESSAGE = 300
 """Characters of an exception's message that are told."""
 
@@ -52,6 +57,8 @@ def step(name: str, called: str) -> Iterator[None]:
     except MemoryError as error:
         words = "ran out of memory"
         raise FormulationFailureError(sentence(name, "", called, words), "memory_limit") from error
+    except UnsoundNumberError as error:
+        raise FormulationFailureError(sentence(name, "", called, str(error)), "error") from error
     except Exception as error:  # whatever its code does wrong, the run goes on without it
         if called == "decode" and isinstance(error, FormulationError):
             raise

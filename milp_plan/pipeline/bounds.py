@@ -150,12 +150,18 @@ ALL: tuple[Callable[[Shop, Frame], Floor], ...] = (
 
 
 def floors(shop: Shop) -> tuple[Floor, ...]:
-    """Every bound on the shop's own objective; for the span, over all devices."""
-    clocks = frames(shop, shop.objective is Objective.SPAN)
-    return tuple(
-        max((bound(shop, frame) for frame in clocks), key=lambda floor: floor.value)
+    """Every bound on the shop's own objective; for the span, over all devices.
+
+    Times are counted in what they have in common. Proof: some best plan starts only at multiples
+    of it (:attr:`~.shop.Shop.tick`), so a bound on these plans, rounded up to a multiple, holds.
+    """
+    coarse = shop.in_ticks()
+    clocks = frames(coarse, shop.objective is Objective.SPAN)
+    best = (
+        max((bound(coarse, frame) for frame in clocks), key=lambda floor: floor.value)
         for bound in ALL
     )
+    return tuple(floor._replace(value=floor.value * shop.tick) for floor in best)
 
 
 def best_floor(shop: Shop) -> Floor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -17,6 +17,9 @@ from .template import Stage, Template, pipeline_problem
 
 CUT = "cut"
 """Entry of the provenance: pieces of each stage. ``stage 0`` and so on say which, and where."""
+
+TO = " … "
+"""Between the first and the last of names that follow each other."""
 
 FREE = "free"
 """Family of cases whose stages choose their devices."""
@@ -99,7 +102,8 @@ class Share:
     def __str__(self) -> str:
         last = self.first + self.pieces - 1
         which = f"piece {last}" if self.pieces == 1 else f"pieces {self.first}-{last}"
-        named = " … ".join(dict.fromkeys([self.names[0], self.names[-1]])) if self.names else ""
+        every = [part for name in self.names for part in name.split(TO)]
+        named = TO.join(dict.fromkeys([every[0], every[-1]])) if every else ""
         where = f" on {', '.join(self.devices)}" if self.devices else ""
         return f"{which}{f' ({named})' if named else ''}{where}"
 
@@ -201,11 +205,12 @@ class Grid:
     def template(self, cut: Cut) -> Template:
         """Return the stages of a cut."""
         case, bounds = self.case, [0, *accumulate(cut)]
+        first, *others = (
+            joined(self.costs[a:b], self.arriving(stage, a, b))
+            for stage, (a, b) in enumerate(pairwise(bounds))
+        )
         return Template(
-            stages=tuple(
-                joined(self.costs[a:b], self.arriving(stage, a, b))
-                for stage, (a, b) in enumerate(pairwise(bounds))
-            ),
+            stages=(self._first(first), *others),
             micro_batches=case.micro_batches,
             transfer_ns=self.transfer,
             joint_backward=case.joint_backward,
@@ -213,6 +218,18 @@ class Grid:
             units=self.units,
             workspace_bytes=self.workspace,
         )
+
+    def _first(self, stage: Stage) -> Stage:
+        """The first stage; an input gradient that takes no time there waits for the other one.
+
+        Nobody but the weight gradient waits for it, and all that it ends is what both end: in some
+        best plan it runs right before it. So what it makes is there during the weight gradient
+        alone, and no operator that takes no time holds memory.
+        """
+        idle = not (stage.backward_ns or stage.backward_bytes or self.case.joint_backward)
+        if not (idle and stage.weight_ns) or self.case.recompute or self.case.lane is not None:
+            return stage
+        return replace(stage, gradient_bytes=0, workspace_bytes=stage.gradient_bytes)
 
     def shares(self, cut: Cut) -> tuple[Share, ...]:
         """Return what each stage of a cut runs, and where."""
@@ -299,10 +316,9 @@ def built(grid: Grid, cut: Cut | None = None) -> Built:
     if not case.model.even:
         case = replace(case, cut=cut)
     template, shares = grid.template(cut), grid.shares(cut)
-    problem = _problem(case, template, grid)
-    if not case.model.even:
-        told = {f"stage {share.stage}": str(share) for share in shares}
-        problem = replace(problem, provenance={CUT: cut_text(cut), **told})
+    told = {} if case.model.even else {f"stage {share.stage}": str(share) for share in shares}
+    told = {CUT: cut_text(cut), **told} if told else told
+    problem = _problem(case, template, grid, told)
     work = _work(template, grid.routes, case.devices)
     return Built(case, problem, work, shares)
 
@@ -332,7 +348,9 @@ def joined(costs: Sequence[Stage], arriving: int = 0) -> Stage:
     return replace(one, parameter_bytes=one.parameter_bytes + arriving)
 
 
-def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
+def _problem(
+    case: Case, template: Template, grid: Grid, told: Mapping[str, str]
+) -> PlanningProblem:
     if grid.routes is None and (case.recompute or case.lane is not None):
         raise ValueError("stages that recompute or have lanes to a host need given devices")
     problem = pipeline_problem(
@@ -342,6 +360,7 @@ def _problem(case: Case, template: Template, grid: Grid) -> PlanningProblem:
         devices=case.devices,
         memory_bytes=grid.limit,
         objective=case.objective,
+        provenance=told,
     )
     if case.lane is not None:
         ticks = int(case.lane * grid.units.time_scale)

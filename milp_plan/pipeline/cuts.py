@@ -9,6 +9,12 @@ same and what it makes; while a weight gradient runs, what it reads. What lasts 
 nothing, so only passes that take time count. Where passes may run again or leaves may wait on a
 host, only the stage's own count. Parameters, the workspace of a device and what arrives ahead of
 passes lie there all the time.
+
+What a stage leaves of a micro-batch stays from its forward pass to its input gradient: at least R
+ticks, on the way to the last stage and back. If there is room for L of them, the forward pass of
+the j-th micro-batch (in the order of a stage's forward passes) waits for the end of j - L of them,
+one of which is the (j - L)-th or a later one: so for R ticks after the (j - L)-th forward pass
+began. All N take at least ceil(N / L) R ticks, where nothing is made again and nothing leaves.
 """
 
 from __future__ import annotations
@@ -38,7 +44,8 @@ _NEVER = 10**30
 class Load(NamedTuple):
     """A device with some of its stages: ticks of work, bytes that lie there, those of passes.
 
-    ``held`` are the leaves of a micro-batch, by its way; ``peak`` is the most that passes hold.
+    ``held`` are the leaves of a micro-batch, by its way; ``peak`` is the most that passes hold;
+    ``turns`` the ticks of all its micro-batches where few fit at a time.
     """
 
     wait: int = 0
@@ -46,11 +53,12 @@ class Load(NamedTuple):
     resting: int = 0
     held: tuple[int, ...] = ()
     peak: int = 0
+    turns: int = 0
 
     @property
     def time(self) -> int:
         """Ticks until it has done its work."""
-        return self.wait + self.work if self.work else 0
+        return max(self.turns, self.wait + self.work if self.work else 0)
 
     @property
     def memory(self) -> int:
@@ -146,7 +154,15 @@ class Cuts:
 
     # -- what a stage adds to its device -----------------------------------------------------
 
-    def _with(self, load: Load, stage: int, use: tuple[int, int], part: tuple[int, int]) -> Load:
+    def _with(
+        self,
+        load: Load,
+        stage: int,
+        use: tuple[int, int],
+        part: tuple[int, int],
+        *,
+        arriving: bool = True,
+    ) -> Load:
         """Return the load of a device that also runs a stage of some pieces.
 
         ``use`` is the way of micro-batches, and how many; ``part`` where the pieces begin and end.
@@ -154,13 +170,13 @@ class Cuts:
         (way, batches), (a, b) = use, part
         grid, case = self.grid, self.grid.case
         forward, backward, weight, early, late, gradient, parameters = (
-            column[b] - column[a] for column in self.sums
+            column[b] - column[a] for column in self.sums[:7]
         )
         if not batches:  # no micro-batch comes this way: its weights do not lie there either
             return load
         wait = self._wait(stage, a) if not load.work else min(load.wait, self._wait(stage, a))
         work = load.work + batches * (forward + backward + weight)
-        resting = load.resting + parameters + grid.arriving(stage, a, b)
+        resting = load.resting + parameters + (grid.arriving(stage, a, b) if arriving else 0)
         own = early + late
         held = own if self.alone else load.held[way] + own
         peak = load.peak
@@ -171,7 +187,25 @@ class Cuts:
         else:
             peak = max(peak, held + gradient if backward else 0, late + gradient if weight else 0)
         ways = tuple(old + own if one == way else old for one, old in enumerate(load.held))
-        return Load(wait, work, resting, ways, peak)
+        turns = max(load.turns, self._turns(stage, a, (batches, own), resting))
+        return Load(wait, work, resting, ways, peak, turns)
+
+    def _turns(self, stage: int, a: int, held: tuple[int, int], resting: int) -> int:
+        """Ticks of the micro-batches of a stage that begins with a piece, few at a time.
+
+        ``held`` are the micro-batches, and the bytes of one.
+        """
+        batches, own = held
+        if self.alone or self.limit is None or not own:
+            return 0
+        room = max(1, (self.limit - resting) // own)
+        if room >= batches:
+            return 0
+        there = [column[-1] - column[a] for column in self.sums[:3]]
+        stay = sum(there if self.grid.case.joint_backward else there[:2])
+        if self.grid.routes is not None:
+            stay += 2 * (self.hops[-1] - self.hops[stage]) * self.grid.transfer
+        return self._wait(stage, a) + ceil_div(batches, room) * stay
 
     def _wait(self, stage: int, a: int) -> int:
         """Ticks at least before the first pass of a stage, and after its last."""
@@ -195,14 +229,12 @@ class Cuts:
     def _cell(self, stage: int, a: int, b: int) -> int:
         """What a stage needs at least on a device of its own; grows with b, falls with a."""
         _, way, batches = max(self.on[stage], key=lambda place: place[2])
-        load = self._with(self._empty()[0], stage, (way, batches), (a, b))
-        resting = load.resting - self.grid.arriving(stage, a, b)
-        load = load._replace(resting=resting)
+        load = self._with(self._empty()[0], stage, (way, batches), (a, b), arriving=False)
         if self.limit is not None and load.memory > self.limit:
             return _NEVER
         if self.by_memory:
             return load.memory
-        return load.time if self._first(stage) else load.work
+        return load.time if self._first(stage) else max(load.work, load.turns)
 
     def _first(self, stage: int) -> bool:
         """Whether no earlier stage is on a device of this one."""

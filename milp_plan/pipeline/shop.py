@@ -11,7 +11,7 @@ tasks of their own device, whether memory suffices depends on each device's word
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
@@ -121,6 +121,14 @@ class Shop:
     def tick(self) -> int:
         """Ticks that divide every duration and lag: some best plan starts only at multiples."""
         return max(1, gcd(*(kind.duration for kind in self.kinds), *(lag for *_, lag in self.arcs)))
+
+    def in_ticks(self) -> Shop:
+        """Return the shop whose times are counted in :attr:`tick`: they have nothing in common."""
+        if self.tick == 1:
+            return self
+        kinds = tuple(replace(kind, duration=kind.duration // self.tick) for kind in self.kinds)
+        arcs = tuple((a, b, lag // self.tick) for a, b, lag in self.arcs)
+        return replace(self, kinds=kinds, arcs=arcs)
 
     @cached_property
     def num_tasks(self) -> int:

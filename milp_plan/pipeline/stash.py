@@ -27,6 +27,7 @@ from milp_plan.core import (
     Transfer,
     Value,
 )
+from milp_plan.core.amounts import size_text
 from milp_plan.core.view import view
 from milp_plan.cost import routes
 
@@ -373,7 +374,8 @@ class _Reader:
             limit = self.cluster.device(host).memory_bytes
             most = sum(stash.bytes for stash in stashes if stash.host == host)
             if limit is not None and most > limit:
-                raise _NotStashes(f"host {host!r} holds {limit} bytes, {most} may have to wait")
+                room, wanted = (size_text(self.problem.units, size) for size in (limit, most))
+                raise _NotStashes(f"host {host!r} holds {room}, {wanted} may have to wait")
 
     def limits(self) -> dict[str, int]:
         """Bytes beside persistent values."""

@@ -10,7 +10,6 @@ from .planner import Planner
 from .portfolio import best_plan
 from .priorities import (
     bottom_levels,
-    depth_first_order,
     descendants,
     frugal_order,
     processing_times,
@@ -27,7 +26,6 @@ __all__ = [
     "balance_load",
     "best_plan",
     "bottom_levels",
-    "depth_first_order",
     "descendants",
     "dispatch",
     "dispatch_earliest",

@@ -17,7 +17,6 @@ from .indexed import Indexed, indexed
 from .planner import seedless
 from .priorities import (
     bottom_levels,
-    depth_first_order,
     descendants,
     frugal_order,
     processing_times,
@@ -154,7 +153,7 @@ def _fastest_together(view: Indexed, operators: Sequence[int]) -> dict[str, Plac
 def dfs_release(problem: PlanningProblem) -> Plan | None:
     """Depth first, taking what frees memory first; the frugal one when memory is tight."""
     plan = careful_dispatch(problem, frugal_order(problem))
-    return plan or careful_dispatch(problem, depth_first_order(problem), insertion=False)
+    return plan or careful_dispatch(problem, problem.graph.depth_first_order, insertion=False)
 
 
 @seedless
@@ -190,7 +189,7 @@ def single_device(problem: PlanningProblem) -> Plan | None:
     view = indexed(problem)
     orders: list[Callable[[PlanningProblem], Sequence[str]]] = [
         frugal_order,
-        depth_first_order,
+        lambda problem: problem.graph.depth_first_order,
         lambda problem: problem.graph.topological_order,
     ]
     best: Plan | None = None

@@ -11,7 +11,7 @@ from .dispatch import Rule, dispatch
 from .indexed import indexed
 from .objective import objective_value
 from .planner import seedless
-from .priorities import depth_first_order, frugal_order
+from .priorities import frugal_order
 
 Attempt = Callable[[Sequence[int | None]], Plan | None]
 
@@ -27,7 +27,7 @@ def low_peak(problem: PlanningProblem) -> Plan | None:
     if problem.objective is not Objective.PEAK_MEMORY:
         return None
     best: tuple[int, Plan] | None = None
-    for order in (frugal_order(problem), depth_first_order(problem)):
+    for order in (frugal_order(problem), problem.graph.depth_first_order):
         for rule in (Rule.LEAN, Rule.START):
             for headroom in (0, 1):
                 attempt = partial(_attempt, problem, order, rule, headroom)

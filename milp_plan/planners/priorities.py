@@ -110,22 +110,6 @@ def processing_times(problem: PlanningProblem) -> dict[str, float]:
     return {name: work / mean.scale for name, work in zip(view.names, mean.work, strict=True)}
 
 
-def depth_first_order(problem: PlanningProblem) -> tuple[str, ...]:
-    """Topological order that follows what became ready last."""
-    view = indexed(problem)
-    missing = [len(before) for before in view.predecessors]
-    stack = [op for op in reversed(view.topological) if not missing[op]]
-    order = []
-    while stack:
-        operator = stack.pop()
-        order.append(view.names[operator])
-        for reader in reversed(view.successors[operator]):
-            missing[reader] -= 1
-            if not missing[reader]:
-                stack.append(reader)
-    return tuple(order)
-
-
 def frugal_order(problem: PlanningProblem) -> tuple[str, ...]:
     """Topological order that keeps few bytes alive, as if on one device.
 

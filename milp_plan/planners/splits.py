@@ -18,7 +18,7 @@ from .earliest import dispatch_earliest
 from .indexed import Indexed, indexed
 from .objective import objective_value
 from .planner import seedless
-from .priorities import bottom_levels, depth_first_order, frugal_order
+from .priorities import bottom_levels, frugal_order
 from .stages import Placements, Stages
 
 _SHARES = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(1, 10), Fraction(0))
@@ -135,7 +135,7 @@ def unit_orders(view: Indexed) -> list[list[int]]:
     levels = bottom_levels(problem)
     by_level = sorted(view.names, key=lambda name: (-levels[name], position[view.index[name]]))
     orders = []
-    for names in (by_level, depth_first_order(problem), problem.graph.topological_order):
+    for names in (by_level, problem.graph.depth_first_order, problem.graph.topological_order):
         units = list(dict.fromkeys(view.unit[operator] for operator in view.numbers(names)))
         if units not in orders:
             orders.append(units)

@@ -1,21 +1,29 @@
-"""What a solver proves is asked again in another way before it counts.
+"""What a solver proves is asked again in another way before it counts: the one place for that.
 
 A solver works in floating point, and its presolve has lost plans of models whose every number was
-exact (HiGHS 1.15.1). The proof that nothing is better than a plan is a refutation: a second model
-asks for a plan whose value is lower by one, with another seed and, where it is small, without
-presolve; its horizon, windows and big-M are other ones. A model in which nothing was found at all
-is asked again itself. What the second solve does not confirm in the time that is left does not
-count.
+exact (HiGHS 1.15.1). So neither that a model has no solution nor that nothing is better than a
+plan counts because one solve says so.
+
+The proof that nothing is better than a plan is a refutation: a second model asks for a plan whose
+value is lower by one, with another seed and, where it is small, without presolve; its horizon,
+windows and big-M are other ones. A model in which nothing was found at all is asked again itself.
+What the second solve does not confirm in the time that is left does not count, and nothing counts
+of a model whose numbers are beyond a solver's tolerances (:mod:`milp_plan.lp.ranges`).
+
+:class:`Confirmation` does this for formulations, :func:`unconfirmed` for models that are written
+and read elsewhere in this room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from milp_plan.backends import Limits, Stop
+from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.budget import Budget, now
+from milp_plan.lp import CompiledModel
+from milp_plan.lp.ranges import doubt_of
 from milp_plan.models.protocol import Guide
 
 if TYPE_CHECKING:
@@ -24,7 +32,55 @@ if TYPE_CHECKING:
 LEAST_S = 0.1
 """Seconds below which nothing is asked again."""
 
+MOST_BETTER = 20
+"""Better plans that second solves may find, one after the other, before the proof is given up."""
+
+NO_PLAN = "that there is no plan was not confirmed by a second solve"
+NOTHING_BETTER = "that nothing is better was not confirmed by a second solve"
+
 Ask = Callable[[Guide, Limits], "ModelAnswer"]
+
+
+class Means(NamedTuple):
+    """How a model is asked again: solver, limits of each solve, and the budget of the run."""
+
+    ask: Callable[..., SolverReport]
+    limits: Limits
+    budget: Budget
+
+
+def unconfirmed(model: CompiledModel, means: Means, times: int = 1) -> str:
+    """Return why it is not sure that a model has no solution; empty if it is.
+
+    Parameters
+    ----------
+    model
+        One of which it was said, or is to be shown, that it has none.
+    means
+        How to ask.
+    times
+        Solves, each in another way, that have to find nothing.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        The solve was interrupted.
+    """
+    doubt = doubt_of(model)
+    if doubt:
+        return doubt
+    for number in range(1, times + 1):
+        left = min(means.limits.time_s, means.budget.left_s)
+        if left < LEAST_S:
+            return NO_PLAN
+        seed = means.limits.seed + number
+        careful = replace(means.limits, time_s=left, seed=seed, careful=True)
+        stop = means.ask(model, careful, None).stop
+        if stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        if stop is not Stop.INFEASIBLE:
+            return NO_PLAN
+    return ""
 
 
 @dataclass
@@ -52,8 +108,12 @@ class Confirmation:
     def of(self, answer: ModelAnswer) -> ModelAnswer:
         """Return the answer as far as it is confirmed."""
         value, stop = answer.value, answer.report.stop
-        if not answer.proves or answer.disputed or self.guide.neighbourhood is not None:
+        if stop is Stop.INFEASIBLE and answer.doubt:
+            return self._doubtful(answer)
+        if not answer.proves or answer.doubt or self.guide.neighbourhood is not None:
             return answer
+        if answer.disputed:
+            return self._disputed(answer)
         if stop is Stop.INFEASIBLE:
             return self._nothing(answer)
         if stop is not Stop.PROVED or value is None or value <= max(0, self.guide.bound or 0):
@@ -69,6 +129,25 @@ class Confirmation:
         limits = replace(self.limits, time_s=left, seed=seed, careful=careful)
         return self.ask(Guide(cutoff, self.guide.bound), limits)
 
+    def _doubtful(self, answer: ModelAnswer) -> ModelAnswer:
+        """Nothing was found where tolerances hide plans: there may be one, so look once more."""
+        second = None
+        if self.guide.neighbourhood is None:
+            second = self._again(self.guide.cutoff, careful=True)
+        if second is not None and second.value is not None:
+            return second
+        return _ended(answer, Stop.FINISHED).doubted(answer.doubt)
+
+    def _disputed(self, answer: ModelAnswer) -> ModelAnswer:
+        """The checker disagrees: with this solve alone, or with the formulation."""
+        second = self._again(self.guide.cutoff, careful=True)
+        if second is None or second.disputed or second.value is None:
+            return answer
+        if answer.value is not None and answer.value < second.value:
+            return answer
+        said = f"the checker disputes one solve, though not another one: {answer.disputed}"
+        return self._optimum(second.doubted(said), second.value)
+
     def _nothing(self, answer: ModelAnswer) -> ModelAnswer:
         """Nothing up to the cutoff: the same question once more."""
         second = self._again(self.guide.cutoff, careful=True)
@@ -76,27 +155,42 @@ class Confirmation:
             return answer if second.report.stop is Stop.INFEASIBLE else second
         if second is not None and second.value is not None:
             return second.doubted("one solve found no plan, another one did")
-        doubt = "that there is no plan was not confirmed by a second solve"
         ended = Stop.TIME_LIMIT if self.limits.nodes is None else Stop.NODE_LIMIT
-        return replace(answer, report=replace(answer.report, stop=ended)).doubted(doubt)
+        return _ended(answer, ended).doubted(NO_PLAN)
 
     def _optimum(self, answer: ModelAnswer, value: int) -> ModelAnswer:
-        """Nothing better than the plan: refuted twice, of which the first solve may be one."""
+        """Nothing better than the plan: refuted twice, of which the first solve may be one.
+
+        A better plan that a second solve finds is refuted in turn; the first claim is void then.
+        """
+        for _ in range(MOST_BETTER):
+            settled, better = self._refuted(answer, value)
+            if better is None or better.value is None:
+                return settled
+            answer, value = better, better.value
+        return answer
+
+    def _refuted(self, answer: ModelAnswer, value: int) -> tuple[ModelAnswer, ModelAnswer | None]:
+        """Return what is left of a claim, and the answer with a better plan, if there is one."""
         near = answer.bound is None or answer.bound < value
         for careful in (False, True) if near else (True,):
             second = self._again(value - 1, careful=careful)
             if second is None:
                 break
             if second.report.stop is Stop.INTERRUPTED:
-                return replace(answer, report=second.report)
+                return replace(answer, report=second.report), None
             if second.value is not None and second.value < value:
-                return second.doubted("a second solve found a better plan")
+                return answer, second.doubted("a second solve found a better plan")
             refuted = second.report.stop is Stop.INFEASIBLE and not second.doubt
             if not refuted and (second.bound is None or second.bound < value):
                 break
         else:
-            return replace(answer, bound=value)
-        if near:
-            return answer  # its bound leaves room for the tolerances
-        doubt = "that nothing is better was not confirmed by a second solve"
-        return answer.doubted(doubt, bound=value - 1)
+            return answer.doubted("", bound=value), None
+        if answer.doubt:  # of what went before: no solve has been believed yet
+            return answer.doubted(answer.doubt), None
+        kept = answer.bound if near else value - 1  # a bound that leaves room for the tolerances
+        return answer.doubted(NOTHING_BETTER, bound=kept), None
+
+
+def _ended(answer: ModelAnswer, stop: Stop) -> ModelAnswer:
+    return replace(answer, report=replace(answer.report, stop=stop))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from .addresses import Memory
     from .reasons.base import Reasons
+    from .restart import Restart
     from .scope import Scope
     from .way import Way
 
@@ -157,6 +158,8 @@ class Kind(ABC, Generic[P, S]):
     loops
         Parts of the compiled loops (:mod:`.compiling`) that nearly every run needs: where reading
         takes long, they are compiled meanwhile.
+    partial
+        Whether a plan need not name all that the problem has.
     """
 
     name: ClassVar[str]
@@ -167,6 +170,7 @@ class Kind(ABC, Generic[P, S]):
     sizes: ClassVar[tuple[str, ...]] = ("peak_memory",)
     things: ClassVar[tuple[str, ...]] = ()
     loops: ClassVar[tuple[str, ...]] = ()
+    partial: ClassVar[bool] = False
 
     @property
     def ignores(self) -> tuple[str, ...]:
@@ -338,6 +342,27 @@ class Kind(ABC, Generic[P, S]):
     @abstractmethod
     def reasons(self) -> Reasons[P, S]:
         """Its parts and limits, and why a plan's value is what it is."""
+
+    # -- plans from elsewhere ----------------------------------------------------------------------
+
+    def named(self, problem: P) -> Sequence[str] | None:
+        """Names of what a plan has to decide; ``None`` where plans name nothing."""
+        return self.reasons().parts(problem)
+
+    def named_by(self, plan: S) -> Sequence[str] | None:
+        """The names of these that a plan has; ``None`` where it has none."""
+        return None
+
+    def restarts(self, problem: P, plan: S) -> Iterator[Restart]:
+        """Plans of the problem that decide what a plan from elsewhere does, the nearest first.
+
+        The plan names what the problem has. What is given may be invalid: the checker looks.
+        """
+        from .restart import Restart
+
+        of: Any = problem
+        old: Any = self.reasons().carried(plan)
+        yield Restart(replace(old, problem=of.name), "its value is computed anew")
 
     # -- planning ----------------------------------------------------------------------------------
 

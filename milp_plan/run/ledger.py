@@ -8,13 +8,15 @@ from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from milp_plan.backends import Limits, Stop
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Verdict
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.gap import proved_optimal, relative_gap, within
+from milp_plan.lp import CompiledModel
 
 from .kind import Kind
-from .model import ModelAnswer, Solver
+from .model import REFUTED, ModelAnswer, Solver
+from .restart import started
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
 logger = logging.getLogger(__name__)
@@ -80,6 +82,14 @@ class Ledger(Generic[P, S]):
         Plans of ours that break a law, in words; failures of solvers and formulations.
     details
         What else belongs into the record.
+    asked
+        Whether the formulation was asked: it ran, to whatever end.
+    unproved_because
+        Why what the formulation says proves nothing; empty if it does, or was not asked.
+    disputed_model
+        What was solved when the first dispute came up, if it was a model.
+    start
+        The user's plan as a valid one of this problem; ``None`` without one.
     """
 
     def __init__(
@@ -111,7 +121,14 @@ class Ledger(Generic[P, S]):
         self.cores: int | None = None  # set by a way that searches on all of them
         self.cluster: Any = None  # client of the scheduler, where one was asked for
         self.details: dict[str, Any] = {}
+        self.asked = False
+        self.unproved_because = ""
+        self.disputed_model: CompiledModel | None = None
+        self._claimants: set[str] = set()
+        self._refuter = ""
+        self._refuted: set[str] = set()
         self.trace: list[Progress] = []
+        self.start: S | None = None
         self._lock = RLock()
 
     # -- what is known -----------------------------------------------------------------------------
@@ -211,6 +228,7 @@ class Ledger(Generic[P, S]):
                     reason = "; ".join(str(entry) for entry in verdict.violations[:3])
                     self.fail(f"{by} made a plan that breaks a law: {reason}")
                 return False
+            self._hold_claims_against(by, verdict.value)
             self.reached[by] = min(verdict.value, self.reached.get(by, verdict.value))
             if self.value is not None and verdict.value >= self.value:
                 return False
@@ -228,21 +246,76 @@ class Ledger(Generic[P, S]):
             self._on_incumbent(Incumbent(claimed, value, *known))
 
     def prove(self, bound: Bound) -> None:
-        """Take a bound on the whole problem."""
+        """Take a bound on the whole problem, unless a plan refutes it or one by the same name."""
         with self._lock:
-            if self.bound is None or bound.value > self.bound.value:
+            if bound.name in self._refuted:
+                return
+            if self.value is not None and bound.value > self.value:
+                self._drop_claim(bound, self.planner, self.value)
+            elif self.bound is None or bound.value > self.bound.value:
                 self.bound = bound
                 self.bounds = (*self.bounds, bound)
                 self.say("bounds", bound.name)
 
-    def refute(self, reason: str) -> None:
-        """Take a proof that no plan exists."""
-        with self._lock:
-            self.infeasible_because = self.infeasible_because or reason
+    def refute(self, reason: str, by: str = "") -> None:
+        """Take a proof that no plan exists; ``by`` is the formulation that claims it, if any does.
 
-    def dispute(self, because: str) -> None:
+        Where there is a plan, that refutes the claim.
+        """
+        with self._lock:
+            if self.value is not None:
+                self._say_refuted(reason, by, self.planner, self.value)
+            elif self.infeasible_because is None:
+                self.infeasible_because, self._refuter = reason, by
+
+    def dispute(self, because: str, model: CompiledModel | None = None) -> None:
         """Note that the checker disputes an answer, unless the reason is empty."""
-        self.disputed = self.disputed or because
+        if because and not self.disputed:
+            self.disputed, self.disputed_model = because, model
+        if because.startswith(REFUTED):
+            self.fail(because)
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the formulation claims a bound, or that there is no plan."""
+        known = self.bound is not None and self.bound.name in self._claimants
+        return known or (self.asked and self.infeasible_because is not None)
+
+    def hold_against(self, planner: str, plan: S | None) -> None:
+        """Hold what is claimed against a plan that is made for this and does not count itself.
+
+        A model that leaves out plans without saying so proves too much.
+        """
+        verdict = None if plan is None else self.kind.verify(self.problem, plan)
+        if verdict is not None and verdict.ok and verdict.value is not None:
+            with self._lock:
+                self._hold_claims_against(planner, verdict.value)
+
+    def _hold_claims_against(self, planner: str, value: int) -> None:
+        """Drop what a valid plan refutes."""
+        if self.infeasible_because is not None:
+            self._say_refuted(self.infeasible_because, self._refuter, planner, value)
+            self.infeasible_because = None
+        for bound in self.bounds:
+            if bound.value > value:
+                self._drop_claim(bound, planner, value)
+
+    def _drop_claim(self, bound: Bound, planner: str, value: int) -> None:
+        """A bound does not count any more, nor do others by its name."""
+        text = self.kind.measure(self.problem).text
+        self._refuted.add(bound.name)
+        self.bounds = tuple(known for known in self.bounds if known.name != bound.name)
+        self.bound = max(self.bounds, key=lambda known: known.value, default=None)
+        claim = f"no plan is below {text(bound.value)}"
+        self._say_refuted(claim, bound.name, planner, value)
+
+    def _say_refuted(self, claim: str, by: str, planner: str, value: int) -> None:
+        """Note a defect: what was claimed to be proved is not so."""
+        text = self.kind.measure(self.problem).text(value)
+        said = REFUTED if by in self._claimants else "a proof of ours is refuted by"
+        claim = f"{by}: {claim}" if by else claim
+        self.dispute(f"{said} {planner or 'a plan'}: {claim}; a checked plan has {text}")
+        self.fail(self.disputed)
 
     def fail(self, what: str) -> None:
         """Note a defect, once."""
@@ -286,7 +359,8 @@ class Ledger(Generic[P, S]):
             The solve was interrupted: so is the run.
         """
         report = answer.report
-        self.dispute(answer.disputed)
+        self.asked = True
+        self.dispute(answer.disputed, answer.model)
         if answer.failure:
             self.fail(answer.failure)
             self.say(phase, answer.failure)
@@ -295,6 +369,7 @@ class Ledger(Generic[P, S]):
         if answer.doubt:
             self.say(phase, answer.doubt)
         if whole:
+            self.unproved_because = self._unproved(answer)
             self.details |= answer.described()
         better = False
         if answer.plan is not None and answer.value is not None:
@@ -307,39 +382,43 @@ class Ledger(Generic[P, S]):
         found, complete = answer.value is not None, report.stop is Stop.PROVED
         return Belief(better, found, complete, report.seconds, answer.failed)
 
+    @staticmethod
+    def _unproved(answer: ModelAnswer) -> str:
+        """Why an answer about the whole problem proves nothing; empty if it may."""
+        if answer.proves or answer.failed:
+            return answer.doubt
+        return answer.doubt or f"{answer.by} may leave out plans, so its bounds prove nothing"
+
     def _believe_bound(self, answer: ModelAnswer, cutoff: int | None) -> None:
-        name, known = answer.by, self.value
+        name = answer.by
         text = self.kind.measure(self.problem).text
+        self._claimants.add(name)
         if answer.report.stop is Stop.INFEASIBLE:
-            if known is not None and (cutoff is None or known <= cutoff):
-                self.dispute(f"{name} finds no plan as good as the known {text(known)}")
-            elif cutoff is not None:
+            if cutoff is not None:
                 self.prove(Bound(name, cutoff + 1, f"no plan of {text(cutoff)} or less"))
             else:
-                self.refute(f"{name} has no solution: proved by the solver")
+                self.refute(f"{name} has no solution: proved by the solver", name)
         elif answer.bound is not None:
             most = [answer.value, None if cutoff is None else cutoff + 1]
             bound = min([answer.bound, *(limit for limit in most if limit is not None)])
             self.prove(Bound(name, bound, "solver's bound"))
 
     def check_start(self) -> None:
-        """Take the user's plan, if there is one.
+        """Take the user's plan, if there is one; its times are computed anew where they do not fit.
 
         Raises
         ------
         InputError
-            It is not valid.
+            It names what the problem does not have, or leaves out something.
         """
-        start = self.settings.start
-        if start is None:
+        given: Any = self.settings.start
+        if given is None:
             return
-        verdict = self.kind.verify(self.problem, start)
-        if not verdict.ok:
-            raise InputError(
-                Finding(f"start plan, {v.rule}", v.message, "a valid plan", "run check on it")
-                for v in verdict.violations
-            )
-        self.offer(start, start.planner or "start", "start")
+        found = started(self.kind, self.problem, given)
+        self.start, self.details["start"] = found.plan, found.said or "valid as it is"
+        self.offer(found.plan, given.planner or "start", "start")
+        if found.said:
+            self.say("start", found.said)
 
     def look_for_obstacle(self) -> None:
         """Look for a proof that there is no plan."""

@@ -20,9 +20,10 @@ from milp_plan.core import (
 )
 from milp_plan.core.budget import Budget, undisturbed
 from milp_plan.lp.ranges import doubt_of
+from milp_plan.models import handed
 from milp_plan.models.failure import step
 from milp_plan.models.isolated import STEP_S, Isolated, within
-from milp_plan.models.modelling import compile_source, uncollected
+from milp_plan.models.modelling import uncollected
 from milp_plan.models.protocol import CompiledModel, Formulation, Guide, Scale
 from milp_plan.models.registry import Found, get
 
@@ -39,6 +40,9 @@ SAFETY = 1e-6
 
 LEAST_S = 1.0
 """Seconds that building, and solving, may take when nothing is left of the limit."""
+
+REFUTED = "the formulation's claim is refuted by"
+"""How a dispute begins that is a defect of a formulation, or of its solver."""
 
 FAILURES = {
     Stop.KILLED: "the solver process was ended from outside or crashed",
@@ -75,6 +79,8 @@ class ModelAnswer:
         Why a claim of the solver does not count, in words; empty if all of them do.
     failed
         The formulation's own code came to a bad end: there is nothing but the report.
+    model
+        What was solved, where the answer is disputed: so that it can be shown.
     """
 
     report: SolverReport
@@ -90,6 +96,7 @@ class ModelAnswer:
     proves: bool
     doubt: str = ""
     failed: bool = False
+    model: CompiledModel | None = None
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and why."""
@@ -258,20 +265,16 @@ class Solver:
     ) -> ModelAnswer:
         """Answer like :meth:`run`; raises ``FormulationFailureError``."""
         start, on_progress = given
-        name, options = self.formulation.card.name, self.options
+        options = self.options
         formulation = within(self.formulation, max(LEAST_S, budget.left_s))
-        with budget.phase("build"), uncollected(), step(name, "build"):
-            source = formulation.build(problem, options, guide)
+        with budget.phase("build"), uncollected():
+            source = handed.built(formulation, problem, options, guide)
         with budget.phase("compile"), uncollected():
-            with step(name, "build"):
-                model = compile_source(source)
+            model = handed.compiled(formulation, source)
             vector = None
             if start is not None:
-                with step(name, "encode"):
-                    values = formulation.encode(problem, options, source, start)
-                    vector = None if values is None else model.vector(values)
-        with step(name, "scale"):
-            scale = formulation.scale(problem, options, guide)
+                vector = handed.start_of(formulation, problem, options, source, model, start)
+        scale = handed.scale_of(formulation, problem, options, guide)
         exact = dataclasses.replace(
             _resolvable(limits, scale, guide.cutoff),
             time_s=min(limits.time_s, max(LEAST_S, budget.left_s)),
@@ -301,8 +304,7 @@ class Solver:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)
                 try:
-                    with step(reader.card.name, "decode"):
-                        plan = reader.decode(problem, self.options, guide, values)
+                    plan = handed.plan_of(reader, problem, self.options, guide, values)
                 except FormulationFailureError:
                     raise
                 except FormulationError as error:
@@ -314,21 +316,22 @@ class Solver:
                 if guide.memory:  # without memory rows a plan may rightly fail the check
                     disputed = _dispute(verdict, report, scale)
         doubt = doubt_of(model)
-        if doubt and report.stop is Stop.INFEASIBLE:
-            report = dataclasses.replace(report, stop=Stop.ERROR, message=doubt)
+        if disputed and verdict is not None and _hardly_broken(verdict, scale):
+            doubt = f"the model's tolerances hide that its plan breaks a law: {disputed}"
         return ModelAnswer(
             report=report,
             plan=plan,
             verdict=verdict,
             value=value,
             bound=None if doubt else _round_up(report.bound, scale),
-            disputed=disputed,
+            disputed="" if doubt else disputed,
             model_hash=model.content_hash,
             columns=model.num_columns,
             rows=model.num_rows,
             by=self.formulation.card.name,
             proves=self.proves,
             doubt=doubt,
+            model=model if disputed and not doubt else None,
         )
 
 
@@ -378,8 +381,22 @@ def _dispute(verdict: Verdict, report: SolverReport, scale: Scale) -> str:
     if value > claim + tolerance:
         return f"the plan's value is {value:.6g} units, the solver claims {claim:.6g}"
     if report.bound is not None and value < report.bound - scale.slack - tolerance:
-        return f"the plan's value {value:.6g} is below the solver's bound {report.bound:.6g}"
+        return (
+            f"{REFUTED} its own plan: its value {value:.6g} is below the solver's bound "
+            f"{report.bound:.6g}"
+        )
     return ""
+
+
+def _hardly_broken(verdict: Verdict, scale: Scale) -> bool:
+    """Whether all that is wrong is less than a model can tell whose unit is more than a grain."""
+    if scale.grain >= scale.unit or verdict.ok:
+        return False
+    amounts = [(entry.needed, entry.available) for entry in verdict.violations]
+    return all(
+        needed is not None and available is not None and needed <= available * (1 + SAFETY)
+        for needed, available in amounts
+    )
 
 
 def _resolvable(limits: Limits, scale: Scale, cutoff: int | None) -> Limits:
@@ -399,7 +416,8 @@ def _round_up(bound: float | None, scale: Scale) -> int | None:
     if bound is None or not math.isfinite(bound):
         return None
     safe = bound - scale.slack - SAFETY * max(1.0, abs(bound))
-    return max(0, math.ceil(safe * scale.unit / scale.grain) * scale.grain)
+    grains = safe * scale.unit / scale.grain
+    return max(0, math.ceil(grains) * scale.grain) if math.isfinite(grains) else None
 
 
 class Late(Solver):

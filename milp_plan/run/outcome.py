@@ -18,6 +18,8 @@ from .scope import Scope
 if TYPE_CHECKING:
     import pandas
 
+    from milp_plan.lp import CompiledModel
+
 P = TypeVar("P")
 S = TypeVar("S")
 
@@ -46,6 +48,8 @@ class Outcome(Shown, Generic[P, S]):
         Why the checker disagrees with a solver's claim; empty if it does not.
     infeasible_because
         A proof in words that no plan exists.
+    unproved_because
+        Why what the formulation says proves nothing; empty if it does, or was not asked.
     baselines
         Value of each heuristic, ``None`` where it found no plan.
     bounds
@@ -59,6 +63,8 @@ class Outcome(Shown, Generic[P, S]):
         are about.
     record
         Everything above and more, as plain data.
+    disputed_model
+        What was solved where the checker disagrees with a solver's claim about a model.
     """
 
     kind: Kind[P, S]
@@ -73,6 +79,7 @@ class Outcome(Shown, Generic[P, S]):
     proved: bool
     disputed_because: str
     infeasible_because: str | None
+    unproved_because: str
     baselines: Mapping[str, int | None]
     bounds: tuple[Bound, ...]
     defects: tuple[str, ...]
@@ -80,6 +87,7 @@ class Outcome(Shown, Generic[P, S]):
     seconds: float
     scope: Scope
     record: dict[str, Any] = field(repr=False)
+    disputed_model: CompiledModel | None = field(default=None, repr=False)
 
     @property
     def disputed(self) -> bool:

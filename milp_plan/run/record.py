@@ -45,6 +45,7 @@ def outcome_of(ledger: Ledger[P, S]) -> Outcome[P, S]:
         proved=ledger.proved and not ledger.disputed,
         disputed_because=ledger.disputed,
         infeasible_because=ledger.infeasible_because,
+        unproved_because=ledger.unproved_because,
         baselines=dict(ledger.baselines),
         bounds=ledger.bounds,
         defects=tuple(ledger.defects),
@@ -52,6 +53,7 @@ def outcome_of(ledger: Ledger[P, S]) -> Outcome[P, S]:
         seconds=ledger.budget.elapsed_s,
         scope=scope_of_run(ledger),
         record={},
+        disputed_model=ledger.disputed_model,
     )
     outcome.record.update(_record(outcome, ledger))
     return outcome
@@ -102,6 +104,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "verdict": verdict_word(outcome),
         "disputed_because": outcome.disputed_because or None,
         "infeasible_because": outcome.infeasible_because,
+        "unproved_because": outcome.unproved_because or None,
         "defects": list(outcome.defects),
         "planner": outcome.planner or None,
         "reached": dict(ledger.reached),
@@ -112,13 +115,14 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "phases": _rounded(ledger.budget.phases),
         "shares": _rounded(ledger.budget.shares),
-        "formulation": None if found is None else {"name": found.name, "sha256": hashed},
+        "formulation": {"name": named, "sha256": hashed} if ledger.asked else None,
         "settings": {**asked, "start": start is not None},
         "versions": installed(),
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "model_hash": None,
         "model": None,
         "polish": None,
+        "start": None,
         **ledger.details,
         "trace": [_point(point) for point in ledger.trace],
     }
@@ -156,12 +160,20 @@ def whereabouts(instance: Path, changes: Mapping[str, Any], folder: Path) -> dic
 
 
 def record_files(outcome: Outcome[P, S], folder: Path) -> dict[str, tuple[Path, bytes]]:
-    """Return the files of a run and their contents: ``record_file``, and ``plan_file`` if any."""
+    """Return the files of a run and their contents: ``record_file``, and ``plan_file`` if any.
+
+    A model about which checker and solver disagree is its ``model_file``, for any other solver.
+    """
     path = folder / f"{outcome.record['key']}.json"
     text = json.dumps(outcome.record, indent=1, default=_plain).encode() + b"\n"
     files = {"record_file": (path, text)}
     if outcome.plan is not None:
         files["plan_file"] = (path.with_suffix(".plan.json"), outcome.kind.plan_text(outcome.plan))
+    if outcome.disputed_model is not None:
+        from milp_plan.backends.export import model_parts
+
+        model = b"".join(model_parts(outcome.disputed_model, "mps"))
+        files["model_file"] = (path.with_suffix(".mps"), model)
     return files
 
 

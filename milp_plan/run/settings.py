@@ -69,7 +69,8 @@ class Settings:
     options
         Switches of the formulation.
     start
-        A plan to start from.
+        A plan to start from. One whose times do not fit, or that has places and order alone, is
+        timed anew.
     hints
         Plans of similar problems (other memory, other links), whose orders may be worth a try.
     solver

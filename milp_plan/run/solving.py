@@ -102,7 +102,7 @@ def solve(
     UnusedOptionError
         A setting would do nothing for this problem; says why.
     InputError
-        ``settings.start`` is not a valid plan of this problem, or an option does not exist.
+        ``settings.start`` names what the problem does not have, or an option does not exist.
     """
     settings = settings or Settings()
     kind = kind_of(problem)
@@ -131,7 +131,10 @@ def solve(
         if settings.dask is not None:
             ledger.cluster = client_at(settings.dask)
         with alarm(budget.left_s + LEEWAY_S):
-            choice.way(ledger).go()
+            way = choice.way(ledger)
+            way.go()
+            if settings.only:
+                way.test_claims()
     except KeyboardInterrupt:
         ledger.stop = Stop.INTERRUPTED
     except TimeIsUp:
@@ -166,8 +169,12 @@ def _refuse_ignored(kind: Kind[Any, Any], problem: Any, settings: Settings) -> N
 
 def _refuse(problem: Any, settings: Settings, why: Mapping[str, str]) -> None:
     """Refuse settings that somebody set and that would do nothing, each with the reason."""
+    named = "name a formulation, or leave it out"
+    remedies = {} if "formulation" in why else {"only": named, "options": named}
     findings = [
-        unused_option(name, _shown(getattr(settings, name)), why[name])
+        unused_option(
+            name, _shown(getattr(settings, name)), why[name], remedies.get(name, "leave it out")
+        )
         for name in why
         if getattr(settings, name) != getattr(USUAL, name)
         and not (name == "rounds" and settings.rounds == 0)  # none are wanted, and there are none

@@ -41,8 +41,10 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
     bound = DASH
     if outcome.bound is not None:
         bound = f"{outcome.measure.text(outcome.bound)} by {outcome.bound_name}"
+    start = outcome.record.get("start")
     return [
         ["scope", str(outcome.scope)],
+        *([] if start is None else [["start", start]]),
         ["bound", bound],
         ["gap", share_text(outcome.gap)],
         ["check", outcome.record["verdict"]],
@@ -56,8 +58,13 @@ def facts(outcome: Outcome[Any, Any]) -> list[list[str]]:
 def warnings(outcome: Outcome[Any, Any]) -> list[str]:
     """Return what a reader of the result must not miss."""
     found = []
-    if outcome.disputed:
+    if outcome.disputed and outcome.disputed_because not in outcome.defects:
         found.append(f"the checker disputes the solver: {outcome.disputed_because}")
+    alone = outcome.bound is None or outcome.record["settings"]["only"]
+    unsettled = not outcome.proved and outcome.infeasible_because is None
+    if outcome.unproved_because and alone and unsettled:
+        what = "that there is no plan" if outcome.plan is None else "how good the plan is"
+        found.append(f"{what} is not proved: {outcome.unproved_because}")
     kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
     found += [f"{defect}; {kept}" for defect in outcome.defects]
     if outcome.stop is Stop.INTERRUPTED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from milp_plan.core.bound import Bound
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .model import Solver
 
 logger = logging.getLogger(__name__)
+
+TEST_SHARE = 0.1
+"""Part of the time limit for plans that are made to test a claim."""
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -125,6 +128,23 @@ class Way(ABC, Generic[P, S]):
     def alone(self) -> Iterable[Step]:
         """Steps of a run that is to hear the formulation's model and nobody else."""
         return (Step("model", self.ask_whole),)
+
+    def cheap_plans(self) -> Iterator[tuple[str, S | None]]:
+        """Yield plans, with who made them, that cost little: claims are held against them."""
+        ledger = self.ledger
+        for name, planner in ledger.kind.heuristics().items():
+            yield name, planner(ledger.problem, ledger.settings.seed)
+
+    def test_claims(self) -> None:
+        """Hold what the formulation claims, where it alone was asked, against cheap plans."""
+        ledger = self.ledger
+        if ledger.claimed:
+            with ledger.budget.phase("test of claims"):
+                part = ledger.budget.part("test of claims", TEST_SHARE)
+                for name, plan in self.cheap_plans():
+                    ledger.hold_against(name, plan)
+                    if part.over:
+                        return
 
     def try_heuristics(self, but: Container[str] = ()) -> None:
         """Offer what heuristics of the kind plan, all but some; what they reach are baselines."""

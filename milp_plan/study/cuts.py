@@ -29,7 +29,6 @@ from milp_plan.pipeline import (
     cut_text,
     grid,
     most_even,
-    read_shop,
 )
 from milp_plan.run.key import file_name, run_key
 from milp_plan.run.kinds import kind_of
@@ -37,7 +36,7 @@ from milp_plan.run.ledger import Ledger
 from milp_plan.run.outcome import Outcome
 from milp_plan.run.record import asked_of, outcome_of
 from milp_plan.run.settings import Progress, ProgressHook, Settings
-from milp_plan.run.solving import solve
+from milp_plan.run.solving import choose, solve
 from milp_plan.run.ways.shop import ShopWay
 
 FIRST_LOOKS, LOOKS = 0.25, 0.1
@@ -118,6 +117,15 @@ class CutSearch:
 
     def run(self) -> tuple[Built, Found]:
         """Return the problem of the best cut, and the answer over all cuts."""
+        if self.cuts.possible == 1:
+            made, outcome = fixed_cut(self.case, self._of_only_cut(), self.hook)
+            only = {
+                "possible": 1,
+                "looked_at": 1,
+                "all_decided": True,
+                "bound_of_cut": outcome.bound,
+            }
+            return made, replace(outcome, record={**outcome.record, "cuts": only})
         even = most_even(self.grid.parts, self.grid.stages)
         try:
             for cut in dict.fromkeys([*self.starts, even]):
@@ -128,6 +136,9 @@ class CutSearch:
         except KeyboardInterrupt:
             self.stop = Stop.INTERRUPTED
         return self._answer(even)
+
+    def _of_only_cut(self) -> Settings:
+        return replace(self.settings, start=next(iter(self.starts.values()), None))
 
     def _search(self) -> None:
         share, turn = FIRST_LOOKS, FIRST_TURN * self.settings.time_limit_s
@@ -190,23 +201,27 @@ class CutSearch:
     def glance(self, cut: Cut, bound: int) -> None:
         """Find simple bounds and plans of a cut."""
         one = self.tried[cut] = Tried(built(self.grid, cut), bound)
-        self._take(one, self._quick(one))
+        outcome = self._quick(one, self.value)
+        if outcome is not None:
+            self._take(one, outcome)
 
-    def _quick(self, one: Tried) -> Found:
+    def _quick(self, one: Tried, worth: int | None = None) -> Found | None:
+        """Bounds and published schedules of a cut; ``None`` where no plan is below the worth."""
         problem = one.built.problem
-        if isinstance(read_shop(problem), str):  # its way has no steps that take no time
+        kind, settings = kind_of(problem), self._settings(one, LEAST_TURN_S)
+        if choose(kind, problem, settings).way is not ShopWay:  # other ways have no quick steps
             return self._solved(one, LEAST_TURN_S)
         with self.budget.phase("looks"):
             part = self.budget.at_most("look", LEAST_TURN_S)
-            ledger: Ledger[PlanningProblem, Plan] = Ledger(
-                kind_of(problem), problem, self._settings(one, part.limit_s), part
-            )
+            ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, part)
             ledger.details["way"] = ShopWay.name
             way = ShopWay(ledger)
             ledger.check_start()
             way.find_floors()
-            if ledger.lower is None or self.value is None or ledger.lower < self.value:
-                way.ask_experts()
+            one.bound = max(one.bound, ledger.lower or 0)
+            if worth is not None and one.bound >= worth:
+                return None
+            way.ask_experts()
             if ledger.value is None:
                 ledger.look_for_obstacle()
             return outcome_of(ledger)
@@ -267,6 +282,7 @@ class CutSearch:
         if chosen is None:  # no cut has room: any of them is shown
             chosen = Tried(built(self.grid, even), 0)
         outcome = chosen.outcome or self._quick(chosen)
+        assert outcome is not None
         value, bound = self.value, self.bound
         if value is not None and bound is not None:
             bound = min(bound, value)
@@ -332,7 +348,6 @@ class CutSearch:
         return {
             "possible": self.cuts.possible,
             "looked_at": len(tried),
-            "planned": sum(one.value is not None for one in tried),
             "all_decided": decided,
             "bound_of_cut": None if chosen is None else min(chosen.bound, chosen.value or 0),
         }

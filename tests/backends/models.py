@@ -100,6 +100,40 @@ def market_split(num_columns: int = 45, num_rows: int = 5) -> tuple[CompiledMode
     return model(cost, rows, bounds, range(num_columns)), np.array(start)
 
 
+def parallel() -> CompiledModel:
+    """Return the packing of three buffers (``packing_order``); optimum 9437182 / 131072.
+
+    Sizes 3145728, 2097151 and 4194303, alignments 8, 3 and 3, all within the optimum.
+    """
+    unit, most = 131072, 9437182.5
+    sizes, grids = (3145728, 2097151, 4194303), (8, 3, 3)
+    rows: list[Row] = []
+
+    def row(low: float, terms: dict[int, float], high: float = inf) -> None:
+        rows.append((low / unit, [terms.get(k, 0) / unit for k in range(7)], high / unit))
+
+    for i in range(3):
+        row(-inf, {0: -unit, 1 + i: grids[i]}, -sizes[i])
+    for bit, (i, j) in enumerate(((0, 1), (0, 2), (1, 2)), 4):
+        apart = {1 + i: grids[i], 1 + j: -grids[j], bit: most}
+        row(-inf, apart, most - sizes[i])
+        row(-inf, {k: -number for k, number in apart.items()}, -sizes[j])
+    for i, below, above in (
+        (0, {4: 1, 5: 2}, {}),
+        (1, {6: 2}, {4: 0}),
+        (2, {}, {5: 0, 6: 1}),
+    ):
+        under = sum(sizes[j] for j in below.values())
+        over = sum(sizes[j] for j in above.values())
+        bits = {k: sizes[j] for k, j in below.items()} | {k: -sizes[j] for k, j in above.items()}
+        row(under, {1 + i: grids[i], **bits})
+        minus = {k: -number for k, number in bits.items()}
+        row(sizes[i] + over, {0: unit, 1 + i: -grids[i], **minus})
+    tops = [(most - sizes[i]) // grids[i] for i in range(3)]
+    bounds = [(0, most / unit), *((0, top) for top in tops), (0, 1), (0, 1), (0, 1)]
+    return model([1, 0, 0, 0, 0, 0, 0], rows, bounds, range(1, 7))
+
+
 def symmetric() -> CompiledModel:
     """Return a schedule of five operators on two devices that are alike; its optimum is 19."""
     with np.load(Path(__file__).with_name("symmetry_canary.npz")) as part:

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from milp_plan.backends import Limits, Stop, worker
 from tests.models.solving import solve_here
 
-from .models import knapsack, market_split, symmetric
+from .models import knapsack, market_split, model, parallel, symmetric
 
 
 def talk(job: worker.Job, stream: worker._Stream) -> list[tuple[Any, ...]]:
@@ -60,10 +61,10 @@ def test_main_answers_a_job_and_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
     integer, optimum = knapsack()
     broken = knapsack()[0]
     broken.matrix.indices[0] = 9
-    for model, stop in ((integer, Stop.PROVED), (broken, Stop.ERROR)):
+    for given, stop in ((integer, Stop.PROVED), (broken, Stop.ERROR)):
         ended = subprocess.run(
             [sys.executable, "-m", "milp_plan.backends.worker"],
-            input=pickle.dumps(worker.Job(model, Limits())),
+            input=pickle.dumps(worker.Job(given, Limits())),
             stdout=subprocess.PIPE,
             check=True,
         )
@@ -93,6 +94,19 @@ def test_symmetry_does_not_cost_the_optimum(seed: int, gap_abs: float) -> None:
     answer = solve_here(symmetric(), Limits(gap=1e-9, gap_abs=gap_abs, seed=seed))
     assert answer.stop is Stop.PROVED
     assert answer.objective == pytest.approx(19.0, abs=1e-3)
+
+
+def test_nearly_parallel_rows_do_not_cost_the_optimum() -> None:
+    """With its rule about parallel rows and columns HiGHS 1.15.1 says that there is no solution."""
+    answer = solve_here(parallel(), Limits(gap=1e-9))
+    assert answer.stop is Stop.PROVED
+    assert answer.objective == pytest.approx(9437182 / 131072, rel=1e-9)
+
+
+def test_a_model_without_columns_that_cannot_hold_has_no_solution() -> None:
+    empty = model([], [(1.0, [], inf)], [])
+    answer = solve_here(empty, Limits())
+    assert (answer.stop, answer.vector) == (Stop.INFEASIBLE, None)
 
 
 def test_starts_are_judged_by_the_model() -> None:

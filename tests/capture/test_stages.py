@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,8 @@ from milp_plan.cli.exits import Exit
 from milp_plan.cli.pipeline import captured_stages
 from milp_plan.core import FULL, InputError
 from milp_plan.cost import cluster
+from milp_plan.models.registry import get
+from milp_plan.pipeline import Case, build
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial import read_serial
 from tests.cli.cases import call
@@ -41,6 +44,26 @@ def exported(problem):
     plan = solved(problem)
     assert verify(problem, plan).ok
     return stages_from_json(stages_text(problem, plan)), plan
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_memory_of_a_device_is_in_the_file(name):
+    problem = problem_of(name)
+    assert exported(problem)[0].memory == 80_000_000_000
+    plan = solved(problem)
+    limits = {device: 60_000_000_000 + place for place, device in enumerate(sorted(used(plan)))}
+    smaller = replace(problem, cluster=problem.cluster.with_memory(limits))
+    room = int(problem.provenance[WORKSPACE])
+    assert stages_from_json(stages_text(smaller, plan)).memory == 60_000_000_000 + room
+    limits = dict.fromkeys(problem.cluster.device_names)
+    free = replace(problem, cluster=problem.cluster.with_memory(limits))
+    text = stages_text(free, plan)
+    assert b"memory" not in text
+    assert stages_from_json(text).memory is None
+
+
+def used(plan):
+    return {name for entry in plan.runs for name in entry.devices}
 
 
 @pytest.mark.parametrize("granularity", ["module", "block"])
@@ -149,3 +172,87 @@ def test_stage_files_are_pieces_of_a_pipeline_and_commands_say_what_goes_togethe
     arguments = ("capture", graph, "2xA100", "--stages", "-o", tmp_path / "i.json")
     assert call(*arguments).exit_code == Exit.DONE
     assert call(*arguments, "--recompute", "full").exit_code == Exit.USAGE
+
+
+def stage_file(folder, memory):
+    """Three stages; the first holds most, all share a workspace."""
+    rows = [
+        {
+            "modules": [f"part.{number}"],
+            "forward": 10**6 * (number + 1),
+            "backward": 10**6 if number else 0,
+            "weight": 2 * 10**6,
+            "held": 10**9 * (6 - number),
+            "gradient": 10**8,
+            "receives": 10**7 if number else 0,
+            "workspace": 10**9,
+            "parameters": 2 * 10**9,
+            "gradients": 2 * 10**9,
+            "state": 4 * 10**9,
+        }
+        for number in range(3)
+    ]
+    written = {
+        "format": "milp-plan-torch-stages",
+        "version": 1,
+        "problem": "three",
+        "graph": "0" * 64,
+        "torch": "2.13.0",
+        "transfer": 1000,
+        "stages": rows,
+    }
+    path = folder / "stages.json"
+    path.write_text(json.dumps(written | ({} if memory is None else {"memory": memory})))
+    return path
+
+
+def planned(file, *arguments):
+    asked = ("--times", file, "--micro-batches", "6", "--time-limit", "4", "--json", "--quiet")
+    result = call("pipeline", *asked, "--record-folder", file.parent / "runs", *arguments)
+    return json.loads(result.stdout), result.stderr
+
+
+def test_the_memory_of_a_device_goes_along_into_the_pipeline(tmp_path):
+    """It was lost: a plan with a peak far above it was proved and exported."""
+    limit = 16 * 10**9
+    free, said = planned(stage_file(tmp_path, None))
+    assert free["peak_memory"] > limit
+    assert "names no memory of a device" in said
+    assert "no memory limit" in free["scope"]
+    kept, said = planned(stage_file(tmp_path, limit))
+    assert kept["memory_limit"] == limit
+    assert kept["peak_memory"] <= limit
+    assert kept["time"] > free["time"]
+    assert "memory limit of the file" in kept["scope"]
+    assert kept["stages"] == 3  # as many devices as stages, unless --stages says something else
+    other, said = planned(stage_file(tmp_path, limit), "--memory", "40GB")
+    assert other["memory_limit"] == 40 * 10**9
+    assert "--memory takes the place of the limit of" in said
+    none, _ = planned(stage_file(tmp_path, limit), "--memory", "none")
+    assert none["memory_limit"] is None
+
+
+def test_a_first_stage_without_an_input_gradient_is_planned_as_a_pipeline(tmp_path):
+    """It takes no time and seemed to hold memory: the order model did not apply."""
+    model = captured_stages(stage_file(tmp_path, 18 * 10**9), None)
+    problem = build(Case(model, 3, 4, memory=model.memory, cut=(1, 1, 1))).problem
+    formulation = get("pipeline_order").formulation
+    assert formulation.unsupported(problem, formulation.Options()) is None
+    first = problem.graph.operator("W0@0").options[0]
+    assert first.workspace_bytes == 10**8
+    made = [value for value in problem.graph.values if value.name.startswith("g0@")]
+    assert not any(value.bytes[FULL] for value in made)
+
+
+def test_stages_on_one_device_share_its_workspace(tmp_path):
+    """It counted once for each stage: three stages of 8 GB seemed to need 3 GB of it."""
+    file = stage_file(tmp_path, None)
+    model = captured_stages(file, None)
+    alone = build(Case(model, 1, 1, cut=(3,))).problem
+    weights = [v for v in alone.graph.values if v.persistent]
+    assert sum(value.bytes[FULL] for value in weights) == 24 * 10**9 + 10**9
+    apart = build(Case(model, 3, 1, cut=(1, 1, 1))).problem
+    resting = {v.name: v.bytes[FULL] for v in apart.graph.values if v.persistent}
+    assert resting["weights 0"] == 8 * 10**9 + 10**7  # a gradient may arrive ahead of its pass
+    assert resting["weights 1"] == 8 * 10**9 + 2 * 10**7
+    assert resting["workspace"] == 10**9

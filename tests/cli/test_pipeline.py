@@ -160,6 +160,15 @@ def test_the_cut_that_fits_is_found(tmp_path: Path) -> None:
     assert found["proved"]
 
 
+def test_a_pipeline_file_may_name_the_memory_of_a_device(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(f"memory = 11\n{MEMCUT}")
+    found = answer(tmp_path, "--times", model, "--micro-batches", "4")
+    assert found["memory_limit"] == 11
+    assert found["cut"] == [3, 1]
+    assert "memory limit of the file" in found["scope"]
+
+
 def test_no_plan_exists_is_said_of_every_cut_alone(tmp_path: Path) -> None:
     model = tmp_path / "model.toml"
     model.write_text(MEMCUT)

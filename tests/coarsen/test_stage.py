@@ -95,9 +95,10 @@ def test_same_problem_same_result():
 
 @pytest.mark.untraced
 @pytest.mark.parametrize("seed", range(60))
-def test_optimum_of_the_coarse_problem_comes_back(seed):
+@pytest.mark.parametrize("stages", [False, True])
+def test_optimum_of_the_coarse_problem_comes_back(seed, stages):
     problem = random_problem(seed, max_operators=6)
-    coarsening = coarsen(problem, 2)
+    coarsening = coarsen(problem, 2, stages=stages)
     best = brute_force(coarsening.problem)
     if best is None:
         assert not coarsening.exact or brute_force(problem) is None
@@ -116,11 +117,12 @@ def test_optimum_of_the_coarse_problem_comes_back(seed):
         "moe-tiny-inference-4xA100",
     ],
 )
-def test_shipped_instances_come_back(name):
+@pytest.mark.parametrize("stages", [False, True])
+def test_shipped_instances_come_back(name, stages):
     problem = unlimited(read(INSTANCES / f"{name}.json"))
     rng = random.Random(1)
     for target in (3, 8):
-        coarsening = coarsen(problem, target)
+        coarsening = coarsen(problem, target, stages=stages)
         assert len(coarsening.problem.graph.operators) <= target
         plan = random_plan(coarsening.problem, rng)
         assert plan is not None

@@ -100,7 +100,7 @@ def test_folders_give_the_name(tmp_path):
         (lambda d: d["nodes"][2].update(cpuLatency=-1), "nodes[2].cpuLatency", "-1"),
         (lambda d: d["nodes"][2].update(cpuLatency="x"), "nodes[2].cpuLatency", '"x"'),
         (lambda d: d["nodes"][2].pop("size"), "nodes[2].size", "nothing"),
-        (lambda d: d["edges"].append({"sourceId": 4, "destId": 1, "cost": 1}), "values", "cycle"),
+        (lambda d: d["edges"].append({"sourceId": 4, "destId": 1, "cost": 1}), "edges", "cycle"),
         (lambda d: d["nodes"][2].update(size=1e12, supportedOnFpga=1), "", ""),
     ],
 )

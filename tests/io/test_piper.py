@@ -94,7 +94,7 @@ def test_types_circles_and_other_files(tmp_path):
     }
     document = sample()
     document["edges"].append({"sourceId": 7, "destId": 0, "communicationCost": 1})
-    with pytest.raises(InputError, match=r"circle\.json: flows: found a circle"):
+    with pytest.raises(InputError, match=r"circle\.json: edges: found a circle"):
         io.read_hybrid(store(tmp_path, document, "circle.json"))
     with pytest.raises(InputError, match="members maxDevices"):
         io.read_hybrid(store(tmp_path, {"nodes": []}, "other.json"))

@@ -14,7 +14,7 @@ from milp_plan.backends import Limits
 from milp_plan.bounds.rematerialisation import rematerialisation_obstacle
 from milp_plan.check.rematerialisation import copies, usage, verify_rematerialisation
 from milp_plan.cli.main import main
-from milp_plan.core import InputError, UnsupportedProblemError
+from milp_plan.core import InputError, UnsupportedProblemError, UnusedOptionError
 from milp_plan.core.budget import Budget
 from milp_plan.core.rematerialisation import (
     MOST,
@@ -268,14 +268,14 @@ def test_layered_graph(tmp_path):
     ("nodes", "links", "order", "where"),
     [
         (((0, 1, 1), (0, 1, 1)), (), None, "node 0"),
-        (((0, 1, 1.5),), (), None, "nodes[0], bytes"),
+        (((0, 1, 1.5),), (), None, "nodes[0].cost_ram"),
         (((0, -1, 1),), (), None, "nodes[0].cost_cpu"),
-        (((0, 1, 1),), ((0, 5),), None, "links[0], target"),
+        (((0, 1, 1),), ((0, 5),), None, "links[0].target"),
         (((0, 1, 1),), ((0, 0),), None, "links[0]"),
         (((0, 1, 1), (1, 1, 1)), ((0, 1), (0, 1)), None, "link 0 to 1"),
         (((0, 1, 1), (1, 1, 1)), ((0, 1), (1, 0)), None, "links"),
         (((0, 1, 1), (1, 1, 1)), ((0, 1),), [0], "graph.order"),
-        (((0, 1, 1), (1, 1, 1)), ((0, 1),), [1, 0], "operator 'n1', inputs"),
+        (((0, 1, 1), (1, 1, 1)), ((0, 1),), [1, 0], "node 'n1', links"),
     ],
 )
 def test_defect_of_a_graph(tmp_path, nodes, links, order, where):
@@ -562,7 +562,7 @@ def test_a_budget_below_the_floor_is_refused_at_every_door(example, tmp_path):
     assert "operator 'c' holds 16 bytes" in outcome.infeasible_because
     assert mp.bound(diamond(15), 30, display=False) is None
     settings = Settings(time_limit_s=30, only=True)
-    with pytest.raises(UnsupportedProblemError, match="no formulation is asked unless"):
+    with pytest.raises(UnusedOptionError, match=r"no formulation is asked unless .* name a form"):
         solve(diamond(24), settings)
 
 

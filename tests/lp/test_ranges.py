@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -34,3 +36,11 @@ def test_numbers_that_tolerances_hold(entry: float, side: float) -> None:
 def test_numbers_that_they_do_not_hold_are_named(entry: float, side: float) -> None:
     worst = max(abs(entry), abs(side))
     assert doubt_of(model(entry, side)).startswith(f"the model holds numbers up to {worst:.3g}")
+
+
+def test_whole_columns_that_they_do_not_hold_are_named() -> None:
+    fine = replace(model(1.0, 5.0), column_upper=np.array([1.0, 4e6]))
+    assert doubt_of(fine) == ""
+    wide = replace(fine, column_upper=np.array([1.0, 5.24e6]))
+    assert doubt_of(wide).startswith("the model holds whole columns up to 5.24e+06")
+    assert doubt_of(wide.relaxed()) == ""

@@ -27,7 +27,6 @@ from milp_plan.planners import (
     Rule,
     best_plan,
     bottom_levels,
-    depth_first_order,
     descendants,
     descent,
     dispatch,
@@ -240,7 +239,7 @@ def test_priorities_and_orders():
     assert top_levels(problem) == {"a": 0, "b": 6, "c": 4, "d": 10}
     assert descendants(problem) == {"a": 3, "b": 0, "c": 1, "d": 0}
     assert processing_times(problem) == {"a": 2, "b": 3, "c": 5, "d": 1}
-    assert depth_first_order(problem) == ("a", "b", "c", "d")
+    assert problem.graph.depth_first_order == ("a", "b", "c", "d")
     assert frugal_order(problem) == ("a", "b", "c", "d")
 
 

@@ -111,8 +111,10 @@ def test_plans_without_a_schedule_have_a_formulation_of_their_own() -> None:
     roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
     problem = replace(problem, cluster=roomy, memory_law=MemoryLaw.STATIC)
     outcome = solve(problem, Settings(time_limit_s=60.0))
-    assert outcome.record["formulation"]["name"] == LOADS
     assert outcome.proved
+    assert outcome.record["formulation"] is None  # enumeration proves it: no model is built
+    alone = solve(problem, Settings(time_limit_s=60.0, formulation=LOADS, only=True))
+    assert alone.record["formulation"]["name"] == LOADS
 
 
 @pytest.mark.parametrize(

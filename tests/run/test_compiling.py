@@ -24,6 +24,8 @@ from milp_plan.run.loops import PARTS
 
 pytestmark = pytest.mark.untraced
 
+INSTANCES = Path(__file__).parents[2] / "instances"
+
 HERE = "tests.run.test_compiling"
 
 
@@ -235,3 +237,22 @@ def test_a_plan_is_there_while_loops_are_compiled(
     assert compiling.SAID in said
     again = solve(problem, Settings(time_limit_s=20, node_limit=1))
     assert "compiled_beside" not in again.record  # the same on every machine
+
+
+def test_a_small_schedule_is_proved_by_its_model_while_loops_are_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bound compiled its loops for ten seconds; the model alone proved in 1.4 s."""
+    from milp_plan.run.ways import schedule
+
+    _, problem = read(INSTANCES / "gpt-tiny-training-2xA100.json")
+
+    def uncompiled(_self: object, _share: float) -> None:
+        pytest.fail("bounds were asked before the model")
+
+    monkeypatch.setattr(schedule, "kept", lambda _: False)
+    monkeypatch.setattr("milp_plan.run.ledger.Ledger.find_bounds", uncompiled)
+    outcome = solve(problem, Settings(time_limit_s=60))
+    assert outcome.proved
+    assert outcome.record["formulation"]["name"] == "operator_schedule"
+    assert outcome.value == 584_614

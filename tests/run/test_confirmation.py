@@ -13,9 +13,16 @@ from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core.budget import Budget
 from milp_plan.lp import ranges
 from milp_plan.run import Settings, solve
-from milp_plan.run.confirmation import Confirmation
+from milp_plan.run.confirmation import (
+    NO_PLAN,
+    NOTHING_BETTER,
+    Confirmation,
+    Means,
+    unconfirmed,
+)
 from milp_plan.run.model import ModelAnswer, Solver
 from milp_plan.run.ways import schedule
+from tests.backends.models import knapsack
 from tests.models.test_windows import gang_and_plain
 
 from .cases import WEAK_BOUND, trap, weaken
@@ -67,7 +74,7 @@ def test_a_bound_short_of_the_plan_by_tolerances_takes_two_refutations() -> None
     assert asked == [(9, False), (9, True)]
     assert (found.bound, found.doubt) == (10, "")
     found, _ = confirm(answer(Stop.PROVED, 10, 8), answer(Stop.PROVED, 10, 9))
-    assert (found.bound, found.doubt) == (8, "")
+    assert (found.bound, found.doubt) == (8, NOTHING_BETTER)
 
 
 def test_a_model_that_ignores_cutoffs_confirms_by_its_bound() -> None:
@@ -75,10 +82,67 @@ def test_a_model_that_ignores_cutoffs_confirms_by_its_bound() -> None:
     assert (found.bound, found.doubt) == (10, "")
 
 
-def test_a_better_plan_replaces_a_false_proof() -> None:
-    found, _ = confirm(answer(Stop.PROVED, 10, 10), answer(Stop.PROVED, 7, 7))
+def test_a_better_plan_replaces_a_false_proof_and_is_refuted_in_turn() -> None:
+    better = answer(Stop.PROVED, 7, 7)
+    found, asked = confirm(answer(Stop.PROVED, 10, 10), better, NOTHING, NOTHING)
+    assert asked == [(9, True), (6, False), (6, True)]
+    assert (found.value, found.bound, found.doubt) == (7, 7, "")
+    found, _ = confirm(answer(Stop.PROVED, 10, 10), better, TIRED)
     assert (found.value, found.bound) == (7, None)
     assert found.doubt == "a second solve found a better plan"
+
+
+def test_a_dispute_of_one_solve_alone_is_the_solver_s() -> None:
+    disputed = replace(answer(Stop.PROVED, 10, 11), disputed="it lies")
+    found, asked = confirm(disputed, answer(Stop.PROVED, 10, 10), NOTHING, NOTHING)
+    assert asked == [(None, True), (9, False), (9, True)]
+    assert (found.value, found.bound, found.disputed, found.doubt) == (10, 10, "", "")
+    for second in (disputed, TIRED, answer(Stop.PROVED, 11, 11)):
+        found, _ = confirm(disputed, second)
+        assert found is disputed
+
+
+def test_where_tolerances_hide_plans_nothing_is_infeasible() -> None:
+    doubtful = replace(NOTHING, doubt="numbers too large")
+    found, asked = confirm(doubtful, doubtful)
+    assert asked == [(None, True)]
+    assert (found.report.stop, found.doubt) == (Stop.FINISHED, "numbers too large")
+    found, _ = confirm(doubtful, replace(answer(Stop.PROVED, 7), doubt="numbers too large"))
+    assert (found.value, found.bound) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("stops", "sure"),
+    [
+        ([Stop.INFEASIBLE], True),
+        ([Stop.TIME_LIMIT], False),
+        ([Stop.PROVED], False),
+        ([Stop.INFEASIBLE, Stop.ERROR], False),
+        ([Stop.INFEASIBLE, Stop.INFEASIBLE], True),
+    ],
+)
+def test_models_of_our_own_are_asked_again_by_the_same_rule(stops: list[Stop], sure: bool) -> None:
+    asked: list[Limits] = []
+
+    def ask(_model: Any, limits: Limits, _start: Any) -> SolverReport:
+        asked.append(limits)
+        return SolverReport(stops[len(asked) - 1])
+
+    means = Means(ask, Limits(time_s=10), Budget(10))
+    why = unconfirmed(knapsack()[0], means, len(stops))
+    assert (why == "") == sure
+    assert [(limits.careful, limits.seed) for limits in asked] == [
+        (True, place + 1) for place in range(len(stops))
+    ]
+
+
+def test_models_of_our_own_beyond_the_tolerances_prove_nothing() -> None:
+    model, _ = knapsack()
+    model = replace(model, row_upper=model.row_upper * 1e9)
+    means = Means(lambda *_: pytest.fail("asked"), Limits(), Budget(10))
+    assert unconfirmed(model, means).endswith("so it proves nothing")
+    late = Means(means.ask, Limits(time_s=0.01), Budget(10))
+    assert unconfirmed(knapsack()[0], late) == NO_PLAN
 
 
 @pytest.mark.parametrize("stop", [Stop.TIME_LIMIT, Stop.NODE_LIMIT, Stop.ERROR])
@@ -111,7 +175,7 @@ def test_that_there_is_no_plan_is_confirmed_by_the_same_question() -> None:
         (answer(Stop.TIME_LIMIT, 10, 8), Guide()),
         (answer(Stop.PROVED, 10, 10), Guide(bound=10)),  # the bound is a proof of its own
         (replace(answer(Stop.PROVED, 10, 10), proves=False), Guide()),
-        (replace(answer(Stop.PROVED, 10, 10), disputed="why"), Guide()),
+        (replace(answer(Stop.PROVED, 10, 10), disputed="why", proves=False), Guide()),
         (answer(Stop.PROVED, 0, 0), Guide()),
     ],
 )

@@ -130,7 +130,8 @@ def test_measured_values_agree_within_the_tolerance(objective):
 def test_a_plan_below_the_proven_bound_disproves_it():
     assert claim(110, 11.0, 11.4, scale=COUNTS) == ""
     assert claim(100, 11.0, 10.6, scale=COUNTS) == (
-        "the plan's value 10 is below the solver's bound 10.6"
+        "the formulation's claim is refuted by its own plan: its value 10 is below the solver's "
+        "bound 10.6"
     )
     assert claim(100, 11.0, 10.6, scale=Scale(10.0, 10, slack=0.2)) == ""
     low = 5.0 - 1.01 * 5 * RELATIVE_TOLERANCE

@@ -118,7 +118,7 @@ def test_ctrl_c_keeps_the_best_plan(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(labelling, "compile_source", interrupt)
+    monkeypatch.setattr(labelling.handed, "compile_source", interrupt)
     problem = layered(0, 4, 3, 3)
     start = some_plan(problem, 0)
     outcome = solve(problem, replace(ALONE, start=start))
@@ -301,7 +301,9 @@ def test_no_plan_as_good_as_a_known_one_is_disputed(tmp_path):
     )
     outcome = solve(problem, replace(ALONE, formulation=wrong, start=best.plan))
     assert outcome.disputed
-    assert "no plan as good" in outcome.record["disputed_because"]
+    said = outcome.record["disputed_because"]
+    assert said.startswith("the formulation's claim is refuted by ")
+    assert "no plan is below" in said
 
 
 def test_formulations_of_other_problems_are_refused():

@@ -119,7 +119,8 @@ def _remat(problem, rng):
 
 def _resharding(problem, rng):
     cards = tuple(
-        replace(card, bytes_per_s=_other(rng, card.bytes_per_s, 1)) for card in problem.cards
+        replace(card, bytes_per_s=_other(rng, card.bytes_per_s, max(1, card.bytes_per_s // 9)))
+        for card in problem.cards
     )
     return replace(problem, cards=cards)
 

@@ -20,6 +20,7 @@ from milp_plan.core import (
     ComputationGraph,
     Device,
     DeviceClass,
+    Objective,
     Operator,
     OperatorRun,
     Option,
@@ -236,3 +237,88 @@ def _tiny_step(seed: int) -> PlanningProblem:
     )
     limits = {device: rng.randint(least, max(least, most - 1)) for device in devices}
     return PlanningProblem(f"tiny-{seed}", graph, cluster.with_memory(dict(limits)))
+
+
+def scarce_ways(seed: int) -> PlanningProblem:
+    """Return three or four operators that need runs again, or a host, or cannot be planned.
+
+    Magnitudes are digits, or ticks up to 10^9 and bytes up to 10^10; some tasks take no time.
+    """
+    rng = random.Random(f"scarce {seed}")
+    form, scale = rng.choice(("digits", "scaled", "scaled", "spread")), 10 ** rng.randint(3, 9)
+
+    def drawn(small: int, digits: int) -> int:
+        if not small or form == "digits":
+            return small
+        if form == "scaled":
+            return small * min(scale, 10 ** (digits - 1)) + rng.randint(-3, 3)
+        return max(1, int(10 ** rng.uniform(0, digits)))
+
+    hosted, alone = rng.random() < 0.5, rng.random() < 0.8
+    again = 0.7 if not hosted or rng.random() < 0.2 else 0.0
+    devices = ["d0"] if alone else ["d0", "d1"]
+    names = [f"o{i}" for i in range(rng.choice([3, 4, 4] if alone else [3]))]
+    values = []
+    crossed = rng.random() < 0.7  # a chain, and what its first ones make for its last
+    for i, name in enumerate(names[:-1]):
+        later = names[i + 1 :]
+        some = rng.sample(later, min(len(later), rng.choice([1, 1, 2])))
+        sizes = [set(later[:1] if crossed else some)]
+        if len(later) > 1 and rng.random() < (0.8 if i == 0 else 0.2):
+            sizes.append({later[-1]})
+        for k, chosen in enumerate(sizes):
+            size = drawn(rng.randint(1, 6) if k else rng.randint(0, 6), 10)
+            kept = rng.choice([None, None, None, True, False])
+            readers = tuple(sorted(chosen))
+            values.append(Value(f"v{i}.{k}", name, readers, {FULL: size}, kept=kept))
+    for kept in rng.choice([(), (), (None,), (False,)]):  # results of the last one
+        values.append(Value("end", names[-1], (), {FULL: drawn(rng.randint(0, 4), 10)}, kept=kept))
+    if rng.random() < 0.2:
+        readers = tuple(rng.sample(names, 2))
+        values.append(Value("w", None, readers, {FULL: drawn(rng.randint(0, 3), 9)}))
+    together = rng.sample(names, 2) if rng.random() < 0.2 else []
+    operators = tuple(
+        Operator(
+            name,
+            tuple(
+                Option(
+                    f"p{n}",
+                    {"fast": drawn(rng.choice([0, 1, 2, 5]), 9)},
+                    workspace_bytes=drawn(rng.choice([0, 0, 0, 2]), 10),
+                )
+                for n in range(rng.choice([1, 1, 1, 2]))
+            ),
+            group="g" if name in together else None,
+            recomputable=rng.random() < again,
+        )
+        for name in names
+    )
+    graph = ComputationGraph(operators, tuple(values))
+    places = [*devices, HOST] if hosted else devices
+    rate = 10**9 if form == "digits" else 10 ** rng.randint(8, 12)
+    cluster = Cluster(
+        (DeviceClass("fast", None), DeviceClass("store", None, host=True)),
+        tuple(Device(d, "store" if d == HOST else "fast", None) for d in places),
+        tuple(
+            Channel(a, b, drawn(rng.choice([0, 0, 1]), 6), rate)
+            for a in places
+            for b in places
+            if a != b and rng.random() < 0.95
+        ),
+        communication=rng.choice(list(CommunicationModel)),
+    )
+    floors = [
+        min(option.workspace_bytes for option in operator.options)
+        + sum(v.bytes[FULL] for v in (*graph.inputs[operator.name], *graph.outputs[operator.name]))
+        for operator in operators
+    ]
+    every = sum(value.bytes[FULL] for value in values)
+    low = max(floors) + sum(v.bytes[FULL] for v in values if v.persistent)
+    limits: dict[str, int | None] = {
+        device: rng.choice([low, low, low + rng.randint(0, max(0, every - low)), max(0, low - 1)])
+        for device in devices
+    }
+    if hosted:
+        limits[HOST] = rng.choice([None, every, every // 2])
+    objective = rng.choice([Objective.MAKESPAN] * 3 + [Objective.SPAN, Objective.PEAK_MEMORY])
+    return PlanningProblem(f"scarce-{seed}", graph, cluster.with_memory(limits), objective)

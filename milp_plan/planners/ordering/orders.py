@@ -180,8 +180,8 @@ class Orderer:
                 part.low = min(trial.next_top, part.peak)
                 if part.low > lower:
                     lower = part.low
-                    detail = f"no order of {len(part.operators)} operators within {top} bytes, "
-                    yield Bound(SEARCH, lower, detail + f"in {nodes} nodes")
+                    detail = f"no order of {len(part.operators)} operators needs less, in {nodes} "
+                    yield Bound(SEARCH, lower, f"{detail}nodes")
             else:
                 part.left.add(top)
 

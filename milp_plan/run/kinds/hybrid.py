@@ -194,6 +194,10 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
 
         return stages_panels(_as_planned(problem, plan), plan)
 
+    def named_by(self, plan: HybridPlan) -> Sequence[str]:
+        """Layers that it has in a stage."""
+        return [choice.layer for stage in plan.stages for choice in stage.choices]
+
     def reasons(self) -> Reasons[HybridProblem, HybridPlan]:
         """Its parts and limits, and why a plan's value is what it is."""
         from ..reasons.hybrid import HybridReasons

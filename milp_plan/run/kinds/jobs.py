@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 
 class Jobs(Kind["JobsProblem", "JobsPlan"]):
@@ -173,6 +174,22 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
         from milp_plan.draw.jobs import jobs_panels
 
         return jobs_panels(problem, plan)
+
+    def named_by(self, plan: JobsPlan) -> Sequence[str]:
+        """Jobs that it runs."""
+        return [run.job for run in plan.runs]
+
+    def restarts(self, problem: JobsProblem, plan: JobsPlan) -> Iterator[Restart]:
+        """Times anew in the plan's order on every device and lane."""
+        from milp_plan.planners.retiming import Apart, retimed_jobs
+
+        from ..restart import TIMED, Restart
+
+        for apart in Apart:
+            made = retimed_jobs(problem, plan, apart)
+            if made is not None:
+                late = "; later where memory or the host asks for it" if apart else ""
+                yield Restart(made, TIMED + late)
 
     def reasons(self) -> Reasons[JobsProblem, JobsPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

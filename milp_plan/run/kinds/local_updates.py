@@ -30,6 +30,7 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
     title = "boundaries of a pipeline behind which gradients stop: shortest step within a budget"
     handles = "milp_plan.core.local_updates:LocalUpdatesProblem"
     plans = "milp_plan.core.local_updates:LocalUpdatesPlan"
+    partial = True
     sizes = ()
 
     def formats(self) -> tuple[Format[LocalUpdatesProblem], ...]:
@@ -132,6 +133,14 @@ class LocalUpdates(Kind["LocalUpdatesProblem", "LocalUpdatesPlan"]):
         from milp_plan.draw.local_updates import local_updates_panels
 
         return local_updates_panels(problem, plan)
+
+    def named(self, problem: LocalUpdatesProblem) -> Sequence[str]:
+        """Stages with one behind them."""
+        return problem.boundaries
+
+    def named_by(self, plan: LocalUpdatesPlan) -> Sequence[str]:
+        """Stages behind which gradients stop."""
+        return plan.cuts
 
     def reasons(self) -> Reasons[LocalUpdatesProblem, LocalUpdatesPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from milp_plan.planners.packing import Packer
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 FIRST_NODES = 20_000
 """Nodes of the search before all that takes longer: it proves what is small, or lies loosely, and
@@ -204,6 +205,18 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         from milp_plan.draw.packing import packing_panels
 
         return packing_panels(problem, plan)
+
+    def named_by(self, plan: PackingPlan) -> Sequence[str]:
+        """Buffers that have a place."""
+        return [place.buffer.name for place in plan.places]
+
+    def restarts(self, problem: PackingProblem, plan: PackingPlan) -> Iterator[Restart]:
+        """Each buffer as low as those that were below it allow."""
+        from milp_plan.planners.retiming import lowered
+
+        from ..restart import Restart
+
+        yield Restart(lowered(problem, plan), "offsets computed anew: each on those below it")
 
     def reasons(self) -> Reasons[PackingProblem, PackingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

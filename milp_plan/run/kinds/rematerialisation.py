@@ -278,6 +278,10 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
 
         return rematerialisation_panels(problem, plan)
 
+    def named_by(self, plan: RematerialisationPlan) -> Sequence[str]:
+        """Operators that it runs."""
+        return plan.runs
+
     def reasons(self) -> Reasons[RematerialisationProblem, RematerialisationPlan]:
         """Its parts and limits, and why a plan's value is what it is."""
         from ..reasons.rematerialisation import RematerialisationReasons

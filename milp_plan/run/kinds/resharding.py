@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 ONE_BY_ONE = Change("one_by_one", "Resharding: a delivery per receiver, no broadcasts.")
 
@@ -143,6 +144,18 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
         from milp_plan.draw.resharding import resharding_panels
 
         return resharding_panels(problem, plan)
+
+    def named_by(self, plan: ReshardingPlan) -> Sequence[str]:
+        """Slices that it delivers."""
+        return [entry.slice for entry in plan.deliveries]
+
+    def restarts(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Restart]:
+        """Times anew in the plan's order on every card."""
+        from milp_plan.planners.retiming import retimed_deliveries
+
+        from ..restart import TIMED, Restart
+
+        yield from (Restart(made, TIMED) for made in [retimed_deliveries(problem, plan)] if made)
 
     def reasons(self) -> Reasons[ReshardingProblem, ReshardingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

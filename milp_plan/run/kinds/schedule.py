@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from ..addresses import Memory
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 
 CHANGES = (
@@ -119,6 +120,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
         from milp_plan.io import dnn_split
 
         return {
+            "places": Export("places and order alone, to start from again", _is_places, _places),
             "perfetto": Export(
                 "trace for ui.perfetto.dev", lambda d: "traceEvents" in d.top_level, _trace
             ),
@@ -295,6 +297,16 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         return memories(problem, plan, alignment)
 
+    def named_by(self, plan: Plan) -> Sequence[str]:
+        """Operators that it runs."""
+        return [run.operator for run in plan.runs]
+
+    def restarts(self, problem: PlanningProblem, plan: Plan) -> Iterator[Restart]:
+        """Times anew in the plan's orders; where memory asks for it, later or in another order."""
+        from ..placement_restarts import placement_restarts
+
+        return placement_restarts(problem, plan)
+
     def reasons(self) -> Reasons[PlanningProblem, Plan]:
         """Its parts and limits, and why a plan's value is what it is."""
         from ..reasons.schedule import ScheduleReasons
@@ -369,6 +381,21 @@ def _trace(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     _need_known_names(problem, plan)
     memory = {name: entry.steps for name, entry in replay(problem, plan).devices.items()}
     return trace_text(problem, plan, memory)
+
+
+def _is_places(document: Document) -> bool:
+    from milp_plan.io.plan_wire import MARKER
+
+    return document.marker == MARKER and b'"start_ns"' not in document.data
+
+
+def _places(_problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
+    """Runs in the order of their starts, without times and transfers: they follow."""
+    from milp_plan.io import plan_to_json
+
+    runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0))
+    bare = tuple(replace(run, start_ns=None, stop_ns=None) for run in runs)
+    return plan_to_json(Plan(plan.problem, bare, planner=plan.planner))
 
 
 def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:

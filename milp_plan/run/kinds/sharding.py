@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from milp_plan.core import Units, Verdict
+from milp_plan.core import Finding, InputError, Units, Verdict
 from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
 
     from ..reasons.base import Reasons
+    from ..restart import Restart
 
 
 STORY = 12
@@ -220,6 +221,22 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
         from milp_plan.draw.usage import usage_panels
 
         return usage_panels(problem, plan)
+
+    def restarts(self, problem: ShardingProblem, plan: ShardingPlan) -> Iterator[Restart]:
+        """The same choices.
+
+        Raises
+        ------
+        InputError
+            They are not choices of the problem.
+        """
+        wrong = [v for v in self.verify(problem, plan).violations if v.rule == "assignment"]
+        expected, remedy = "a strategy for each operator", "name the plan of this problem"
+        if wrong:
+            raise InputError(
+                Finding(f"start plan, {v.rule}", v.message, expected, remedy) for v in wrong
+            )
+        return super().restarts(problem, plan)
 
     def reasons(self) -> Reasons[ShardingProblem, ShardingPlan]:
         """Its parts and limits, and why a plan's value is what it is."""

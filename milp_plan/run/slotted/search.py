@@ -12,6 +12,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.jobs import JobsObjective, JobsPlan, JobsProblem
 from milp_plan.core.quantity import ceil_div
 
+from ..confirmation import Means, unconfirmed
 from .model import Blocks, Slotted, decoded
 
 SLOTS = (24, 48, 96, 192, 384)
@@ -161,6 +162,8 @@ def _asked(model: Slotted, ask: Ask, limits: Limits, budget: Budget) -> tuple[An
     if report.solution is not None:
         chosen = [model.columns[at] for at in (report.solution > 0.5).nonzero()[0].tolist()]
         plan = decoded(model, chosen)
-    bound = model.target + 1 if report.stop is Stop.INFEASIBLE else None
+    bound = None
+    if report.stop is Stop.INFEASIBLE and not unconfirmed(compiled, Means(ask, limits, budget)):
+        bound = model.target + 1
     size = (model.horizon // model.slot + 1, compiled.num_columns, compiled.num_rows)
     return Answer(model.target, plan, bound, *size), report.stop

@@ -13,6 +13,7 @@ from milp_plan.check.rematerialisation import copies, usage
 from milp_plan.core.budget import Budget
 from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
 
+from ..confirmation import Means, unconfirmed
 from .model import Watch, Watched
 
 SAFETY = 1e-6
@@ -153,11 +154,12 @@ def _proved(
 ) -> tuple[int | None, bool]:
     """Bound in ticks, and whether there is no plan: lowered, rounded up, and asked again.
 
-    That a model's optimum is what it is, or that it has no solution, counts once other solves with
-    other seeds have refuted everything below; otherwise it is a multiple of all costs less.
+    That a model's optimum is what it is, or that it has no solution, counts once it is confirmed
+    (:mod:`milp_plan.run.confirmation`); otherwise it is a multiple of all costs less.
     """
+    means = Means(ask, limits, budget)
     if report.stop is Stop.INFEASIBLE:
-        return None, _refuted(model, None, (ask, limits, budget))
+        return None, not unconfirmed(model.compiled, means)
     if report.bound is None or not math.isfinite(report.bound):
         return None, False
     safe = max(0, math.ceil(report.bound - SAFETY * max(1.0, abs(report.bound))))
@@ -167,26 +169,10 @@ def _proved(
     if not units:
         return 0, False
     times = 1 if safe >= units else 2  # a bound that floats cannot hold is no first proof
-    if _refuted(model, (units - 1) * model.tick, (ask, limits, budget), times):
+    below = Watched(model.problem, model.watch, (units - 1) * model.tick)
+    if not unconfirmed(below.compiled, means, times):
         return units * model.tick, False
     return min(safe, units - 1) * model.tick, False
-
-
-def _refuted(
-    model: Watched, cutoff: int | None, means: tuple[Ask, Limits, Budget], times: int = 1
-) -> bool:
-    """Whether so many more solves, each with a seed of its own, find nothing up to a cutoff."""
-    ask, limits, budget = means
-    again = Watched(model.problem, model.watch, cutoff)
-    for number in range(1, times + 1):
-        left = min(limits.time_s, budget.left_s)
-        if left < LEAST_S:
-            return False
-        seed = limits.seed + number
-        careful = dataclasses.replace(limits, time_s=left, seed=seed, careful=True)
-        if ask(again.compiled, careful, None).stop is not Stop.INFEASIBLE:
-            return False
-    return True
 
 
 def _more(problem: RematerialisationProblem, model: Watched, plan: RematerialisationPlan) -> Watch:

@@ -14,14 +14,15 @@ from milp_plan.core import FormulationError, FormulationFailureError
 from milp_plan.core.budget import Budget
 from milp_plan.core.labelling import Integers, Labelling
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.lp.ranges import doubt_of
+from milp_plan.models import handed
 from milp_plan.models.covers import broken_covers, with_covers
-from milp_plan.models.failure import step
 from milp_plan.models.isolated import within
 from milp_plan.models.labelling import read_labelling
-from milp_plan.models.modelling import compile_source
-from milp_plan.models.protocol import CompiledModel, Guide, Scale
+from milp_plan.models.protocol import Guide, Scale
 
-from ..model import RELATIVE_TOLERANCE, ModelAnswer, Solver, backend
+from ..confirmation import Confirmation
+from ..model import REFUTED, RELATIVE_TOLERANCE, ModelAnswer, Solver, backend
 
 MARGIN = 1e-7
 """Part of the range of costs by which a solver's bound is lowered: it was found in floats."""
@@ -31,6 +32,9 @@ TOLERANCE = 1e-5
 
 MOST_ROUNDS = 50
 """Times that a solver is asked again because of that."""
+
+Given = tuple[Any, Callable[[TracePoint], None] | None]
+"""Labels to start from, and who hears of progress."""
 
 
 def solve_labelling(
@@ -62,12 +66,18 @@ def solve_labelling(
     Returns
     -------
     ModelAnswer
-        Its plan is a choice for ``problem``; its bound is lowered by :data:`MARGIN`.
+        Its plan is a choice for ``problem``; its bound is lowered by :data:`MARGIN`. What it
+        proves is confirmed.
     """
-    try:
-        return _answer(problem, solver, guide, limits, budget, (start, on_progress))
-    except FormulationFailureError as error:
-        return solver.failed(error)
+
+    def ask(guide: Guide, limits: Limits, given: Given = (None, None)) -> ModelAnswer:
+        try:
+            return _answer(problem, solver, guide, limits, budget, given)
+        except FormulationFailureError as error:
+            return solver.failed(error)
+
+    confirmation = Confirmation(ask, guide, limits, budget)
+    return confirmation.of(ask(guide, limits, (start, on_progress)))
 
 
 def _answer(  # noqa: PLR0917 (as above)
@@ -76,26 +86,22 @@ def _answer(  # noqa: PLR0917 (as above)
     guide: Guide,
     limits: Limits,
     budget: Budget,
-    given: tuple[Any, Callable[[TracePoint], None] | None],
+    given: Given,
 ) -> ModelAnswer:
-    """Answer like :func:`solve_labelling`; raises ``FormulationFailureError``."""
+    """Answer once like :func:`solve_labelling`; raises ``FormulationFailureError``."""
     start, on_progress = given
-    name, options = solver.formulation.card.name, solver.options
+    options = solver.options
     formulation = within(solver.formulation, limits.time_s)
     end = Budget(limits.time_s)
     subject: Any = problem
     with budget.phase("build"):
-        with step(name, "build"):
-            source = formulation.build(subject, options, guide)
-            model: CompiledModel = compile_source(source)
-        with step(name, "scale"):
-            scale = formulation.scale(subject, options, guide)
+        source = handed.built(formulation, subject, options, guide)
+        model = handed.compiled(formulation, source)
+        scale = handed.scale_of(formulation, subject, options, guide)
         vector = None
         if start is not None:
             plan: Any = ShardingPlan("", tuple(int(label) for label in start))
-            with step(name, "encode"):
-                values = formulation.encode(subject, options, source, plan)
-                vector = None if values is None else model.vector(values)
+            vector = handed.start_of(formulation, subject, options, source, model, plan)
     labelling = read_labelling(problem, fewer_rows=False)
     assert isinstance(labelling, Labelling), labelling
     limits = replace(limits, gap_abs=0.5 if scale.unit <= 1.0 else 1e-9)  # half a cost is no gap
@@ -110,10 +116,8 @@ def _answer(  # noqa: PLR0917 (as above)
             break
         reader = within(formulation, max(limits.grace_s, end.left_s))
         try:
-            with step(name, "decode"):
-                decoded: Any = reader.decode(
-                    subject, options, guide, model.name_values(report.solution)
-                )
+            values = model.name_values(report.solution)
+            decoded: Any = handed.plan_of(reader, subject, options, guide, values)
         except FormulationFailureError:
             raise
         except FormulationError as error:
@@ -128,18 +132,21 @@ def _answer(  # noqa: PLR0917 (as above)
     if labels is not None:
         value, disputed = _recomputed(labelling, labels, report, scale)
     chosen = None if value is None or labels is None else tuple(labels.tolist())
+    doubt = doubt_of(model)
     return ModelAnswer(
         report=replace(report, seconds=seconds),
         plan=None if chosen is None else ShardingPlan("", chosen),
         verdict=None,
         value=value,
-        bound=_safe(report.bound, model.offset, scale),
-        disputed=disputed,
+        bound=None if doubt else _safe(report.bound, model.offset, scale),
+        disputed="" if doubt else disputed,
         model_hash=model.content_hash,
         columns=model.num_columns,
         rows=model.num_rows,
         by=formulation.card.name,
         proves=solver.proves,
+        doubt=doubt,
+        model=model if disputed and not doubt else None,
     )
 
 
@@ -165,7 +172,8 @@ def _recomputed(
     if exact > claim + tolerance:
         return value, f"the plan costs {exact:.6g} units, the solver claims {claim:.6g}"
     if report.bound is not None and exact < report.bound - tolerance:
-        return value, f"the plan costs {exact:.6g} units, below the solver's bound"
+        bound = f"below the solver's bound {report.bound:.6g}"
+        return value, f"{REFUTED} its own plan: it costs {exact:.6g} units, {bound}"
     return value, ""
 
 

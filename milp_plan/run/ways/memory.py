@@ -22,6 +22,7 @@ from milp_plan.planners.memory import Unrolled, balanced, fit, merged_plan
 
 from ..ledger import BOUND_SHARE, Ledger
 from ..way import Step, Way
+from .small_memory import is_small, offer_orders
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -97,6 +98,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         return (
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds, always=True),
+            Step("every order", lambda: offer_orders(self.ledger), lambda: is_small(self.ledger)),
             Step("baselines", self.find_baselines, always=True),
             Step("model", self.ask_model, lambda: self.models),
             Step("free", self.search_free, lambda: self.searches and self.plainly),
@@ -313,11 +315,12 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         else:
             for _, roomy in roomier(unrolled.problem):
                 crew.construct(budget.part("construct", CONSTRUCT_SHARE), roomy)
-        crew.run(
-            budget,
-            self.moves(budget),
-            lambda found: self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange"),
-        )
+        fits = self.ledger.kind.verify(self.problem, plan).ok  # else the first told may not either
+
+        def hear(found: Plan) -> None:
+            self.ledger.offer(unrolled.restored(found), "rearranged", "rearrange", sure=fits)
+
+        crew.run(budget, self.moves(budget), hear)
 
     def moves(self, budget: Budget) -> int | None:
         """Moves of a search where it must be repeatable or has no limit."""

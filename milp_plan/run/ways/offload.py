@@ -223,8 +223,8 @@ class OffloadWay(Way[PlanningProblem, Plan]):
             named = replace(plan, problem=problem.name, fingerprint=problem.fingerprint)
             self.offer(named, "given")
             self.backbone(named)
-        if self.ledger.settings.start is not None:
-            self.backbone(self.ledger.settings.start)
+        if self.ledger.start is not None:
+            self.backbone(self.ledger.start)
         half = self.ledger.budget.left_s / 2
         for plan in self.relaxed:
             if self.ledger.budget.left_s > half:

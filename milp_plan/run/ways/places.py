@@ -6,7 +6,7 @@ then the search again until the time is up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.gap import within
@@ -59,6 +59,12 @@ class PlacesWay(Way[PlanningProblem, Plan]):
             Step("model", self.solve_whole, lambda: ledger.formulation is not None),
             Step("search to the end", self.search_on, lambda: not ledger.repeatable),
         )
+
+    def cheap_plans(self) -> Iterator[tuple[str, Plan | None]]:
+        """Yield the best placement of a short search."""
+        with self.ledger.budget.phase("search"):
+            self.local.round(MOVES, lambda: self.ledger.budget.over)
+        yield "places", self.tables.plan(self.local.best)
 
     def search(self, name: str, share: float, rounds: int) -> None:
         """Cool again and again; offer what is better."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from milp_plan.backends import Limits, Stop, TracePoint
-from milp_plan.coarsen import Coarsening, coarsen
+from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.compiled import kept
-from milp_plan.models.protocol import Guide
-from milp_plan.planners import PLANNERS, Crew, best_plan, put_off
+from milp_plan.planners import PLANNERS, Crew, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
@@ -29,17 +27,12 @@ from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
 from .small_schedule import SmallSearch
 from .tiny_schedule import is_tiny, offer_best_of_all
-
-BASELINE_SHARE = 0.1
-"""Part of the time limit that baselines may take."""
+from .two_stages import TwoStages, heuristics
 
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
 of a graph of 2,000 operators come last. Arrays over all pairs are made in it."""
 
-EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
-"""Parts of the time left that the model may take: on a problem with the original's optimum, whose
-bound counts, and on a heuristically coarsened one, after which the search goes on."""
 
 ANNEALING_SHARE, ANNEALING_SHARE_EXACT = 0.7, 0.1
 """Parts of the time left for annealing: where the model is heuristic, and where it is exact."""
@@ -60,11 +53,6 @@ operators to be scheduled by each."""
 FEW = 40
 """Operators up to which constructions wait."""
 
-TARGET = 25
-"""Operators that stage one aims at, unless the settings say otherwise."""
-
-MOST_EXACT = 1.8
-"""Heuristic coarsening starts where exact steps leave more than this many times the target."""
 
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
@@ -88,8 +76,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
         self.problem, self.settings, self.budget = ledger.problem, ledger.settings, ledger.budget
-        self.coarsening = Coarsening(ledger.problem)
-        self.clusters = False
+        self.stages = TwoStages(ledger)
         self.team: Team | None = None
         self.crew: Crew | None = None
         self.early: EarlySearch | None = None
@@ -140,7 +127,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Both stages; with a cluster, its workers search beside what is done here."""
         modelled = self.ledger.formulation is not None
         alone = self.settings.dask is None
-        small = self.small
+        small, cold = self.small, self.cold
         lists = (Step("baselines", self.find_baselines, always=True),)
         at_once = (*lists, Step("enumeration", small.begin, lambda: small.ready))
         return (
@@ -150,15 +137,16 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("search beside", self.search_beside, lambda: self.early is not None),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
-            *(at_once if small.leads else ()),
+            *(at_once if small.leads else lists if cold else ()),
+            *(self.model_first() if cold else ()),
             Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
-            *(() if small.leads else lists),
+            *(() if small.leads or cold else lists),
             Step("enumeration", small.go, lambda: small.suits, loops=(LIST_SCHEDULES,)),
             Step(
                 "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
             ),
-            Step("exact coarsening", self.choose_coarsening),
+            Step("exact coarsening", self.stages.choose_coarsening),
             Step("annealing", self.anneal, lambda: alone, loops=(LIST_SCHEDULES,)),
             Step(
                 "near, first",
@@ -166,16 +154,30 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
                 lambda: alone and modelled and not self.searched,
                 loops=(NEAR,),
             ),
-            Step("model", self.exact_stage, lambda: modelled and not self.searched),
+            Step("model", self.stages.plan, lambda: modelled and not (self.searched or cold)),
             Step("near", self.search_near, lambda: alone, loops=(NEAR,)),
             Step("cluster's search", self.await_cluster, lambda: not alone),
+        )
+
+    @property
+    def cold(self) -> bool:
+        """Whether the model comes before the bounds: few operators, and loops not compiled yet."""
+        few = len(self.problem.graph.operators) <= FEW and self.problem.needs_schedule
+        free = self.ledger.formulation is not None and not self.ledger.repeatable
+        return few and free and not kept(LAST[LIST_SCHEDULES])
+
+    def model_first(self) -> Iterable[Step]:
+        """The model of all operators, which has nothing to compile."""
+        return (
+            Step("exact coarsening, first", self.stages.choose_coarsening),
+            Step("model, first", self.stages.plan),
         )
 
     def alone(self) -> Iterable[Step]:
         """The model; where a size is asked for, of the problem that stage one makes."""
         if self.settings.target is None:
             return super().alone()
-        return Step("coarsening", self.choose_coarsening), Step("model", self.exact_stage)
+        return Step("coarsening", self.stages.choose_coarsening), Step("model", self.stages.plan)
 
     def go(self) -> None:
         """Take the steps; ask nothing more of the cluster behind them."""
@@ -204,7 +206,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def search(self, *, construct: bool = True) -> None:
         """The search of one machine, for the time left: no bounds, no model of the whole."""
-        self.clusters = True
+        self.stages.clusters = True
         self.anneal(construct=construct)
         self.search_near()
 
@@ -283,51 +285,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         def take(plan: Plan) -> None:
             ledger.offer(plan, plan.planner, "baselines")
 
-        _, ledger.baselines = self.heuristics(self.problem, BASELINE_SHARE, take)
-
-    def heuristics(
-        self,
-        problem: PlanningProblem,
-        share: float = BASELINE_SHARE,
-        on_plan: Callable[[Plan], object] = lambda _plan: None,
-    ) -> tuple[Plan | None, dict[str, int | None]]:
-        """Best plan of all heuristics, and what each of them reached."""
-        part = self.budget.part("baselines", share)
-        with self.budget.phase("baselines"):
-            return best_plan(
-                problem,
-                seed=self.settings.seed,
-                budget=part,
-                on_plan=on_plan,
-                on_defect=self.ledger.fail,
-            )
-
-    def choose_coarsening(self) -> None:
-        """Exact steps alone if they suffice; else the exact stage clusters as well."""
-        if self.problem.needs_schedule:
-            self.coarsen(exact_only=True)
-            left = len(self.coarsening.problem.graph.operators)
-            self.clusters = left > MOST_EXACT * self.target
-        self.describe_coarsening()
-
-    def coarsen(self, *, guide: Plan | None = None, exact_only: bool = False) -> None:
-        """Make the problem of the exact stage."""
-        with self.budget.phase("coarsen"):
-            self.coarsening = coarsen(self.problem, self.target, guide=guide, exact_only=exact_only)
-        self.describe_coarsening()
-
-    @property
-    def target(self) -> int:
-        """Operators that stage one aims at."""
-        return self.settings.target or TARGET
-
-    def describe_coarsening(self) -> None:
-        """For the record."""
-        self.ledger.details |= {
-            "coarse_operators": len(self.coarsening.problem.graph.operators),
-            "coarsening": [row._asdict() for row in self.coarsening.table()],
-            "coarsening_exact": self.coarsening.exact,
-        }
+        _, ledger.baselines = heuristics(ledger, self.problem, on_plan=take)
 
     @property
     def anneals(self) -> bool:
@@ -352,7 +310,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         known = ledger.value == self.constructed or ledger.planner == ANNEALING  # starts already
         if ledger.plan is not None and not known:
             crew.add(ledger.plan)
-        share = ANNEALING_SHARE if self.clusters else self.exact_annealing_share
+        share = ANNEALING_SHARE if self.stages.clusters else self.exact_annealing_share
         part = self.budget.part("anneal", share, of_limit=False)
         endless = ledger.repeatable or part.limit_s == float("inf")
         with self.budget.phase("anneal"):
@@ -394,56 +352,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Whether the search takes the place of the model of clusters, for which nobody asked."""
         found = self.ledger.formulation
         asked = self.settings.target is not None or found is None or found.found.name != OWN
-        return self.clusters and self.anneals and not asked
-
-    def exact_stage(self) -> None:
-        """Plan the coarse problem by the model, expand."""
-        ledger = self.ledger
-        if self.clusters:
-            self.coarsen(guide=ledger.plan)
-        coarse = self.coarsening.problem
-        ledger.say("model", f"{len(coarse.graph.operators)} operators")
-        start = self.coarse_start(coarse)
-        cutoff = None if start is None else start[1]
-        guide = Guide(cutoff, ledger.lower)
-        answer = ledger.solver.run(
-            coarse,
-            guide,
-            self.model_limits(),
-            self.budget,
-            start=None if start is None else start[0],
-            on_progress=self.model_progress,
-            confirm=self.coarsening.exact,
-        )
-        name = ledger.solver.found.name
-        if not self.coarsening.exact:
-            name += " + coarsening"
-        expanded: list[Plan] = []
-
-        def undo(plan: Plan) -> Plan:
-            with self.budget.phase("expand"):
-                expanded.append(self.coarsening.undo(plan))
-            return expanded[0]
-
-        try:
-            ledger.believe(
-                answer, cutoff, whole=self.coarsening.exact, by=name, phase="expand", undo=undo
-            )
-            if ledger.plan is None and not self.coarsening.exact:
-                ledger.say("model", "no plan of the coarse problem: none of the whole follows")
-        finally:
-            ledger.details |= answer.described()
-            for plan in expanded:
-                self.offer_compact(plan, name)
-
-    @property
-    def polishes(self) -> bool:
-        """Whether the formulation itself searches near the plan."""
-        return polishes(self.problem, self.ledger.formulation)
+        return self.stages.clusters and self.anneals and not asked
 
     def search_near(self) -> None:
         """Small models around the best plan."""
-        if self.polishes:
+        if self.stages.polishes:
             polish(self.ledger)
         elif self.problem.objective is Objective.MAKESPAN:
             search_near(self.ledger)
@@ -453,46 +366,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
         Not where rounds or nodes are counted: those are of the search behind the model.
         """
-        own = self.problem.objective is Objective.MAKESPAN and not self.polishes
+        own = self.problem.objective is Objective.MAKESPAN and not self.stages.polishes
         counted = self.settings.rounds is not None or self.ledger.repeatable
-        if own and self.coarsening.exact and not counted:
+        if own and self.stages.coarsening.exact and not counted:
             part = self.budget.part("near, first", NEAR_SHARE, of_limit=False)
             search_near(self.ledger, part, NEAR_IN_VAIN)
-
-    def offer_compact(self, plan: Plan, name: str) -> None:
-        """The expanded plan with every task as early as its order allows."""
-        if self.problem.needs_schedule:
-            with self.budget.phase("expand"):
-                tight = compact(self.problem, plan)
-            self.ledger.offer(tight, name, "compact")
-
-    def coarse_start(self, coarse: PlanningProblem) -> tuple[Plan, int] | None:
-        """Best heuristic plan of the coarse problem, offered to the original as well."""
-        if coarse is self.problem:
-            plan, value = self.ledger.plan, self.ledger.value
-            return None if plan is None or value is None else (plan, value)
-        if self.settings.only:
-            return None
-        found, values = self.heuristics(coarse)
-        if found is None:
-            return None
-        expanded = self.coarsening.undo(found)
-        self.ledger.offer(expanded, "coarse heuristics", "baselines", sure=False)
-        self.offer_compact(expanded, "coarse heuristics")
-        return found, min(value for value in values.values() if value is not None)
-
-    def model_limits(self) -> Limits:
-        """Part of the time left, or nodes, for the model."""
-        share = EXACT_SHARE if self.coarsening.exact else COARSE_SHARE
-        if not self.polishes and self.problem.objective is not Objective.MAKESPAN:
-            share = 1.0  # nothing follows
-        if self.settings.only:
-            share = 1.0
-        part = self.budget.part("model", share, of_limit=False)
-        return replace(self.ledger.limits(part.limit_s), threads=self.settings.threads or 1)
-
-    def model_progress(self, point: TracePoint) -> None:
-        """Tell of the solver's progress."""
-        found = "none" if point.incumbent is None else f"{point.incumbent:.6g}"
-        bound = "none" if point.bound is None else f"{point.bound:.6g}"
-        self.ledger.say("model", f"model {found}, its bound {bound}, nodes {point.nodes}")

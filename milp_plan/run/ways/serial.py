@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar
 
 from milp_plan.core import Plan, PlanningProblem, SerialLaw
@@ -30,14 +31,18 @@ class SerialWay(Way[PlanningProblem, Plan]):
         self.graph = graph
 
     def offer_first(self) -> None:
-        """Everything on one device, and one device filled after the other."""
+        """Offer cheap plans."""
+        for name, plan in self.cheap_plans():
+            self.ledger.offer(plan, name, "first plan")
+
+    def cheap_plans(self) -> Iterator[tuple[str, Plan | None]]:
+        """Yield everything on one device, and one device filled after the other."""
         from milp_plan.planners.serial.baselines import greedy, single
 
         graph, seed = self.graph, self.ledger.settings.seed
         for name, planner in (("single", single), ("greedy", greedy)):
             places = planner(graph, seed)
-            if places is not None:
-                self.ledger.offer(graph.plan(places, name), name, "first plan")
+            yield name, None if places is None else graph.plan(places, name)
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,15 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         )
 
     def offer_first(self) -> None:
-        """Greedy choices, with less and less said against memory."""
+        """Offer greedy choices."""
+        for name, plan in self.cheap_plans():
+            self.ledger.offer(plan, name, "first plan")
+
+    def cheap_plans(self) -> Iterator[tuple[str, ShardingPlan | None]]:
+        """Yield greedy choices, with less and less said against memory."""
         problem, part = self.ledger.problem, self.ledger.budget.part("first plan", FIRST_PLAN_SHARE)
         for chosen in first_choices(problem, part):
-            self.ledger.offer(ShardingPlan(problem.name, chosen), FIRST_PLAN, "first plan")
+            yield FIRST_PLAN, ShardingPlan(problem.name, chosen)
 
     def without_limit(self) -> bool:
         """Whether memory plays no part."""
@@ -161,8 +166,8 @@ class ShardingWay(Way[ShardingProblem, ShardingPlan]):
         self.kept_s = CHECK_S + CHECK_SHARE * budget.limit_s + CHECK_LIKE_READING * took_s
         self.part = Budget(max(0.05, budget.left_s - self.kept_s), budget.nodes)
         self.board = Board(left, self.part.left_s, ledger.settings.gap)
-        if ledger.settings.start is not None:
-            self.board.offer(projected(reduction, np.array(ledger.settings.start.chosen)))
+        if ledger.start is not None:
+            self.board.offer(projected(reduction, np.array(ledger.start.chosen)))
 
     def search_first(self) -> None:
         """Search for a moment: often that proves, before a solver has started."""

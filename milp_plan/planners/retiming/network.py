@@ -1,0 +1,63 @@
+"""Earliest starts of tasks that keep an order: precedence first, then the order of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+
+@dataclass(slots=True)
+class _Task:
+    """How long a task takes, what it holds meanwhile, and what has to stop before it starts."""
+
+    key: Any
+    ticks: int
+    resources: tuple[Any, ...]
+    release: int
+    before: set[int] = field(default_factory=set)
+
+
+class Network:
+    """Tasks in an order; what two of them hold both is held first by the one of lower key."""
+
+    def __init__(self) -> None:
+        self.tasks: list[_Task] = []
+
+    def add(self, key: Any, ticks: int, resources: Iterable[Any] = (), release: int = 0) -> int:
+        """Add a task and return its number."""
+        self.tasks.append(_Task(key, ticks, tuple(resources), release))
+        return len(self.tasks) - 1
+
+    def precede(self, before: int, after: int) -> None:
+        """Let a task start no earlier than another one stops."""
+        self.tasks[after].before.add(before)
+
+    def starts(self) -> list[int] | None:
+        """Return the earliest starts; ``None`` where tasks wait for each other in a circle.
+
+        Tasks are taken one after the other, of those whose predecessors are taken the one of lowest
+        key. Each starts when all of these have stopped and what it holds is free, so no task of
+        this order can start earlier.
+        """
+        missing = [len(task.before) for task in self.tasks]
+        after: list[list[int]] = [[] for _ in self.tasks]
+        for number, task in enumerate(self.tasks):
+            for before in task.before:
+                after[before].append(number)
+        ready = [(t.key, n) for n, t in enumerate(self.tasks) if not missing[n]]
+        heapify(ready)
+        start, free = [-1] * len(self.tasks), dict[Any, int]()
+        while ready:
+            number = heappop(ready)[1]
+            task = self.tasks[number]
+            times = [start[before] + self.tasks[before].ticks for before in task.before]
+            begin = max([task.release, *times, *(free.get(name, 0) for name in task.resources)])
+            start[number] = begin
+            free.update(dict.fromkeys(task.resources, begin + task.ticks))
+            for follower in after[number]:
+                missing[follower] -= 1
+                if not missing[follower]:
+                    heappush(ready, (self.tasks[follower].key, follower))
+        return start if all(begin >= 0 for begin in start) else None

@@ -1,0 +1,83 @@
+"""Stages: what they keep apart, how many there are, and that plans come back."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+
+from milp_plan.check import verify
+from milp_plan.coarsen import coarsen
+from milp_plan.coarsen.stages import Stages, best_cut
+from milp_plan.core import FULL, Operator, PlanningProblem, Value
+from tests.support.training import random_training
+
+from .drafts import problem_of, random_plan, single, small_cluster, unlimited
+
+
+def pipeline(layers: int, batches: int) -> PlanningProblem:
+    """Forward, input gradient and weight gradient of each layer and micro-batch, and updates."""
+    operators, values = [], []
+    for batch, layer in product(range(batches), range(layers)):
+        for name, kind in (("F", "forward"), ("B", "backward-input"), ("W", "backward-weight")):
+            operators.append(
+                Operator(
+                    f"{name}{layer}@{batch}", single(4), kind, group=f"l{layer}", micro_batch=batch
+                )
+            )
+        after = f"F{layer + 1}@{batch}" if layer + 1 < layers else f"B{layer}@{batch}"
+        before = f"B{layer - 1}@{batch}"
+        values.append(Value(f"x{layer}@{batch}", f"F{layer}@{batch}", (after,), {FULL: 1}))
+        readers = (f"W{layer}@{batch}", *([before] if layer else []))
+        values.append(Value(f"g{layer}@{batch}", f"B{layer}@{batch}", readers, {FULL: 1}))
+        readers = (f"U{layer}",)
+        values.append(Value(f"w{layer}@{batch}", f"W{layer}@{batch}", readers, {FULL: 1}))
+    operators += [Operator(f"U{n}", single(1), "update", group=f"l{n}") for n in range(layers)]
+    return problem_of(operators, values, small_cluster(3))
+
+
+def test_micro_batches_and_passes_are_kept_apart() -> None:
+    cut = best_cut(pipeline(6, 4), 45)
+    assert (cut.stages, cut.batches) == (3, 4)
+    sorts = [{(name[0], name.partition("@")[2]) for name in names} for names in cut.clusters]
+    assert all(len({batch for _, batch in sort}) == 1 for sort in sorts)
+    passes = [{letter for letter, _ in sort} for sort in sorts]
+    # no stage waits for the gradients of the first one: there they are one cluster
+    assert passes.count({"B", "W"}) == 4
+    assert [passes.count({letter}) for letter in "FBWU"] == [12, 8, 8, 3]
+
+
+def test_micro_batches_are_joined_where_few_clusters_are_wanted() -> None:
+    few = best_cut(pipeline(6, 8), 40)
+    assert few.batches < 8
+    assert len(few.clusters) <= 40
+    assert best_cut(pipeline(6, 8), 200).batches == 8
+
+
+def test_branches_of_a_stage_are_kept_apart() -> None:
+    names = [f"{tower}{i}" for tower in "ab" for i in range(3)]
+    operators = [Operator(name, single(2)) for name in names]
+    values = [
+        Value(f"{name}.y", name, (f"{name[0]}{int(name[1]) + 1}",), {FULL: 1})
+        for name in names
+        if name[1] != "2"
+    ]
+    cut = Stages(problem_of(operators, values), 1).cut(100)
+    assert cut.stages == 1
+    assert sorted(cut.clusters) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plans_of_the_coarse_problem_come_back(seed: int) -> None:
+    rng = random.Random(f"stages {seed}")
+    problem = unlimited(
+        random_training(seed, rng.randint(2, 5), batches=rng.randint(1, 3), branches=seed % 3)
+    )
+    coarsening = coarsen(problem, rng.randint(2, 12), stages=True)
+    plan = random_plan(coarsening.problem, rng)
+    assert plan is not None
+    fine = verify(problem, coarsening.undo(plan))
+    assert fine.ok, fine.violations
+    assert fine.value is not None
+    assert fine.value <= (verify(coarsening.problem, plan).value or 0)

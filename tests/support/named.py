@@ -1,0 +1,263 @@
+"""Random tiny problems for each formulation by its name, each with its optimum by enumeration.
+
+Magnitudes are like real ones: ticks from 0 to 10^9, bytes from 0 to 10^10, alignments, options that
+take no time. The oracles share no code with planners, models and bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Any, NamedTuple
+
+from milp_plan.core import Objective, Option, PlanningProblem, Value
+from milp_plan.core.packing import Buffer, PackingProblem
+from milp_plan.models.planted_local_updates import planted_local_updates
+from milp_plan.models.planted_resharding import planted_resharding
+from milp_plan.models.registry import get
+from tests.kinds.test_packing import lowest
+from tests.models.offload_cases import chain
+from tests.models.offload_cases import pipeline as offloaded
+
+from . import local_updates, rematerialisation, resharding, sharding, shops
+from .anything import random_case, schedule_case, serial_case, uneven_case
+from .brute import brute_force
+from .serial_brute import brute_serial
+from .spread import spread_problem
+from .ways import tiny_ways
+from .ways_brute import brute_force_ways
+
+MOST_DRAWS = 2_000
+"""Problems drawn, at most, until one is for a formulation."""
+
+
+class Case(NamedTuple):
+    """A problem and what enumeration finds: its optimum, or ``None`` where there is no plan."""
+
+    problem: Any
+    best: int | None
+
+
+def names() -> list[str]:
+    """Formulations for which there are cases."""
+    return sorted(_MAKERS)
+
+
+def case(name: str, seed: int) -> Case:
+    """Return the case of a seed: the first drawn problem that the formulation is for."""
+    make, oracle = _MAKERS[name]
+    form: Any = get(name).formulation
+    for draw in count():
+        assert draw < MOST_DRAWS, f"{name}: nothing drawn is for it"
+        problem = make(seed + 1_000_003 * draw)
+        if problem is None or not isinstance(problem, form.handles):
+            continue
+        if form.unsupported(problem, form.Options()) is None:
+            return Case(problem, oracle(problem))
+    raise AssertionError
+
+
+# -- placement -----------------------------------------------------------------------------------
+
+
+def _value(search: Callable[[Any], tuple[int, Any] | None]) -> Callable[[Any], int | None]:
+    def value(problem: Any) -> int | None:
+        found = search(problem)
+        return None if found is None else found[0]
+
+    return value
+
+
+def some_take_no_time(problem: PlanningProblem, seed: int) -> PlanningProblem:
+    """Let some operators take no time: everywhere, or by one option on one class of devices."""
+    rng = Random(f"no time {seed}")
+    if rng.random() < 0.5:
+        return problem
+
+    def option(one: Option) -> Option:
+        ticks = {kind: 0 if rng.random() < 0.3 else t for kind, t in one.duration_ns.items()}
+        return replace(one, duration_ns=ticks)
+
+    operators = tuple(
+        replace(op, options=tuple(map(option, op.options))) for op in problem.graph.operators
+    )
+    return replace(problem, graph=replace(problem.graph, operators=operators))
+
+
+def magnified(problem: PlanningProblem, seed: int) -> PlanningProblem:
+    """Multiply ticks, and bytes, of a problem of small numbers: what they share stays shared."""
+    rng = Random(f"magnified {seed}")
+    ticks = rng.choice((1, 1000, 123_457, 10**8 + 7))
+    size = rng.choice((1, 4096, 10**9 + 7))
+
+    def option(one: Option) -> Option:
+        lengths = {kind: t * ticks for kind, t in one.duration_ns.items()}
+        return replace(one, duration_ns=lengths, workspace_bytes=one.workspace_bytes * size)
+
+    def value(one: Value) -> Value:
+        return replace(
+            one,
+            bytes={layout: b * size for layout, b in one.bytes.items()},
+            transfer_bytes={layout: b * size for layout, b in one.transfer_bytes.items()},
+        )
+
+    graph, cluster = problem.graph, problem.cluster
+    operators = [replace(op, options=tuple(map(option, op.options))) for op in graph.operators]
+    values = tuple(map(value, graph.values))
+    memory = {d.name: d.memory_bytes and d.memory_bytes * size for d in cluster.devices}
+    channels = tuple(
+        replace(
+            c,
+            latency_ns=c.latency_ns * ticks,
+            bandwidth_bytes_per_s=max(1, c.bandwidth_bytes_per_s * size // ticks),
+        )
+        for c in cluster.channels
+    )
+    cluster = replace(cluster.with_memory(memory), channels=channels)
+    return replace(
+        problem, graph=replace(graph, operators=tuple(operators), values=values), cluster=cluster
+    )
+
+
+def _schedule(seed: int) -> PlanningProblem:
+    if seed % 4 == 0:
+        return some_take_no_time(spread_problem(seed, max_operators=4), seed)
+    return some_take_no_time(schedule_case(seed), seed)
+
+
+def _load(seed: int) -> PlanningProblem:
+    return some_take_no_time(random_case(seed), seed)
+
+
+def _serial(seed: int) -> PlanningProblem:
+    return uneven_case(seed) if seed % 3 == 0 else serial_case(seed)
+
+
+def _pipeline(seed: int) -> PlanningProblem:
+    if seed % 3 == 0:
+        return schedule_case(6 * (seed // 3) + 5)  # each sixth is a pipeline
+    return magnified(shops.random_tiny_shop(seed).problem, seed)
+
+
+def _offload(seed: int) -> PlanningProblem:
+    objective = Objective.MAKESPAN if seed % 2 else Objective.SPAN
+    return magnified(chain(seed) if seed % 4 == 0 else offloaded(seed, objective), seed)
+
+
+def _slots(seed: int) -> PlanningProblem | None:
+    """On one device, where everything lasts and the host has room."""
+    problem = tiny_ways(seed)
+    if len(problem.cluster.devices) > 2:
+        return None
+    operators = []
+    for op in problem.graph.operators:
+        option = op.options[0]
+        longer = replace(option, duration_ns={"fast": 1 + option.duration_ns["fast"]})
+        operators.append(replace(op, options=(longer,)))
+    cluster = problem.cluster.with_memory({"host": None})
+    graph = replace(problem.graph, operators=tuple(operators))
+    return magnified(replace(problem, graph=graph, cluster=cluster), seed)
+
+
+# -- other kinds -----------------------------------------------------------------------------------
+
+
+def _packing(seed: int) -> PackingProblem:
+    """Up to seven buffers; sizes of one magnitude or of all, alignments alike or not."""
+    rng = Random(f"packing {seed}")
+    span = rng.choice((4, 8, 10**9))
+    large, small = rng.choice(((1, 40), (512, 5), (2**20, 5), (10**9 + 7, 9), (10**9, 9)))
+    grids = rng.choice(
+        ((1,), (1, 2), (1, 2, 4), (3, 8, 1), (5, 3, 8), (256, 512), (512,), (64, 2**20), (4,))
+    )
+    buffers = []
+    for number in range(rng.randint(2, 7)):
+        lower, upper = sorted(rng.sample(range(10), 2))
+        size = rng.randint(1, small) * large + rng.choice((0, 0, 0, -1, 1, rng.randint(0, 9)))
+        if rng.random() < 0.15:
+            size = rng.randint(1, 600)
+        lower, upper = (time * span // 4 for time in (lower, upper))
+        buffers.append(
+            Buffer(f"b{number}", lower, max(upper, lower + 1), max(1, size), rng.choice(grids))
+        )
+    problem = PackingProblem(f"packing-{seed}", tuple(buffers))
+    if rng.random() < 0.5:
+        return problem
+    best = lowest(problem)
+    capacity = best + rng.choice((-1, 0, 0, 0, 1, best // 10, -(best // 100)))
+    return replace(problem, capacity=max(1, capacity))
+
+
+def _packed(problem: PackingProblem) -> int | None:
+    best = lowest(problem)
+    return None if problem.capacity is not None and best > problem.capacity else best
+
+
+def _remat(seed: int) -> Any:
+    problem = rematerialisation.drawn(seed, 4 + seed % 3, once=0.1 * (seed % 2))
+    return (
+        rematerialisation.powered(problem, seed, energy=seed % 8 == 0) if seed % 4 == 0 else problem
+    )
+
+
+def _least_remat(problem: Any) -> int | None:
+    least = rematerialisation.least if problem.host is None else rematerialisation.least_paged
+    return least(problem)
+
+
+def _reshard(seed: int) -> Any:
+    problem, _ = planted_resharding(seed, 4)
+    rng = Random(f"reshard {seed}")
+    size = rng.choice((1, 1, 1000, 10**9 + 7))
+    slices = tuple(replace(entry, size=entry.size * size) for entry in problem.slices)
+    rate = rng.choice((1, 10**6))
+    cards = tuple(replace(card, bytes_per_s=card.bytes_per_s * rate) for card in problem.cards)
+    return replace(problem, slices=slices, cards=cards)
+
+
+def _local(seed: int) -> Any:
+    problem, _ = planted_local_updates(seed, 4)
+    rng = Random(f"local {seed}")
+    most = rng.choice((1, 50, 10**9))
+
+    def ticks(small: int) -> int:
+        return small and rng.randint(0 if rng.random() < 0.1 else 1, most)
+
+    stages = tuple(
+        replace(
+            stage,
+            forward=ticks(stage.forward),
+            backward=ticks(stage.backward),
+            head=ticks(stage.head),
+        )
+        for stage in problem.stages
+    )
+    return replace(problem, stages=stages, transfer=ticks(problem.transfer))
+
+
+def _shard(seed: int) -> Any:
+    return sharding.tense_problem(seed) if seed % 2 else sharding.random_problem(seed)
+
+
+_MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
+    "contiguous_load": (_serial, _value(brute_serial)),
+    "latency": (_serial, _value(brute_serial)),
+    "local_updates": (_local, local_updates.least),
+    "max_load": (_serial, _value(brute_serial)),
+    "memory_slots": (_slots, _value(brute_force_ways)),
+    "operator_schedule": (_schedule, _value(brute_force)),
+    "packing_order": (_packing, _packed),
+    "pipeline_offload": (_offload, _value(brute_force)),
+    "pipeline_order": (_pipeline, _value(brute_force)),
+    "pipeline_period": (_pipeline, _value(brute_force)),
+    "pipeline_slots": (_pipeline, _value(brute_force)),
+    "remat_backbone": (_remat, _least_remat),
+    "remat_retention": (_remat, _least_remat),
+    "remat_staged": (_remat, _least_remat),
+    "resharding": (_reshard, resharding.least),
+    "resource_load": (_load, _value(brute_force)),
+    "serial_places": (_serial, _value(brute_serial)),
+    "sharding": (_shard, sharding.least_cost),
+}
