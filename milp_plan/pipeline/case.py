@@ -205,11 +205,12 @@ class Grid:
     def template(self, cut: Cut) -> Template:
         """Return the stages of a cut."""
         case, bounds = self.case, [0, *accumulate(cut)]
+        first, *others = (
+            joined(self.costs[a:b], self.arriving(stage, a, b))
+            for stage, (a, b) in enumerate(pairwise(bounds))
+        )
         return Template(
-            stages=tuple(
-                joined(self.costs[a:b], self.arriving(stage, a, b))
-                for stage, (a, b) in enumerate(pairwise(bounds))
-            ),
+            stages=(self._first(first), *others),
             micro_batches=case.micro_batches,
             transfer_ns=self.transfer,
             joint_backward=case.joint_backward,
@@ -217,6 +218,18 @@ class Grid:
             units=self.units,
             workspace_bytes=self.workspace,
         )
+
+    def _first(self, stage: Stage) -> Stage:
+        """The first stage; an input gradient that takes no time there waits for the other one.
+
+        Nobody but the weight gradient waits for it, and all that it ends is what both end: in some
+        best plan it runs right before it. So what it makes is there during the weight gradient
+        alone, and no operator that takes no time holds memory.
+        """
+        idle = not (stage.backward_ns or stage.backward_bytes or self.case.joint_backward)
+        if not (idle and stage.weight_ns) or self.case.recompute or self.case.lane is not None:
+            return stage
+        return replace(stage, gradient_bytes=0, workspace_bytes=stage.gradient_bytes)
 
     def shares(self, cut: Cut) -> tuple[Share, ...]:
         """Return what each stage of a cut runs, and where."""

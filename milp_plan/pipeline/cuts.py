@@ -170,7 +170,7 @@ class Cuts:
         (way, batches), (a, b) = use, part
         grid, case = self.grid, self.grid.case
         forward, backward, weight, early, late, gradient, parameters = (
-            column[b] - column[a] for column in self.sums
+            column[b] - column[a] for column in self.sums[:7]
         )
         if not batches:  # no micro-batch comes this way: its weights do not lie there either
             return load

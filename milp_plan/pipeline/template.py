@@ -48,6 +48,8 @@ class Stage:
         Held from the start of the input gradient to the end of the weight gradient.
     parameter_bytes
         Weights (with their gradients and optimizer state), held all the time.
+    workspace_bytes
+        Held during the weight gradient alone, where it is an operator of its own.
     """
 
     forward_ns: int
@@ -57,6 +59,7 @@ class Stage:
     weight_bytes: int = 0
     gradient_bytes: int = 0
     parameter_bytes: int = 0
+    workspace_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -244,15 +247,15 @@ def _stage_operators(
     stage = template.stages[index]
     classes = [f"d{place}" for place in places]
 
-    def operator(letter: str, kind: str, ticks: int) -> Operator:
-        option = Option("run", dict.fromkeys(classes, ticks))
+    def operator(letter: str, kind: str, ticks: int, workspace: int = 0) -> Operator:
+        option = Option("run", dict.fromkeys(classes, ticks), workspace_bytes=workspace)
         return Operator(f"{letter}{index}@{batch}", (option,), kind, group, batch, f"stage {index}")
 
     forward = operator("F", FORWARD, stage.forward_ns)
     if template.joint_backward:
         return [forward, operator("B", JOINT, stage.backward_ns + stage.weight_ns)]
     backward = operator("B", BACKWARD, stage.backward_ns)
-    return [forward, backward, operator("W", WEIGHT, stage.weight_ns)]
+    return [forward, backward, operator("W", WEIGHT, stage.weight_ns, stage.workspace_bytes)]
 
 
 def _stage_values(template: Template, index: int, batch: int) -> list[Value]:

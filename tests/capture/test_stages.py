@@ -15,6 +15,7 @@ from milp_plan.cli.exits import Exit
 from milp_plan.cli.pipeline import captured_stages
 from milp_plan.core import FULL, InputError
 from milp_plan.cost import cluster
+from milp_plan.models.registry import get
 from milp_plan.pipeline import Case, build
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial import read_serial
@@ -206,7 +207,7 @@ def stage_file(folder, memory):
 
 
 def planned(file, *arguments):
-    asked = ("--times", file, "--micro-batches", "6", "--time-limit", "20", "--json", "--quiet")
+    asked = ("--times", file, "--micro-batches", "6", "--time-limit", "4", "--json", "--quiet")
     result = call("pipeline", *asked, "--record-folder", file.parent / "runs", *arguments)
     return json.loads(result.stdout), result.stderr
 
@@ -228,7 +229,19 @@ def test_the_memory_of_a_device_goes_along_into_the_pipeline(tmp_path):
     assert other["memory_limit"] == 40 * 10**9
     assert "--memory takes the place of the limit of" in said
     none, _ = planned(stage_file(tmp_path, limit), "--memory", "none")
-    assert none["time"] == free["time"]
+    assert none["memory_limit"] is None
+
+
+def test_a_first_stage_without_an_input_gradient_is_planned_as_a_pipeline(tmp_path):
+    """It takes no time and seemed to hold memory: the order model did not apply."""
+    model = captured_stages(stage_file(tmp_path, 18 * 10**9), None)
+    problem = build(Case(model, 3, 4, memory=model.memory, cut=(1, 1, 1))).problem
+    formulation = get("pipeline_order").formulation
+    assert formulation.unsupported(problem, formulation.Options()) is None
+    first = problem.graph.operator("W0@0").options[0]
+    assert first.workspace_bytes == 10**8
+    made = [value for value in problem.graph.values if value.name.startswith("g0@")]
+    assert not any(value.bytes[FULL] for value in made)
 
 
 def test_stages_on_one_device_share_its_workspace(tmp_path):

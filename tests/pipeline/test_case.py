@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, combinations
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from milp_plan.core import CommunicationModel, Objective
-from milp_plan.pipeline import CUT, Case, Model, Piece, build, cut_lines, most_even, shop_of
+from milp_plan.pipeline import (
+    CUT,
+    Case,
+    Model,
+    Piece,
+    build,
+    cut_lines,
+    grid,
+    line,
+    most_even,
+    pipeline_problem,
+    shop_of,
+)
+from tests.support.brute import brute_force
 
 UNIT = Model.from_share((1, 1, 1))
 
@@ -132,3 +147,24 @@ def test_every_cut_counts_in_the_same_ticks_and_bytes() -> None:
         for found in (build(Case(halves, 2, 2, cut=cut)) for cut in ((2, 2), (3, 1), (1, 3)))
     }
     assert scales == {(2, 2)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_input_gradient_without_time_on_the_first_stage_may_wait(seed: int) -> None:
+    """What it makes counts with the weight gradient alone: the optimum is the same."""
+    rng = Random(seed)
+    first = Piece(rng.randint(1, 9), 0, rng.randint(1, 9), 0, rng.randint(0, 9), rng.randint(1, 9))
+    second = Piece(*(rng.randint(0, 9) for _ in range(3)), 0, rng.randint(0, 9))
+    limit = rng.randint(9, 30)
+    model = Model((first, second), rng.randint(0, 2))
+    made = grid(Case(model, 2, 2, memory=limit)).template((1, 1))
+    stage = made.stages[0]
+    assert stage.workspace_bytes
+    assert not stage.gradient_bytes
+    spelled = replace(stage, gradient_bytes=stage.workspace_bytes, workspace_bytes=0)
+    values = []
+    for one in (made, replace(made, stages=(spelled, made.stages[1]))):
+        problem = pipeline_problem("waits", one, line(2), memory_bytes=limit)
+        found = brute_force(problem)
+        values.append(found and found[0])
+    assert values[0] == values[1]

@@ -13,6 +13,7 @@ from milp_plan.run import Settings, kind_of, solve
 from milp_plan.run.restart import started
 from tests.support.every_kind import DRAWN, measured_anew
 from tests.support.seeds import few
+from tests.support.ways import planted_ways
 
 SEEDS = 20
 QUICK = Settings(time_limit_s=30.0, node_limit=200, rounds=0)
@@ -156,6 +157,20 @@ def test_places_and_order_alone_are_a_start(seed):
         assert {r.operator: r.placement for r in found.plan.runs} == {
             r.operator: r.placement for r in old.plan.runs
         }
+
+
+@pytest.mark.parametrize("seed", few(range(200), 40))
+def test_runs_again_and_values_on_hosts_are_timed_anew(seed):
+    """Where memory binds, what had left it before something came still does: all are valid."""
+    planted = planted_ways(seed)
+    other = measured_anew("schedule", planted.problem, seed)
+    found = started(kind_of(other), other, planted.plan)
+    assert found.plan is not None, found.said
+    assert found.said.startswith("times computed anew: ")
+    if "runs once" not in found.said:
+        assert sorted(r.operator for r in found.plan.runs) == sorted(
+            r.operator for r in planted.plan.runs
+        )
 
 
 @pytest.mark.parametrize("name", DRAWN)

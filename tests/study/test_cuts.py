@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -15,8 +16,9 @@ from milp_plan.pipeline import Case, Cut, Model, Piece, build, grid
 from milp_plan.run import Settings
 from milp_plan.study.sweep import Point, plan_case
 from tests.support.brute import brute_force
+from tests.support.seeds import few
 
-SETTINGS = Settings(time_limit_s=30)
+SETTINGS = Settings(time_limit_s=8)
 
 
 def random_case(seed: int) -> Case:
@@ -110,33 +112,34 @@ def best_of_every_cut(case: Case, stages: int) -> Fraction | None:
 
 
 def held_against_enumeration(seed: int) -> Point:
+    """Hold an answer against enumeration: whatever it claims is true, with a proof or without."""
     case = random_case(seed)
-    stages = grid(case).stages
-    best = best_of_every_cut(case, stages)
+    best = best_of_every_cut(case, grid(case).stages)
     point = plan_case(case, SETTINGS)
     outcome = point.outcome
-    assert outcome.proved == (best is not None), seed
-    assert point.time == best, seed
-    if best is None:
-        assert outcome.infeasible_because, seed
+    if outcome.infeasible_because is not None:
+        assert best is None, seed
         assert outcome.record["cuts"]["all_decided"]
-        return point
-    assert outcome.infeasible_because is None
-    assert outcome.plan is not None
-    again = build(replace(case, cut=point.built.cut))
-    verdict = verify(again.problem, outcome.plan)
-    assert verdict.ok, seed
+    if outcome.plan is not None:
+        assert verify(build(replace(case, cut=point.built.cut)).problem, outcome.plan).ok, seed
+        assert best is not None
+        assert point.time is not None
+        assert point.bound is not None
+        assert point.bound <= best <= point.time, seed
+    if outcome.proved:
+        assert point.time == best, seed
     return point
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_cut_and_plan_are_the_best_of_all(seed: int) -> None:
-    held_against_enumeration(seed)
+def claims(points: Iterable[Point]) -> tuple[int, int, int]:
+    """Count proofs of optimality, proofs that no plan exists, and answers."""
+    outcomes = [point.outcome for point in points]
+    none = sum(outcome.infeasible_because is not None for outcome in outcomes)
+    return sum(outcome.proved for outcome in outcomes), none, len(outcomes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(50, 550, 25))
-def test_cut_and_plan_are_the_best_of_all_in_great_number(first: int) -> None:
-    points = [held_against_enumeration(seed) for seed in range(first, first + 25)]
-    assert sum(point.outcome.infeasible_because is not None for point in points) > 1
-    assert sum(point.outcome.proved for point in points) > 10
+@pytest.mark.parametrize("first", few(range(0, 550, 25), 2))
+def test_cut_and_plan_are_the_best_of_all(first: int) -> None:
+    proved, none, answers = claims(map(held_against_enumeration, range(first, first + 25)))
+    assert proved > answers / 3
+    assert none > 1

@@ -268,7 +268,11 @@ def scarce_ways(seed: int) -> PlanningProblem:
             sizes.append({later[-1]})
         for k, chosen in enumerate(sizes):
             size = drawn(rng.randint(1, 6) if k else rng.randint(0, 6), 10)
-            values.append(Value(f"v{i}.{k}", name, tuple(sorted(chosen)), {FULL: size}))
+            kept = rng.choice([None, None, None, True, False])
+            readers = tuple(sorted(chosen))
+            values.append(Value(f"v{i}.{k}", name, readers, {FULL: size}, kept=kept))
+    for kept in rng.choice([(), (), (None,), (False,)]):  # results of the last one
+        values.append(Value("end", names[-1], (), {FULL: drawn(rng.randint(0, 4), 10)}, kept=kept))
     if rng.random() < 0.2:
         readers = tuple(rng.sample(names, 2))
         values.append(Value("w", None, readers, {FULL: drawn(rng.randint(0, 3), 9)}))

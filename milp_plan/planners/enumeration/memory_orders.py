@@ -443,26 +443,42 @@ class _Orders:
         )
 
     def _spare(self, tasks: list[_Task]) -> int | None:
-        """Return the place of a task whose copies nobody reads; ``None`` if each is needed."""
-        newest: dict[Spot, int] = {}
-        native: dict[Spot, int] = {}
-        read: set[int] = set()
-        first: dict[str, int] = {}
+        """Return the place of a task whose copies nobody reads; ``None`` if each is needed.
+
+        Of copies that are complete when it starts, a reader reads the newest: at one instant also
+        one whose maker comes later in the order, where that takes no time.
+        """
+        stops = list(accumulate(task.ticks for task in tasks))
+        copies: dict[Spot, list[int]] = {}
+        runs: dict[str, list[int]] = {}
         for number, task in enumerate(tasks):
-            if task.place is None:
-                from_ = task.value, task.source
-                read.add((newest if task.source in self.hosts else native)[from_])
-                newest[task.value, task.target] = number
-                continue
-            inputs = (v.name for v in self.graph.inputs[task.operator] if not v.persistent)
-            read.update(newest[name, task.target] for name in inputs)
-            first.setdefault(task.operator, number)
-            for value in self.graph.outputs[task.operator]:
-                newest[value.name, task.target] = native[value.name, task.target] = number
-        last = {task.operator: number for number, task in enumerate(tasks) if task.place}
-        read |= {last[str(v.producer)] for v in self.made.values() if v.is_kept}
+            names = [task.value]
+            if task.place is not None:
+                runs.setdefault(task.operator, []).append(number)
+                names = [value.name for value in self.graph.outputs[task.operator]]
+            for name in names:
+                copies.setdefault((name, task.target), []).append(number)
+
+        def newest(among: list[int]) -> int:
+            """What is complete last; of equals what starts last, then runs before transfers."""
+            return max(
+                among,
+                key=lambda n: (stops[n], stops[n] - tasks[n].ticks, tasks[n].place is not None, -n),
+            )
+
+        read = {newest(runs[str(v.producer)]) for v in self.made.values() if v.is_kept}
         for number, task in enumerate(tasks):
-            once = task.place is not None and first[task.operator] == last[task.operator]
+            start = stops[number] - task.ticks
+            spots = [(task.value, task.source)]
+            native = task.place is None and task.source not in self.hosts
+            if task.place is not None:
+                inputs = self.graph.inputs[task.operator]
+                spots = [(v.name, task.target) for v in inputs if not v.persistent]
+            for spot in spots:
+                there = [n for n in copies[spot] if stops[n] <= start and n != number]
+                read.add(newest([n for n in there if tasks[n].place or not native]))
+        for number, task in enumerate(tasks):
+            once = task.place is not None and len(runs[task.operator]) == 1
             if number not in read and not once:
                 return number
         return None
