@@ -372,7 +372,7 @@ def test_memory_that_only_some_planners_respect(weak):
     """Tight memory, and a heuristic that finds nothing: the model still does."""
     small = cluster(memory=20)
     operators = [op(name) for name in "abcd"]
-    values = [replace(value(f"x{name}", name, "", 9), kept=False) for name in "abcd"]
+    values = [value(f"x{name}", name, "", 9, kept=False) for name in "abcd"]
     weights = [value("w", None, "a b", 10), value("v", None, "c d", 10)]
     tight = problem(operators, [*values, *weights], small)
     outcome = quick(tight)
