@@ -31,12 +31,13 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
+from milp_plan.core.amounts import time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.jobs import Job, JobsObjective, JobsProblem, Option
 from milp_plan.core.quantity import ceil_div
@@ -180,12 +181,16 @@ def _lasts(job: Job, units: Sequence[Sequence[tuple[int, Option]]]) -> bool:
 
 
 def jobs_bounds(problem: JobsProblem) -> Iterator[Bound]:
-    """Lower bounds on the problem's objective, simple ones first."""
-    sizes = Sizes(problem)
-    if problem.objective is JobsObjective.MAKESPAN:
-        yield from _makespan(sizes)
-    else:
-        yield from _completion(sizes)
+    """Lower bounds on the problem's objective, simple ones first.
+
+    They are rounded up to a multiple of what all times have in common. Proof: in the order of the
+    events of a best plan let each be as early as it can: all times are sums of times of the
+    problem then, and whatever was held together still is at most that.
+    """
+    sizes, tick = Sizes(problem), problem.tick
+    makespan = problem.objective is JobsObjective.MAKESPAN
+    for bound in _makespan(sizes) if makespan else _completion(sizes):
+        yield replace(bound, value=ceil_div(bound.value, tick) * tick)
 
 
 def _makespan(sizes: Sizes) -> Iterator[Bound]:
@@ -201,9 +206,8 @@ def _makespan(sizes: Sizes) -> Iterator[Bound]:
     for since in _instants([job.release for job in jobs]):
         late = [number for number, job in enumerate(jobs) if job.release >= since]
         least = _least_makespan(sizes, late, since, ends[longest])
-        said = (
-            "all jobs" if since == first else f"the {len(late)} jobs released at {since} or later"
-        )
+        when = time_text(sizes.problem.units, since)
+        said = "all jobs" if since == first else f"the {len(late)} jobs released at {when} or later"
         yield Bound("work", least, f"device time of {said}, over all devices")
 
 

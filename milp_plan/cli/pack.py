@@ -104,7 +104,7 @@ def pack(
             note(f"error: {reason}")
             told |= {"verdict": "violated", "errors": [reason]}
             return wire.Pack(**told, exit_code=int(Exit.NOT_VALID))
-        found = item.kind.memories(item.problem, plan, alignment)
+        found = item.kind.memories(item.problem, plan, _counted(item.problem, alignment))
         shown = partial(display, quiet=quiet)
         packed = list(run_pack(found, Settings(**limited), item.began, shown))
         written = _write(item, packed, output, plot_file)
@@ -138,6 +138,13 @@ def _code(packed: Sequence[PackedMemory], written: Exit) -> Exit:
         if entry.outcome.stop is Stop.INTERRUPTED:
             codes.append(interrupts.code())
     return most_serious(codes)
+
+
+def _counted(problem: Any, alignment: int) -> int:
+    """Return an alignment as the problem counts: the least whole number that is a multiple."""
+    units = units_of(problem)
+    per_byte = units.counts_per_byte
+    return (alignment * (units.size_scale if per_byte is None else per_byte)).numerator
 
 
 def _largest(packed: Sequence[PackedMemory]) -> float | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from milp_plan.core.amounts import DASH, NO_UNIT, share_text, size_text, time_text
+from milp_plan.core.amounts import DASH, NO_UNIT, json_number, share_text, size_text, time_text
 from milp_plan.io import answer_wire as wire
 
 from . import answers
@@ -70,7 +70,7 @@ def _facts(point: Point) -> dict[str, Any]:
     parts = {} if verdict is None or point.outcome.plan is None else verdict.components
     known = {key: parts.get(key) for key in ("makespan", "span")}
     both = {
-        key: number(None if ticks is None else Fraction(ticks, units.time_scale))
+        key: json_number(None if ticks is None else Fraction(ticks, units.time_scale))
         for key, ticks in known.items()
     }
     return {
@@ -83,23 +83,15 @@ def _facts(point: Point) -> dict[str, Any]:
         "cut": None if case.model.even else list(point.built.cut),
         "layers": [] if case.model.even else _layers(point),
         "cuts": point.outcome.record.get("cuts"),
-        "memory_limit": number(case.memory),
-        "time": number(point.time),
-        "time_bound": number(point.bound),
+        "memory_limit": json_number(case.memory),
+        "time": json_number(point.time),
+        "time_bound": json_number(point.bound),
         **both,
-        "bubble": number(point.bubble),
+        "bubble": json_number(point.bubble),
         "bubble_rate": point.bubble_rate,
-        "peak_memory": number(point.peak_memory),
-        "time_per_micro_batch": number(point.sample_time),
+        "peak_memory": json_number(point.peak_memory),
+        "time_per_micro_batch": json_number(point.sample_time),
     }
-
-
-def number(amount: Fraction | int | None) -> int | float | None:
-    """Return an amount as JSON has it: whole where it is, else the nearest decimal."""
-    if amount is None:
-        return None
-    exact = Fraction(amount)
-    return exact.numerator if exact.denominator == 1 else float(exact)
 
 
 def _layers(point: Point) -> list[wire.StageShare]:

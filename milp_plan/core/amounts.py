@@ -85,6 +85,14 @@ def _text(number: Fraction, unit: str, known: Mapping[str, int], ladder: Ladder)
     return written + (NO_UNIT if chosen == UNSPECIFIED else f" {chosen}")
 
 
+def json_number(amount: Fraction | int | None) -> int | float | None:
+    """Return an amount as JSON has it: whole where it is, else the nearest decimal."""
+    if amount is None:
+        return None
+    exact = Fraction(amount)
+    return exact.numerator if exact.denominator == 1 else float(exact)
+
+
 def share_text(share: float | None) -> str:
     """Write a gap or another share in percent."""
     return DASH if share is None else f"{share:.2%}"

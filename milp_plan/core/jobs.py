@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from math import gcd
 from typing import Any
 
 from .checked import CheckedProblem
@@ -213,6 +214,15 @@ class JobsProblem(CheckedProblem):
             )
             for job in self.jobs
         )
+
+    @cached_property
+    def tick(self) -> int:
+        """Ticks that divide every time of the problem."""
+        found = {job.release for job in self.jobs}
+        for job in self.jobs:
+            found |= {option.ticks for unit in job.units for option in unit.options}
+            found |= {ticks for one in job.weights for ticks in (one.load, one.store)}
+        return gcd(*found) or 1
 
     @cached_property
     def plain(self) -> bool:

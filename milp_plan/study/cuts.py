@@ -8,8 +8,9 @@ not even looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from milp_plan.backends import Stop
@@ -29,6 +30,7 @@ from milp_plan.pipeline import (
     cut_text,
     grid,
     most_even,
+    read_shop,
 )
 from milp_plan.run.key import file_name, run_key
 from milp_plan.run.kinds import kind_of
@@ -186,17 +188,40 @@ class CutSearch:
     # -- steps -------------------------------------------------------------------------------
 
     def _look(self, share: float) -> None:
-        """Look at further cuts."""
-        part = self.budget.part("cuts", share)
-        while not (part.over or self.settled):
-            if self.budget.repeatable and len(self.tried) >= MOST_REPEATABLE:
-                return
+        """Look at further cuts: by the order of bounds, then beside the best one."""
+        part = self.budget.part("cuts", share / 2)
+        while not (part.over or self.settled or self._enough):
             found = self.cuts.next(self.value, lambda: part.over)
             if found is None:
-                return
+                break
             bound, cut = found
             if cut not in self.tried:
                 self.glance(cut, bound)
+        part = self.budget.part("cuts", share / 2)
+        while (beside := next(self._beside(), None)) and not (part.over or self.settled):
+            if self._enough:
+                return
+            self.glance(*beside)
+
+    @property
+    def _enough(self) -> bool:
+        """Whether no more cuts are looked at, where nothing may depend on the clock."""
+        return self.budget.repeatable and len(self.tried) >= MOST_REPEATABLE
+
+    def _beside(self) -> Iterator[tuple[Cut, int]]:
+        """Cuts with one border of the best one moved by a piece that may be better, and bounds."""
+        if self.best is None:
+            return
+        cut = self.best.built.cut
+        for border, step in product(range(1, len(cut)), (1, -1)):
+            moved = list(cut)
+            moved[border - 1] += step
+            moved[border] -= step
+            if min(moved) < 1 or tuple(moved) in self.tried:
+                continue
+            bound = self.cuts.bound_of(tuple(moved))
+            if bound is not None and bound < (self.value or 0):
+                yield tuple(moved), bound
 
     def glance(self, cut: Cut, bound: int) -> None:
         """Find simple bounds and plans of a cut."""
@@ -210,7 +235,8 @@ class CutSearch:
         problem = one.built.problem
         kind, settings = kind_of(problem), self._settings(one, LEAST_TURN_S)
         if choose(kind, problem, settings).way is not ShopWay:  # other ways have no quick steps
-            return self._solved(one, LEAST_TURN_S)
+            self._let_stay(one)
+            return self._solved(one, max(LEAST_TURN_S, FIRST_TURN * self.settings.time_limit_s))
         with self.budget.phase("looks"):
             part = self.budget.at_most("look", LEAST_TURN_S)
             ledger: Ledger[PlanningProblem, Plan] = Ledger(kind, problem, settings, part)
@@ -225,6 +251,21 @@ class CutSearch:
             if ledger.value is None:
                 ledger.look_for_obstacle()
             return outcome_of(ledger)
+
+    def _let_stay(self, one: Tried) -> None:
+        """Start a pipeline that may recompute or offload from a plan in which everything stays."""
+        problem = one.built.problem
+        plain = problem.without_memory_ways
+        if plain is problem or one.built.cut in self.starts or one.outcome is not None:
+            return
+        shop = read_shop(plain)
+        if isinstance(shop, str):
+            return
+        settings = Settings(time_limit_s=LEAST_TURN_S, threads=self.settings.threads)
+        ledger: Ledger[PlanningProblem, Plan] = Ledger(kind_of(plain), plain, settings)
+        ShopWay(ledger).ask_experts()
+        if ledger.plan is not None:
+            self.starts[one.built.cut] = replace(ledger.plan, fingerprint=None)
 
     def _plan(self, still: Iterable[Tried], seconds: float) -> None:
         """Plan with each open cut for some seconds; a single one has all the time."""

@@ -105,3 +105,33 @@ def test_wrong_use(instance: Path, tmp_path: Path) -> None:
     ):
         result = call(*arguments, "--record-folder", tmp_path / "runs")
         assert result.exit_code == code, result.stderr
+
+
+def test_amounts_of_variants_are_in_units(instance: Path, tmp_path: Path) -> None:
+    """Ticks change with the bandwidth: numbers of them were compared, and printed without unit."""
+    document = json.loads(instance.read_text())
+    for edge in document["edges"]:
+        edge["communicationCost"] = 0.7
+    for node in document["nodes"]:
+        for entry in node["TMPCs"]["1"]:
+            entry["parameterSize"] = 1.0
+    instance.write_text(json.dumps(document))
+    store, plan = tmp_path / "swept", tmp_path / "plan.json"
+    asked = ("--bandwidth", "1,3,7", "--time-limit", "20", "--quiet", "--store-folder", store)
+    swept = json.loads(call("sweep", instance, *asked, "--json").stdout)
+    points = {p["settings"]["bandwidth"]: p for p in swept["points"]}
+    values = [float(points[step]["value_in_unit"]) for step in ("1", "3", "7")]
+    assert values == sorted(values, reverse=True)
+    assert values[0] > values[2]
+    told = call("sweep", instance, *asked).stdout
+    assert all(f"{value:.6g} s" in told for value in values)
+    runs = ("--record-folder", tmp_path / "runs")
+    assert call("solve", instance, "--plan-output", plan, *runs).exit_code == Exit.DONE
+    explained = call("explain", instance, plan, "--what-if", "link", "--time-limit", "20")
+    lines = [line.split() for line in explained.stdout.splitlines()]
+    assert {words[-1] for words in lines if words[:1] == ["seconds"]} == {"s"}
+    faster = json.loads(call("explain", instance, plan, "--what-if", "link", "--json").stdout)
+    (effect,) = faster["what_if"]
+    change = float(effect["value_in_unit"]) - values[0]
+    assert float(effect["change_in_unit"]) == pytest.approx(change)
+    assert change < 0

@@ -40,14 +40,14 @@ def told(text: str) -> tuple[str, list[Fraction]]:
         Fraction(match[1].replace(",", "")) * FACTORS[match[2]] for match in _WRITTEN.finditer(text)
     ]
     bare = _NAME.sub("NAME", _WRITTEN.sub("AMOUNT", text))
-    return re.sub(r"\s+", " ", bare), found
+    return re.sub(r"[\s─]+", " ", bare), found
 
 
 def amounts(answer: Any) -> Any:
     """Return an answer with its amounts in nanoseconds and bytes, without what may differ."""
     time = FACTORS.get((answer.get("amount_units") or {}).get("time"), 1)
     size = FACTORS.get((answer.get("amount_units") or {}).get("size"), 1)
-    factor = {"time": time, "size": size, "value": FACTORS.get(answer.get("unit"), 1)}
+    factor = {"things": 1, "time": time, "size": size, "value": FACTORS.get(answer.get("unit"), 1)}
     found = _plain(answer, factor)
     for names, unit in ((TIMES, time), (SIZES, size)):
         of_model = (name for name in names if type(answer.get(name)) in (int, float))
@@ -69,7 +69,11 @@ def _plain(item: Any, factor: dict[str, int], name: str = "") -> Any:
 
 
 def _sort(component: str) -> str:
-    return "size" if component.startswith("peak_memory") else "time"
+    """What a component counts, read from its name alone."""
+    if component in ("added_runs", "energy"):
+        return "things"
+    sizes = ("peak_memory", "peak_host", "host_memory")
+    return "size" if component.startswith(sizes) else "time"
 
 
 def _scaled(number: str | float, factor: int) -> Fraction:

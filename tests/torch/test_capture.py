@@ -1,5 +1,6 @@
 """Capture with PyTorch: the recorded graphs again, and models that cannot be captured."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from milp_plan.capture import (
     capture_model,
     coverage,
     fingerprint,
+    instance,
     load_builder,
     read_capture,
     require_known,
@@ -15,6 +17,7 @@ from milp_plan.capture import (
 from milp_plan.capture.record import made_by
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
+from milp_plan.cost import cluster
 from tests.capture.graphs import shipped
 from tests.cli.cases import call
 
@@ -202,3 +205,55 @@ def test_kernels_are_timed_and_held_against_the_roofline(tmp_path):
     assert refused.exit_code == Exit.USAGE
     absent = call("capture", model, "1xA100", "--device", "cuda", "-o", instance)
     assert "no device 'cuda'" in absent.stderr
+
+
+RETURNING = """
+import torch
+from torch import nn
+
+
+class Returning(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(3))
+        self.head = nn.Linear(16, 100)
+
+    def forward(self, x, target):
+        states = []
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+            states.append(x)
+        logits = self.head(x)
+        loss = nn.functional.cross_entropy(logits, target)
+        returned = {"states": states, "some": logits[:, :10], "x": target, "more": logits.exp()}
+        return loss, logits, returned
+
+
+def build():
+    return Returning(), (torch.randn(8, 16), torch.zeros(8, dtype=torch.long))
+
+
+def alone():
+    class Alone(Returning):
+        def forward(self, x, target):
+            return super().forward(x, target)[0]
+
+    return Alone(), build()[1]
+"""
+
+
+def test_what_a_step_returns_beside_its_loss_is_kept(tmp_path):
+    (tmp_path / "m.py").write_text(RETURNING)
+    both = [capture_model(load_builder(f"{tmp_path}/m.py:{name}")) for name in ("build", "alone")]
+    returned, alone = both
+    kinds = Counter(result.kind for result in returned.results)
+    assert (kinds["loss"], kinds["gradient"], kinds["output"]) == (1, 8, 7)
+    assert Counter(result.kind for result in alone.results) == {"loss": 1, "gradient": 8}
+    backward = [[k.operator for k in one.kernels if k.phase == "backward"] for one in both]
+    assert backward[0] == backward[1]  # nothing but the loss has a gradient
+    kept = {v.name: v for v in instance(returned, cluster("1xA100")).graph.values if v.is_kept}
+    sizes = sorted(value.bytes["full"] for value in kept.values())
+    assert sizes == [4, 512, 512, 512, 3200, 3200]  # loss, states, logits, more
+    assert any(value.consumers for value in kept.values())
+    plain = instance(alone, cluster("1xA100")).graph.values
+    assert [value.bytes["full"] for value in plain if value.is_kept] == [4]

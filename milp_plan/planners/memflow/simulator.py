@@ -83,6 +83,7 @@ class Simulator:
         self._begin: list[int] = []
         self._end: list[int] = []
         self._persists: Counter[tuple[int, int, str, int]] = Counter()
+        self._results = [value for value, stays in enumerate(view.stays) if stays]
         self.simulated = 0
         """Steps simulated so far, in all calls."""
 
@@ -252,9 +253,9 @@ class Simulator:
     def _ends(self) -> list[int]:
         """End of each row; never for what stays: what the last run left of a result."""
         ends = list(self._end)
-        for value, made in enumerate(self._made):
-            if made and self.view.stays[value]:
-                for row in made[-1].rows.values():
+        for value in self._results:
+            for made in self._made[value][-1:]:
+                for row in made.rows.values():
                     ends[row] = _NEVER
         return ends
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Verdict
-from milp_plan.core.amounts import size_text, time_text
+from milp_plan.core.amounts import json_number, size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.defects import refuse_other
@@ -125,8 +125,8 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
             "devices": limits.devices,
             "limits": {
                 "devices": limits.devices,
-                "memory_bytes": float(limits.memory_bytes),
-                "bandwidth_bytes_per_s": float(limits.bandwidth_bytes_per_s),
+                "memory_bytes": json_number(limits.memory_bytes),
+                "bandwidth_bytes_per_s": json_number(limits.bandwidth_bytes_per_s),
                 "micro_batches": limits.micro_batches,
                 "data": limits.data,
                 "tensor": limits.tensor,
