@@ -127,6 +127,13 @@ def _schedule(seed: int) -> PlanningProblem:
     return some_take_no_time(schedule_case(seed), seed)
 
 
+def _free(seed: int) -> PlanningProblem:
+    """Where memory is no matter."""
+    problem = _schedule(seed)
+    free: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names)
+    return replace(problem, cluster=problem.cluster.with_memory(free))
+
+
 def _load(seed: int) -> PlanningProblem:
     return some_take_no_time(random_case(seed), seed)
 
@@ -243,6 +250,7 @@ def _shard(seed: int) -> Any:
 
 _MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
     "contiguous_load": (_serial, _value(brute_serial)),
+    "flexible_job_shop": (_free, _value(brute_force)),
     "latency": (_serial, _value(brute_serial)),
     "local_updates": (_local, local_updates.least),
     "max_load": (_serial, _value(brute_serial)),
