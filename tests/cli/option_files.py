@@ -22,10 +22,10 @@ time_unit = "s"
 [[pools]]
 name = "gpu"
 device = "V100"
-devices = 1
+devices = 2
 [[jobs]]
 name = "a"
-model = {{ instance = "{}", devices = [1] }}
+model = {{ instance = "{}", devices = [2] }}
 """
 STUDY = """
 title = "Squares"
