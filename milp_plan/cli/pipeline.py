@@ -202,7 +202,11 @@ def pipeline(
         refuse_idle({"chunks": f"{why}; choose interleaved, wave or free, or leave it out"})
     if len(set(micro_batches)) == 1:
         refuse_idle({"fixed_batch": "it compares numbers of micro-batches; name several"})
-    costs = _model(times, transfer, amount(freed_at_backward, "--freed-at-backward").number)
+    freed = amount(freed_at_backward, "--freed-at-backward").number
+    if freed > 1:
+        said = f"{freed_at_backward} is more than the whole, 1"
+        raise click.BadParameter(said, param_hint="'--freed-at-backward'")
+    costs = _model(times, transfer, freed)
     try:
         devices = _devices(times, costs, asked) if devices is None else devices
         limits = _limits(times, costs, memory)

@@ -282,6 +282,7 @@ NUMERIC = [
     and not (one.is_flag or one.count)
     and not isinstance(one.type, click.Path | click.Choice)
     and pair[1] not in TEXTS
+    and not _seldom(*pair)  # read in one place, that of ``info``
 ]
 """Options that are numbers, amounts, or texts in which numbers stand."""
 
