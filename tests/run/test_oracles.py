@@ -24,6 +24,16 @@ from tests.support.ways_brute import known_plan, with_peak
 pytestmark = pytest.mark.untraced
 
 SEEDS, CHUNK = 1000, 20
+CHUNKS = [range(first, first + CHUNK) for first in range(0, SEEDS, CHUNK)]
+
+LONG = ("schedule", "timeless", "jobs", "paging")
+"""Kinds of which forty seeds, not a hundred, take some seconds."""
+
+CASES = [
+    case
+    for name in TINY
+    for case in few([(name, seeds) for seeds in CHUNKS], 2 if name in LONG else 5)
+]
 
 ONCE_WRONG = (617, 819, 2293, 490, 648)
 """Plans that exceed a memory of gigabytes by a few bytes: within the tolerances of a solver. The
@@ -53,13 +63,9 @@ def agrees(problem: Any, best: int | None, kind: Tiny) -> None:
         assert outcome.value - low <= kind.within * outcome.value, told
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    few([range(first, first + CHUNK) for first in range(0, SEEDS, CHUNK)], 2),
-    ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
-)
-@pytest.mark.parametrize("name", TINY)
-def test_nothing_false_of_what_is_tiny(name: str, seeds: Sequence[int]) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1][0]}")
+def test_nothing_false_of_what_is_tiny(case: tuple[str, range]) -> None:
+    name, seeds = case
     kind = TINY[name]
     for seed in seeds:
         problem = kind.draw(seed)
@@ -72,11 +78,7 @@ def test_nothing_false_of_what_once_was_wrong() -> None:
         agrees(problem, optimum(problem), TINY["schedule"])
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    few([range(first, first + CHUNK) for first in range(0, SEEDS, CHUNK)], 1),
-    ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
-)
+@pytest.mark.parametrize("seeds", few(CHUNKS, 1), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_nothing_false_where_operators_run_again_or_hosts_hold(seeds: Sequence[int]) -> None:
     """Enumeration knows a plan here, or none: it looks at two runs and one way back at most."""
     for seed in seeds:
