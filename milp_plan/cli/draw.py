@@ -15,6 +15,7 @@ from .bench import stored
 from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
 from .inputs import PATH, Item, item, plan_of, varied
+from .limits import refuse_idle
 from .model_memory import GIB, MemorySize, allowed, at_most, refuse_large
 from .output import note, say
 from .outputs import Content, Output, refuse
@@ -165,6 +166,8 @@ def export(
     if format_name not in MODELS:
         if plan_file is None:
             raise click.UsageError(f"--format {format_name} needs --plan")
+        reason = f"{format_name} is written from the plan, no model is built; leave it out"
+        refuse_idle(dict.fromkeys(("target", "formulation", "switches", "model_memory"), reason))
         _export_plan(item(file, changes), plan_file, format_name, output)
         say(str(output))
         return

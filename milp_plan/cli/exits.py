@@ -35,6 +35,10 @@ class Exit(IntEnum):
     """What PyTorch did is not what was planned."""
     INTERRUPTED = 130
     """Ctrl-C: what was found until then is kept, what was left is not done."""
+    HUNG_UP = 129
+    """SIGHUP (the terminal has gone): as Ctrl-C."""
+    QUIT = 131
+    """SIGQUIT: as Ctrl-C."""
     TERMINATED = 143
     """SIGTERM (timeout, SLURM, docker, Kubernetes): as Ctrl-C."""
 
@@ -47,6 +51,8 @@ SERIOUSNESS = (
     Exit.BAD_INPUT,
     Exit.SOLVER_FAILURE,
     Exit.INTERRUPTED,
+    Exit.HUNG_UP,
+    Exit.QUIT,
     Exit.TERMINATED,
     Exit.DIFFERS,
     Exit.NOT_VALID,

@@ -9,15 +9,27 @@ from typing import Any, Self
 
 from .exits import Exit
 
+CODES = {
+    signal.SIGTERM: Exit.TERMINATED,
+    signal.SIGHUP: Exit.HUNG_UP,
+    signal.SIGQUIT: Exit.QUIT,
+}
+"""Signals that mean what Ctrl-C does, with their exit codes."""
+
 _seen: set[int] = set()
 """Signals that have arrived."""
 
 
 def listen() -> None:
-    """Let SIGTERM do from now on what Ctrl-C does at that moment."""
+    """Let SIGTERM, SIGHUP and SIGQUIT do from now on what Ctrl-C does at that moment.
+
+    What is ignored from the start, as SIGHUP is by ``nohup``, stays so.
+    """
     _seen.clear()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _as_interrupt)
+        for number in CODES:
+            if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _as_interrupt)
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
@@ -30,7 +42,8 @@ def _as_interrupt(number: int, frame: FrameType | None) -> None:
 
 def code() -> Exit:
     """Return the exit code of what was interrupted, by the signal that did it."""
-    return Exit.TERMINATED if signal.SIGTERM in _seen else Exit.INTERRUPTED
+    codes = (code for number, code in CODES.items() if number in _seen)
+    return next(codes, Exit.INTERRUPTED)
 
 
 class Deferred:

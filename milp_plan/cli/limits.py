@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isnan
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from milp_plan.core.budget import LARGEST_SETTING
 
@@ -30,6 +31,27 @@ GAP = Number(min=0, max=1)
 
 SETTING = click.IntRange(min=0, max=LARGEST_SETTING)
 POSITIVE_SETTING = click.IntRange(min=1, max=LARGEST_SETTING)
+
+
+def refuse_idle(why: Mapping[str, str]) -> None:
+    """Refuse options of the command at work that were typed and would do nothing here.
+
+    Parameters
+    ----------
+    why
+        Name of a parameter -> the reason, and what to do.
+
+    Raises
+    ------
+    click.UsageError
+        Names each that was typed.
+    """
+    ctx = click.get_current_context()
+    options = {one.name: one.opts[0] for one in ctx.command.params}
+    typed = [n for n in why if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE]
+    if typed:
+        told = (f"{options[n]} {ctx.params[n]} would do nothing: {why[n]}" for n in typed)
+        raise click.UsageError("\n".join(told))
 
 
 def _threads() -> str:

@@ -46,8 +46,9 @@ EPILOG = """\b
 Exit codes: 0 done as asked, 2 usage or a file that cannot be written, 3 bad
 input, 4 proved infeasible, 5 limit reached without a plan, 6 solver failure,
 7 a plan fails the check or disputes the solver, 8 PyTorch does not run as
-planned, 130 interrupted by Ctrl-C and 143 by SIGTERM, with the best plan kept.
-Of several files the most serious counts: 7, 8, 143, 130, 6, 3, 2, 5, 4, 0.
+planned, 130 interrupted by Ctrl-C, 129 by SIGHUP, 131 by SIGQUIT and 143 by
+SIGTERM, with the best plan kept. Of several files the most serious counts:
+7, 8, 143, 131, 129, 130, 6, 3, 2, 5, 4, 0.
 Results go to standard output, everything else to standard error."""
 
 

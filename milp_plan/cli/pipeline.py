@@ -15,7 +15,7 @@ from milp_plan.core.quantity import NANOSECONDS, UNSPECIFIED
 
 from .exits import Exit, most_serious
 from .inputs import PATH
-from .limits import limits
+from .limits import limits, refuse_idle
 from .output import note
 from .pipeline_answers import Files, tell, tell_front
 from .progress import display
@@ -193,6 +193,11 @@ def pipeline(
     from milp_plan.pipeline import build
     from milp_plan.study.sweep import plan_case
 
+    if asked["placement"] not in ("interleaved", "wave", "free", "all"):
+        why = f"placement {asked['placement']} has its own number of stages per device"
+        refuse_idle({"chunks": f"{why}; choose interleaved, wave or free, or leave it out"})
+    if len(set(micro_batches)) == 1:
+        refuse_idle({"fixed_batch": "it compares numbers of micro-batches; name several"})
     costs = _model(times, transfer, amount(freed_at_backward).number)
     try:
         devices = _devices(times, costs, asked) if devices is None else devices

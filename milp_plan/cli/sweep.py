@@ -58,10 +58,14 @@ def counts(ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
     click.BadParameter
         One is none.
     """
+    from milp_plan.study.variants import MOST_DEVICES
+
     found = numbers(ctx, parameter, text)
     for number in found:
         if number.denominator != 1:
             raise click.BadParameter(f"{number} is no whole number")
+        if number > MOST_DEVICES:
+            raise click.BadParameter(f"{number} devices, at most {MOST_DEVICES:,}: name fewer")
     return found
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from milp_plan.capture import Builder, capture_model, draws_random
 from milp_plan.capture.record import fingerprint
 from milp_plan.capture.stages import read_stages
-from milp_plan.core import Finding, InputError, PlanningProblem, UnsupportedProblemError
+from milp_plan.core import Finding, InputError, PlanningProblem, Units, UnsupportedProblemError
+from milp_plan.core.amounts import size_text
 from milp_plan.io.capture_wire import Capture
 from milp_plan.io.stage_wire import TorchStage, TorchStages
 
@@ -120,6 +121,8 @@ def compare_pipeline(
     if count is not None and count != len(rows):
         found, remedy = f"{len(rows)} rows", f"say --processes {len(rows)}"
         raise InputError([Finding("rows", found, str(count), remedy, str(schedule_file))])
+    for text in without_room(rows, stages):
+        report(text)
     report("capturing the model, to see that the stages are of it")
     captured = capture_model(builder, dtype=dtype)
     require_same(problem, captured)
@@ -194,6 +197,24 @@ def read_schedule(path: Path, stages: int) -> list[Row]:
     if findings:
         raise InputError(findings).in_file(str(path))
     return rows
+
+
+def without_room(rows: Sequence[Row], stages: TorchStages) -> list[str]:
+    """Say which processes hold more than a device has, where the stage file says what that is.
+
+    Processes are run all the same: PyTorch keeps more than a plan counts (what was sent), and the
+    processes need not run on such devices.
+    """
+    if stages.memory is None:
+        return []
+    found = []
+    for number, row in enumerate(rows):
+        own = [stages.stages[stage] for stage in sorted({stage for stage, _, _ in row})]
+        needed = planned_peak(row, stages.stages) + sum(s.parameters + s.state for s in own)
+        if needed > stages.memory:
+            room = f"a device of the stage file has {size_text(Units(), stages.memory)}"
+            found.append(f"process {number} holds {size_text(Units(), needed)}; {room}")
+    return found
 
 
 def planned_peak(row: Row, stages: Sequence[TorchStage]) -> int:

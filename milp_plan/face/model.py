@@ -106,6 +106,9 @@ class Model(Machines):
         self._everywhere: dict[tuple[str, str], int] = {}
         self._tables |= {"operator": self._operators, "value": self._values}
         if cluster is not None:
+            if not isinstance(cluster, Cluster | ModelledCluster | str | Path) or cluster == "":
+                expected = 'such as "4xH100" or "mine.toml", or a Cluster'
+                refuse("Model, cluster", told(cluster), expected, "name the machines")
             given = cluster_of(cluster) if isinstance(cluster, str | Path) else cluster
             machines = arranged(given) if isinstance(given, str) else given
             self._begin_with(machines)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from milp_plan.core import Cluster, PlanningProblem, Value
 from milp_plan.io.defects import nearest
 
+from .given import a_problem
 from .model import Model
 from .quantities import refuse, told
 
@@ -73,6 +74,11 @@ def from_networkx(
     >>> [value.name for value in problem.graph.values]
     ['a.persistent', 'x']
     """
+    import networkx
+
+    if not isinstance(graph, networkx.Graph) or not graph.is_directed():
+        expected = "a directed graph of networkx, such as networkx.DiGraph"
+        refuse("from_networkx, graph", told(graph), expected, "make one of it")
     left = {key: graph.graph[key] for key in _SETTINGS if key in graph.graph}
     given = {**left, **settings}
     machines = graph.graph.get("cluster") if cluster is None else cluster
@@ -171,7 +177,10 @@ def to_networkx(problem: PlanningProblem | Model) -> networkx.DiGraph[Any]:
     >>> mp.from_networkx(graph) == problem
     True
     """
-    problem = problem.build() if isinstance(problem, Model) else problem
+    problem = a_problem(problem, "to_networkx, problem")
+    if not isinstance(problem, PlanningProblem):
+        expected = "a placement problem, or a Model"
+        refuse("to_networkx, problem", told(problem), expected, "give one with a graph")
     graph: networkx.DiGraph[Any] = problem.graph.to_networkx()
     for operator in problem.graph.operators:
         told_of = {key: getattr(operator, key) for key in _OPERATOR}

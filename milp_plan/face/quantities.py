@@ -169,6 +169,8 @@ def text(given: Any, where: str) -> str:
     """Return a text that is not empty."""
     if not isinstance(given, str) or not given:
         refuse(where, told(given), "a text that is not empty", "name it")
+    if any(0xD800 <= ord(letter) < 0xE000 for letter in given):
+        refuse(where, told(given), "whole characters, no lone surrogate", "leave it out")
     return str(given)
 
 

@@ -13,9 +13,10 @@ from milp_plan.run.telling import headline
 from milp_plan.run.trial import ask, questions
 
 from .explanation import Explanation
+from .given import a_display, a_plan, a_problem, texts
 from .progress import chosen, to_stderr
 from .quantities import seconds
-from .verbs import as_problem, solve
+from .verbs import solve
 
 
 def explain(
@@ -62,15 +63,18 @@ def explain(
     if isinstance(problem, Outcome):
         outcome: Outcome[Any, Any] | None = problem
     else:
-        problem = as_problem(problem)
+        problem = a_problem(problem, "explain, problem")
         outcome = None
         if plan is None:
             outcome = solve(problem, time_limit=limit, display=display)
     if outcome is not None:
         problem, plan = outcome.problem, outcome.plan if plan is None else plan
+    asked = texts(what_if, "explain, what_if")
+    display = a_display(display, "explain, display")
     if plan is None:
         assert outcome is not None
         return _without_plan(outcome, limit)
+    plan = a_plan(problem, plan, "explain, plan")
     verdict = kind_of(problem).verify(problem, plan)
     lines = kind_of(problem).explain(problem, plan, verdict).splitlines()
     lines.append(f"scope: {scope_of(problem)}")
@@ -79,8 +83,7 @@ def explain(
     why = kind_of(problem).reasons().why(problem, plan, verdict)
     lines += why_lines(problem, why, chain=not any("critical chain" in line for line in lines))
     effects = []
-    texts = [what_if] if isinstance(what_if, str) else list(what_if)
-    for question in questions(problem, texts, why) if texts else ():
+    for question in questions(problem, asked, why) if asked else ():
         with chosen(question.problem, display, to_stderr) as show:
             settings = Settings(time_limit_s=limit)
             effects.append(ask(question, plan, verdict.value, settings, show))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
@@ -17,12 +17,12 @@ from milp_plan.run.comparison import Comparison, Side, compare
 from milp_plan.run.settings import ProgressHook
 from milp_plan.run.solving import refuse_unused
 from milp_plan.study.store import Store
-from milp_plan.study.variants import Axis, Point, Sweep, axes_of
+from milp_plan.study.variants import MOST_DEVICES, Axis, Point, Sweep, axes_of
 
+from .given import a_display, a_folder, a_plan, a_problem
 from .progress import chosen, to_stderr
 from .quantities import count, number, refuse, seconds, share, told
 from .swept import Variants
-from .verbs import as_problem
 
 
 def diff(before: Any, after: Any, *, problem: Any = None, variant: Any = None) -> Comparison:
@@ -70,13 +70,15 @@ def _side(name: str, given: Any, problem: Any) -> Side:
     bound = given.bound if isinstance(given, Outcome) else None
     plan = given.plan if isinstance(given, Outcome) else given
     if problem is None:
-        problem = given.problem if isinstance(given, Outcome) else problem_of(plan)
+        owner = given if isinstance(given, Outcome) else a_plan(None, plan, f"diff, {name}")
+        problem = owner.problem if isinstance(owner, Outcome) else problem_of(owner)
     if plan is None:
         refuse(f"diff, {name}", "no plan", "an outcome with a plan, or a plan", "plan it first")
     if problem is None:
         found = "a plan that does not know its problem"
         refuse(f"diff, {name}", found, "its problem", "say diff(..., problem=...)")
-    problem = as_problem(problem)
+    problem = a_problem(problem, "diff, problem")
+    plan = a_plan(problem, plan, f"diff, {name}")
     return Side(problem, plan, kind_of(problem).verify(problem, plan), bound)
 
 
@@ -133,7 +135,9 @@ def sweep(
     >>> [int(point.settings["devices"]) for point in found.front]
     [1, 2]
     """
-    problem = as_problem(problem)
+    problem = a_problem(problem, "sweep, problem")
+    display = a_display(display, "sweep, display")
+    folder = a_folder(store, "sweep, store")
     settings = Settings(
         time_limit_s=seconds(time_limit, "sweep, time_limit"),
         gap=share(gap, "sweep, gap"),
@@ -142,7 +146,7 @@ def sweep(
     )
     axes = _axes(memory, devices, bandwidth)
     refuse_unused(kind_of(problem), problem, settings)
-    done = Sweep(problem, axes, settings, None if store is None else Store(Path(store)))
+    done = Sweep(problem, axes, settings, None if folder is None else Store(folder))
 
     def show(point: Point, _number: int) -> AbstractContextManager[ProgressHook]:
         return chosen(point.problem, display, to_stderr)
@@ -163,6 +167,8 @@ def _axes(memory: Any, devices: Any, bandwidth: Any) -> tuple[Axis, ...]:
     broken = [step for axis in axes if axis.name == "devices" for step in axis.steps]
     if wrong := [step for step in broken if step.denominator != 1]:
         refuse("sweep, devices", str(float(wrong[0])), "whole numbers")
+    if beyond := [step for step in broken if step > MOST_DEVICES]:
+        refuse("sweep, devices", str(beyond[0]), f"at most {MOST_DEVICES:,} devices", "name fewer")
     return axes
 
 
@@ -174,8 +180,9 @@ def _steps(given: Any, name: str) -> list[Fraction]:
             return steps(given)
         except ValueError as error:
             raise InputError([Finding(where, told(given), expected, str(error))]) from None
-    listed = given if isinstance(given, Iterable) else [given]
-    found = [number(entry, where, expected) for entry in listed]
+    plain = isinstance(given, Iterable) and not isinstance(given, bytes | Mapping)
+    listed = given if plain else [given]
+    found = [number(entry, where, expected) for entry in listed if given is not None]
     if 0 in found:
         refuse(where, "0", expected)
     return found

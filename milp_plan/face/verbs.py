@@ -9,10 +9,11 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from milp_plan.core import Finding, InputError, Verdict
+from milp_plan.core import Cluster, Finding, InputError, UnusedOptionError, Verdict
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import LARGEST_SETTING
 from milp_plan.core.shown import ShownPlan, remember
+from milp_plan.cost import ModelledCluster
 from milp_plan.io.defects import nearest
 from milp_plan.run import Outcome, Settings, find_bounds, kind_of
 from milp_plan.run import read as read_any
@@ -22,14 +23,23 @@ from milp_plan.run.kinds import kinds
 from milp_plan.run.kinds import read_plan as read_plan_of
 from milp_plan.run.settings import AUTO, IncumbentHook, Progress, ProgressHook
 
-from .model import Model
+from .given import (
+    a_cluster,
+    a_display,
+    a_hook,
+    a_mapping,
+    a_path,
+    a_plan,
+    a_problem,
+    several,
+    texts,
+    writing,
+)
 from .progress import chosen, to_stderr
-from .quantities import count, flag, refuse, seconds, share, told
+from .quantities import count, flag, number, refuse, seconds, share, text, told
 
 if TYPE_CHECKING:
     import pandas
-
-    from milp_plan.cost import ModelledCluster
 
 
 def read(path: str | Path, **changes: Any) -> Any:
@@ -62,7 +72,7 @@ def read(path: str | Path, **changes: Any) -> Any:
             found, expected = f"the change {name!r}", f"some of {', '.join(sorted(known))}"
             refuse("read", found, expected, nearest(name, known, "leave it out"))
         asked[name] = _change(known[name], given)
-    return read_any(path, asked)[1]
+    return read_any(a_path(path, "read, path"), asked)[1]
 
 
 def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
@@ -73,8 +83,9 @@ def read_plan(path: str | Path, problem: Any, instance: str | Path = "") -> Any:
     InputError
         The file is no plan, or one of another problem.
     """
-    problem = as_problem(problem)
-    return remember(read_plan_of(kind_of(problem), Path(path), problem, Path(instance)), problem)
+    file, problem = a_path(path, "read_plan, path"), a_problem(problem, "read_plan, problem")
+    of = a_path(instance, "read_plan, instance")
+    return remember(read_plan_of(kind_of(problem), file, problem, of), problem)
 
 
 def generate(
@@ -116,8 +127,11 @@ def generate(
     from milp_plan import zoo
     from milp_plan.io import cluster_of
 
-    machines = cluster_of(cluster)
-    given = {name: _as_built_in(option) for name, option in options.items()}
+    architecture = text(architecture, "generate, architecture")
+    machines = cluster_of(a_cluster(cluster, "generate, cluster"))
+    if isinstance(machines, Cluster) and not isinstance(machines, ModelledCluster):
+        refuse("generate, cluster", told(cluster), "a cluster with rates", "name its file")
+    given = {name: _generated(name, option) for name, option in options.items()}
     make = zoo.generate if sharding is None else zoo.shard
     known = [p.name for p in signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
     unknown = [name for name in given if name not in known]
@@ -129,7 +143,7 @@ def generate(
             for name in unknown
         )
     if sharding is not None:
-        return zoo.shard(architecture, machines, sharding, **given)
+        return zoo.shard(architecture, machines, text(sharding, "generate, sharding"), **given)
     return zoo.generate(architecture, machines, **given)
 
 
@@ -199,7 +213,12 @@ def solve(
     >>> outcome.value, outcome.bound, outcome.gap, outcome.proved
     (110, 110, 0.0, True)
     """
-    problem = as_problem(problem)
+    problem = a_problem(problem, "solve, problem")
+    kind = kind_of(problem)
+
+    def of_kind(given: Any, where: str) -> Any:
+        return a_plan(problem, given, where)
+
     settings = Settings(
         time_limit_s=seconds(time_limit, "solve, time_limit"),
         node_limit=_whole(node_limit, "node_limit"),
@@ -208,30 +227,41 @@ def solve(
         seed=count(seed, "solve, seed", 0, LARGEST_SETTING),
         threads=_whole(threads, "threads"),
         target=_whole(target, "target"),
-        formulation=formulation,
-        options=dict(options or {}),
-        start=start,
-        hints=tuple(hints),
-        solver=solver,
-        dask=dask,
-        only=only,
+        formulation=text(formulation, "solve, formulation"),
+        options=a_mapping(options, "solve, options"),
+        start=None if start is None else of_kind(start, "solve, start"),
+        hints=tuple(several(hints, "solve, hints", f"plans of {kind.name} problems", of_kind)),
+        solver=text(solver, "solve, solver"),
+        dask=None if dask is None else text(dask, "solve, dask"),
+        only=flag(only, "solve, only"),
     )
-    with chosen(problem, display, to_stderr) as show:
+    on_progress = a_hook(on_progress, "solve, on_progress")
+    on_incumbent = a_hook(on_incumbent, "solve, on_incumbent")
+    with chosen(problem, a_display(display, "solve, display"), to_stderr) as show:
 
         def report(progress: Progress) -> None:
             show(progress)
             if on_progress is not None:
                 on_progress(progress)
 
-        outcome = solve_any(problem, settings, report, on_incumbent=on_incumbent)
+        try:
+            outcome = solve_any(problem, settings, report, on_incumbent=on_incumbent)
+        except UnusedOptionError as error:
+            raise error.named(lambda name: f"solve, {name.removesuffix('_s')}") from None
     remember(outcome.plan, problem)
     return outcome
 
 
 def check(problem: Any, plan: Any) -> Verdict:
-    """Hold a plan against every law, and recompute its value; never raises on a plan."""
-    problem = as_problem(problem)
-    return kind_of(problem).verify(problem, plan)
+    """Hold a plan against every law, and recompute its value; never raises on a plan.
+
+    Raises
+    ------
+    InputError
+        It is no plan of this kind of problem, or there is no problem.
+    """
+    problem = a_problem(problem, "check, problem")
+    return kind_of(problem).verify(problem, a_plan(problem, plan, "check, plan"))
 
 
 def bound(
@@ -242,8 +272,8 @@ def bound(
     A problem without any plan has no bound worth the name: ask :func:`solve` for the proof.
     """
     limit = seconds(time_limit, "bound, time_limit")
-    problem = as_problem(problem)
-    with chosen(problem, display, to_stderr) as show:
+    problem = a_problem(problem, "bound, problem")
+    with chosen(problem, a_display(display, "bound, display"), to_stderr) as show:
         return next(iter(find_bounds(problem, limit, show).bounds), None)
 
 
@@ -257,12 +287,14 @@ def draw(problem: Any, plan: Any, path: str | Path | None = None) -> Any:
     BackendUnavailableError
         matplotlib is not installed.
     """
-    problem = as_problem(problem)
-    figure = kind_of(problem).draw(problem, plan)
-    if path is not None:
+    problem = a_problem(problem, "draw, problem")
+    file = None if path is None else a_path(path, "draw, path")
+    figure = kind_of(problem).draw(problem, a_plan(problem, plan, "draw, plan"))
+    if file is not None:
         from milp_plan.draw import write_figure
 
-        write_figure(figure, Path(path))
+        with writing(file, "draw, path"):
+            write_figure(figure, file)
     return figure
 
 
@@ -282,7 +314,8 @@ def to_frame(problem: Any, plan: Any) -> pandas.DataFrame:
     """
     import pandas
 
-    problem = None if problem is None else as_problem(problem)
+    problem = None if problem is None else a_problem(problem, "to_frame, problem")
+    plan = a_plan(problem, plan, "to_frame, plan")
     kind = plan_kind(plan) if problem is None else kind_of(problem)
     return pandas.DataFrame.from_records(list(kind.plan_rows(problem, plan)))
 
@@ -301,31 +334,27 @@ def write(item: Any, path: str | Path, format_name: str | None = None) -> None:
 
     Raises
     ------
-    ValueError
-        The kind has no such format.
+    InputError
+        It is neither a problem nor a plan, the kind has no such format, or the file cannot be
+        written.
     """
     from milp_plan.io import write_document
 
+    file = a_path(path, "write, path")
     if isinstance(item, ShownPlan):
-        write_document(path, plan_kind(item).plan_text(item))
-        return
-    problem = as_problem(item)
-    for entry in kind_of(problem).formats():
-        if entry.write is not None and format_name in (None, entry.name):
-            write_document(path, entry.write(problem))
-            return
-    raise ValueError(f"problems of this kind cannot be written as {format_name or 'a file'}")
-
-
-def as_problem(given: Any) -> Any:
-    """Return a problem; a model is built.
-
-    Raises
-    ------
-    InputError
-        The model has defects that no single call could see.
-    """
-    return given.build() if isinstance(given, Model) else given
+        if format_name is not None:
+            refuse("write, format_name", told(format_name), "None: plans have one format")
+        data = plan_kind(item).plan_text(item)
+    else:
+        problem = a_problem(item, "write, item")
+        known = {e.name: e.write for e in kind_of(problem).formats() if e.write is not None}
+        name = next(iter(known), None) if format_name is None else format_name
+        if not isinstance(name, str) or name not in known:
+            expected = f"a format of {kind_of(problem).name} problems: {', '.join(known)}"
+            refuse("write, format_name", told(name), expected, "choose one of these")
+        data = known[name](problem)
+    with writing(file, "write, path"):
+        write_document(file, data)
 
 
 def plan_kind(plan: Any) -> Any:
@@ -349,8 +378,10 @@ def _change(change: Change, given: Any) -> Any:
         return None
     if change.read is None:
         return flag(given, where)
-    if isinstance(given, bool) or not isinstance(given, str | Decimal | Real):
+    if isinstance(given, tuple) and given and all(isinstance(part, Real) for part in given):
         return given
+    if isinstance(given, bool) or not isinstance(given, str | Decimal | Real):
+        refuse(where, told(given), f"{change.form} ({change.help})")
     try:
         return change.read(str(given))
     except ValueError as error:
@@ -361,6 +392,21 @@ def _whole(given: Any, name: str, least: int = 1) -> int | None:
     return None if given is None else count(given, f"solve, {name}", least, LARGEST_SETTING)
 
 
-def _as_built_in(given: Any) -> Any:
-    """Return a numpy scalar as the number it is."""
-    return given.item() if hasattr(given, "item") and not hasattr(given, "__len__") else given
+_MOST = {"batch": LARGEST_SETTING, "micro_batches": 10_000, "blocks": 10_000}
+"""Largest counts of an architecture: beyond them there is no end to building it."""
+
+
+def _generated(name: str, given: Any) -> Any:
+    """Return an option of an architecture; names that are none are for the architecture to say."""
+    where = f"generate, {name}"
+    if given is None and name in ("blocks", "communication", "link", "name"):
+        return None
+    if name in _MOST:
+        return count(given, where, 1, _MOST[name])
+    if name in ("options", "meshes"):
+        return tuple(texts(given, where))
+    if name == "zero_levels":
+        return tuple(several(given, where, "whole numbers", lambda one, at: count(one, at, 0)))
+    if name == "memory_scale":
+        return given if isinstance(given, str) else number(given, where, "a factor, such as 0.8")
+    return text(given, where)

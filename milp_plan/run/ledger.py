@@ -144,6 +144,10 @@ class Ledger(Generic[P, S]):
         """The same, or ``None``."""
         return self._solver
 
+    def ask(self, solver: Solver | None) -> None:
+        """Take the formulation that models of this run are of, once it is chosen."""
+        self._solver = solver
+
     @property
     def lower(self) -> int | None:
         """Value of the best bound."""

@@ -31,6 +31,9 @@ LOADING_SHARE = 0.5
 problem, may take."""
 
 
+NO_WAY = "none yet"
+"""What a record says of a run that was interrupted before its way was chosen."""
+
 LEEWAY_S = 1.0
 """Seconds after the limit at which steps are ended that do not look at it themselves."""
 
@@ -110,31 +113,12 @@ def solve(
     if derived:
         settings = _without(settings, kind.ignores)
     _refuse_ignored(kind, problem, settings)
-    backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
-    choice = choose(kind, problem, settings)
-    unused = choice.unused(problem, settings)
-    if derived:
-        settings = _without(settings, unused)
-    _refuse(problem, settings, unused)
     ledger: Ledger[Any, Any] = Ledger(
-        *(kind, problem, settings, budget),
-        solver=choice.solver,
-        report=on_progress,
-        on_incumbent=on_incumbent,
+        *(kind, problem, settings, budget), report=on_progress, on_incumbent=on_incumbent
     )
-    ledger.details["way"] = choice.way.name
-    ledger.say("start", choice.left)
-    if choice.failure:
-        ledger.fail(choice.failure)
+    ledger.details["way"] = NO_WAY
     try:
-        ledger.check_start()
-        if settings.dask is not None:
-            ledger.cluster = client_at(settings.dask)
-        with alarm(budget.left_s + LEEWAY_S):
-            way = choice.way(ledger)
-            way.go()
-            if settings.only:
-                way.test_claims()
+        _plan(ledger, derived=derived)
     except KeyboardInterrupt:
         ledger.stop = Stop.INTERRUPTED
     except TimeIsUp:
@@ -147,6 +131,30 @@ def solve(
             return outcome_of(ledger)
         except KeyboardInterrupt:  # too late to stop anything: the answer is being written up
             ledger.stop = Stop.INTERRUPTED
+
+
+def _plan(ledger: Ledger[Any, Any], *, derived: bool) -> None:
+    """Choose a way, and go it; what is known by an interruption stands in the ledger."""
+    kind, problem, settings = ledger.kind, ledger.problem, ledger.settings
+    backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
+    choice = choose(kind, problem, settings)
+    unused = choice.unused(problem, settings)
+    if derived:
+        ledger.settings = settings = _without(settings, unused)
+    _refuse(problem, settings, unused)
+    ledger.ask(choice.solver)
+    ledger.details["way"] = choice.way.name
+    ledger.say("start", choice.left)
+    if choice.failure:
+        ledger.fail(choice.failure)
+    ledger.check_start()
+    if settings.dask is not None:
+        ledger.cluster = client_at(settings.dask)
+    with alarm(ledger.budget.left_s + LEEWAY_S):
+        way = choice.way(ledger)
+        way.go()
+        if settings.only:
+            way.test_claims()
 
 
 def refuse_unused(kind: Kind[Any, Any], problem: Any, settings: Settings) -> None:

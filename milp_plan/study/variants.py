@@ -31,6 +31,9 @@ from .store import Store
 Place = tuple[int, ...]
 """Of a variant in the grid: a number along each axis."""
 
+MOST_DEVICES = 10_000
+"""Devices of a variant."""
+
 
 @dataclass(frozen=True)
 class Axis:

@@ -15,6 +15,7 @@ from milp_plan.cli.exits import Exit
 from milp_plan.cli.pipeline import captured_stages
 from milp_plan.core import FULL, InputError
 from milp_plan.cost import cluster
+from milp_plan.execute.pipelines import without_room
 from milp_plan.models.registry import get
 from milp_plan.pipeline import Case, build
 from milp_plan.planners.serial.contiguous import ContiguousSearch
@@ -242,6 +243,16 @@ def test_a_first_stage_without_an_input_gradient_is_planned_as_a_pipeline(tmp_pa
     assert first.workspace_bytes == 10**8
     made = [value for value in problem.graph.values if value.name.startswith("g0@")]
     assert not any(value.bytes[FULL] for value in made)
+
+
+def test_processes_without_room_are_named(tmp_path):
+    """All forward passes first: the first process holds four micro-batches."""
+    stages = read_stages(stage_file(tmp_path, 20 * 10**9))
+    rows = [[(n, letter, b) for letter in "FB" for b in range(4)] for n in range(3)]
+    assert without_room(rows, stages)[0].startswith("process 0 holds 30.")
+    apart = [[(n, letter, b) for b in range(4) for letter in "FB"] for n in range(3)]
+    assert without_room(apart, stages) == []
+    assert without_room(rows, read_stages(stage_file(tmp_path, None))) == []
 
 
 def test_stages_on_one_device_share_its_workspace(tmp_path):

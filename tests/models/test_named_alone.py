@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
+
 from milp_plan.backends import Stop
-from milp_plan.models.registry import get
+from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kind_of
-from tests.support.named import Case
+from tests.support.named import Case, case, names
 
 SECONDS = 60.0
 
@@ -38,14 +40,56 @@ def asked(name: str, given: Case) -> Said:
         faults.append(f"bound {outcome.bound}, optimum {best}")
     if outcome.plan is not None:
         verdict = kind_of(problem).verify(problem, outcome.plan)
-        if not verdict.ok or best is None or verdict.value < best:
+        if not verdict.ok or best is None or verdict.value is None or verdict.value < best:
             faults.append(f"plan of {verdict.value}: {verdict.violations[:1]}, optimum {best}")
     if outcome.infeasible_because is not None:
         return Said("no plan", faults, "")
     if outcome.proved:
         return Said("proved", faults, "")
-    exact = get(name).formulation.card.exact
-    if outcome.stop is Stop.FINISHED and exact and not outcome.unproved_because:
+    if outcome.stop is Stop.FINISHED and not outcome.unproved_because:
         faults.append("nothing is proved, and it does not say why")
     word = "bound" if outcome.bound is not None else "unproved"
     return Said(word, faults, outcome.unproved_because)
+
+
+NAMES = names()
+CHUNK, QUICK = 25, {"operator_schedule": 8, "packing_order": 8}
+"""Seeds of a slow test; of the default run, where they are more than two."""
+
+MANY = {"operator_schedule": 3000, "packing_order": 3000}
+"""Seeds of all slow tests of a formulation, where they are more than 500."""
+
+
+def chunks() -> list[tuple[str, range]]:
+    """Return formulations and seeds: one small chunk of each, then all others."""
+    first = [(name, range(QUICK.get(name, 2))) for name in NAMES]
+    others = [
+        (name, range(start, start + CHUNK))
+        for name in NAMES
+        for start in range(0, MANY.get(name, 500), CHUNK)
+    ]
+    return first + others
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds"),
+    [
+        pytest.param(*entry, marks=pytest.mark.slow) if place >= len(NAMES) else entry
+        for place, entry in enumerate(chunks())
+    ],
+    ids=lambda part: part if isinstance(part, str) else f"{part.start}-{part.stop}",
+)
+def test_a_formulation_alone_says_nothing_that_enumeration_refutes(name: str, seeds: range) -> None:
+    said = {seed: asked(name, case(name, seed)) for seed in seeds}
+    wrong = {seed: answer.faults for seed, answer in said.items() if answer.faults}
+    assert not wrong, f"{name}: {wrong}"
+    settled = sum(answer.what in ("proved", "no plan") for answer in said.values())
+    found = get(name).formulation
+    assert found is not None
+    if found.card.exact and len(seeds) >= CHUNK:
+        assert settled >= len(seeds) // 4, f"{name} proves hardly anything"
+
+
+def test_every_formulation_has_cases() -> None:
+    shipped = {path.parent.name for f in shipped_folders() for path in f.glob("*/__init__.py")}
+    assert set(NAMES) == shipped

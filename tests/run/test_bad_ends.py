@@ -15,7 +15,7 @@ from milp_plan.cli.exits import Exit
 from milp_plan.core import BackendUnavailableError
 from milp_plan.models import isolated
 from milp_plan.run import solve
-from milp_plan.run.ways import schedule
+from milp_plan.run.ways import schedule, two_stages
 from tests.cli.cases import call, instance_file
 from tests.support.sharding import layered, optimum
 
@@ -125,7 +125,7 @@ def test_a_command_keeps_its_plans_where_a_file_does_not_load(tmp_path, code, wo
 def test_without_any_plan_a_failed_formulation_is_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
-    monkeypatch.setattr(schedule, "best_plan", lambda *_, **__: (None, {}))
+    monkeypatch.setattr(two_stages, "best_plan", lambda *_, **__: (None, {}))
     path = bad_ends.write_bad(tmp_path, "build", bad_ends.EXIT)
     limits = ["--time-limit", "10", "--record-folder", tmp_path / "runs"]
     result = call("solve", instance_file(tmp_path, pair()), "--formulation", path, *limits)

@@ -23,7 +23,7 @@ from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import make_options
 from milp_plan.run.telling import headline
-from milp_plan.run.ways import schedule, small_schedule
+from milp_plan.run.ways import schedule, small_schedule, two_stages
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
 from tests.support.brute import brute_force
@@ -156,7 +156,7 @@ def test_a_start_is_the_first_incumbent():
 
 
 def test_the_best_start_wins(weak, monkeypatch):
-    monkeypatch.setattr(schedule, "best_plan", lambda problem, **_: (None, {"nobody": None}))
+    monkeypatch.setattr(two_stages, "best_plan", lambda problem, **_: (None, {"nobody": None}))
     runs = (OperatorRun("a", "o", ("d0",), 0, 10), OperatorRun("b", "o", ("d0",), 10, 20))
     start = slow_start(runs=runs, planner="by hand")
     outcome = quick(chain_of_two(), start=start, node_limit=1, rounds=0)
@@ -320,7 +320,7 @@ def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, pla
     """Heuristics that find nothing, or something that breaks a law."""
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
-    monkeypatch.setattr(schedule, "best_plan", lambda *_, **__: (None, {}))
+    monkeypatch.setattr(two_stages, "best_plan", lambda *_, **__: (None, {}))
     monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "searched", False)
     run = ledger.Ledger

@@ -75,6 +75,13 @@ def _schedule(seed: int) -> PlanningProblem:
     return some_take_no_time(schedule_case(seed), seed)
 
 
+def _free(seed: int) -> PlanningProblem:
+    """Where memory is no matter."""
+    problem = _schedule(seed)
+    free: dict[str, int | None] = dict.fromkeys(problem.cluster.device_names)
+    return replace(problem, cluster=problem.cluster.with_memory(free))
+
+
 def _load(seed: int) -> PlanningProblem:
     return some_take_no_time(random_case(seed), seed)
 
@@ -127,7 +134,7 @@ def _least_remat(problem: Any) -> int | None:
 def _reshard(seed: int) -> Any:
     problem, _ = planted_resharding(seed, 4)
     rng = Random(f"reshard {seed}")
-    size = rng.choice((1, 1, 1000, 10**9 + 7))
+    size = rng.choice((1, 1, 1000, 10**6 + 3))
     slices = tuple(replace(entry, size=entry.size * size) for entry in problem.slices)
     rate = rng.choice((1, 10**6))
     cards = tuple(replace(card, bytes_per_s=card.bytes_per_s * rate) for card in problem.cards)
@@ -140,7 +147,7 @@ def _local(seed: int) -> Any:
     most = rng.choice((1, 50, 10**9))
 
     def ticks(small: int) -> int:
-        return small and rng.randint(0 if rng.random() < 0.1 else 1, most)
+        return small and rng.randint(1, most)  # steps last at least a tick
 
     stages = tuple(
         replace(
@@ -160,6 +167,7 @@ def _shard(seed: int) -> Any:
 
 _MAKERS: dict[str, tuple[Callable[[int], Any], Callable[[Any], int | None]]] = {
     "contiguous_load": (_serial, _value(brute_serial)),
+    "flexible_job_shop": (_free, _value(brute_force)),
     "latency": (_serial, _value(brute_serial)),
     "local_updates": (_local, local_updates.least),
     "max_load": (_serial, _value(brute_serial)),

@@ -236,8 +236,8 @@ class _Orders:
                 if state not in seen and self._may_end(state):
                     pushed += 1
                     ticks = reached.ticks + task.ticks
-                    least, waiting = ticks + self.rest(state.ran), -len(state.ran)
-                    rank = (waiting, least) if eager else (least, waiting)
+                    least, ahead = ticks + self.rest(state.ran), -len(state.ran)
+                    rank = (ahead, least) if eager else (least, ahead)
                     heapq.heappush(queue, _Reached(rank, pushed, ticks, state, place, task))
         return Found(None, complete=True)
 
@@ -256,7 +256,7 @@ class _Orders:
         lying = {name for name, _ in state.native}
         kept = [name for name, value in self.made.items() if value.is_kept]
         return lying.issuperset(kept) and all(
-            self._fits(device, {spot for spot in state.native if spot[0] in kept}, 0)
+            self._fits(device, {spot for spot in state.native if spot[0] in kept})
             for device in self.devices
         )
 
@@ -274,9 +274,9 @@ class _Orders:
             if value.is_kept or not state.ran.issuperset(value.consumers)
         )
 
-    def _fits(self, device: str, spots: set[Spot], more: int) -> bool:
+    def _fits(self, device: str, spots: set[Spot]) -> bool:
         room = self.room[device]
-        return room is None or more + sum(self.sizes[v] for v, d in spots if d == device) <= room
+        return room is None or sum(self.sizes[v] for v, d in spots if d == device) <= room
 
     def _useful(self, value: str, ran: frozenset[str]) -> bool:
         """Whether a copy of a value may be needed later."""
