@@ -404,23 +404,16 @@ def test_lists_wait_until_what_is_stored_leaves_room(stays):
     few([range(first, first + 20) for first in range(0, 1000, 20)], 5),
     ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
 )
-def test_nothing_false_of_any_jobs(seeds):
+def test_obstacles_and_planners_of_any_jobs(seeds):
     """Zero ticks, weights, hosts and gangs together, against every timetable."""
     for seed in seeds:
         problem = anything(seed)
         best = best_value(problem)
         assert (jobs_obstacle(problem) is None) == (best is not None), problem.name
-        outcome = solve(problem, Settings(time_limit_s=1.0))
-        assert not outcome.defects, problem.name
-        assert (outcome.infeasible_because is None) == (best is not None), problem.name
-        if best is None:
-            assert outcome.plan is None, problem.name
-            continue
-        for plan in plans_of(problem):
+        for plan in plans_of(problem) if best is not None else ():
             verdict = verify_jobs(problem, plan)
             assert verdict.violations == (), problem.name
             assert verdict.value >= best, problem.name
-        assert (outcome.bound or 0) <= best <= outcome.value, problem.name
 
 
 # -- files -----------------------------------------------------------------------------------------

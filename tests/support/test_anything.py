@@ -7,11 +7,14 @@ from collections import Counter
 import pytest
 
 from milp_plan.check import verify
+from milp_plan.check.hybrid import verify_hybrid
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective
 from tests.support.seeds import few
 
-from .anything import GENERAL, KINDS, random_case
+from . import hybrid
+from .anything import GENERAL, KINDS, random_case, serial_case, uneven_case
 from .brute import Timetable, brute_force, quietest_order, workloads
+from .serial_brute import serial_plans, serial_value
 from .span import least_span
 
 
@@ -42,6 +45,34 @@ def test_the_search_for_spans_finds_the_makespan_of_the_search_in_time(first: in
             assert (found and found[0]) == (other and other[0]), f"seed {seed}"
             seen += fits
     assert seen > 50
+
+
+@pytest.mark.parametrize("first", few(range(0, 1000, 50), 1))
+def test_the_checker_says_the_same_of_every_serial_plan(first: int) -> None:
+    """Of those that break the law, too."""
+    seen: Counter[bool] = Counter()
+    for seed in range(first, first + 50):
+        problem = uneven_case(seed) if seed % 2 else serial_case(seed)
+        for plan in serial_plans(problem):
+            verdict = verify(problem, plan)
+            expected = verdict.value if verdict.ok else None
+            assert serial_value(problem, plan) == expected, f"{problem.name}: {plan.runs}"
+            seen[verdict.ok] += 1
+    assert min(seen[True], seen[False]) > 100
+
+
+@pytest.mark.parametrize("first", few(range(0, 200, 10), 1))
+def test_the_checker_says_the_same_of_every_hybrid_plan(first: int) -> None:
+    seen: Counter[bool] = Counter()
+    for seed in range(first, first + 10):
+        drawn = hybrid.random_problem(seed, 3)
+        for problem in (drawn, hybrid.magnified(drawn, seed)):
+            for plan in hybrid.every_plan(problem):
+                verdict = verify_hybrid(problem, plan)
+                expected = verdict.value if verdict.ok else None
+                assert hybrid.time_per_sample(problem, plan) == expected, f"{problem.name}: {plan}"
+                seen[verdict.ok] += 1
+    assert min(seen[True], seen[False]) > 100
 
 
 def test_the_problems_are_of_all_kinds() -> None:
