@@ -313,6 +313,10 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         return ScheduleReasons()
 
+    def unplaced(self, problem: PlanningProblem) -> str | None:
+        """Operators that no device or group of the cluster can run."""
+        return None if problem.unplaced is None else problem.unplaced.reason
+
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
         """Operators that fit nowhere, values that cannot be held."""
         from milp_plan.bounds import infeasibility
@@ -466,9 +470,8 @@ def goal_of(changes: Mapping[str, Any]) -> Goal:
 
 
 def _fastest(problem: PlanningProblem, operator: str) -> int:
-    return min(
-        problem.duration_ns(operator, place) for place in problem.unlike_placements(operator)
-    )
+    places = problem.unlike_placements(operator)
+    return min((problem.duration_ns(operator, place) for place in places), default=0)
 
 
 def _law(law: SerialLaw) -> str:
