@@ -172,6 +172,7 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     """Say, and draw, which cases are worth having."""
     from milp_plan import report
     from milp_plan.draw import write_figure
+    from milp_plan.run.telling import headline
     from milp_plan.study.sweep import front
 
     best = front(points)
@@ -199,8 +200,12 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     heads += ["bubble", "peak memory", "per micro-batch", "planner", "front"]
     if not points[0].case.model.even:
         heads.append("cut")
-        rows = [[*row, _cut_text(p)] for row, p in zip(rows, points, strict=True)]
+        cuts = [DASH if point.time is None else _cut_text(point) for point in points]
+        rows = [[*row, cut] for row, cut in zip(rows, cuts, strict=True)]
     say_table(heads, rows, numeric=range(1, 8))
+    for point in points:
+        if point.time is None:
+            say(f"  {headline(point.outcome)}")
     for scope in dict.fromkeys(point.outcome.scope for point in points):
         answers.say_scope(scope)
 

@@ -278,3 +278,41 @@ def test_a_model_with_too_few_pieces_is_refused(tmp_path: Path) -> None:
     result = plan(tmp_path, "--times", model, "--placement", "v")
     assert result.exit_code == Exit.BAD_INPUT
     assert "3 pieces cannot be cut into 4 stages" in result.stderr
+
+
+def test_of_several_cases_each_without_a_plan_says_why(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    piece = "[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nparameters = {}\n"
+    model.write_text("".join(piece.format(bytes) for bytes in (1, 1, 6, 6)))
+    result = plan(tmp_path, "--times", model, "--memory", "5,12")
+    assert result.exit_code == Exit.INFEASIBLE
+    because = "line-2x3-memory5: no plan exists: none of the 3 cuts of 4 pieces into 2 stages fits"
+    assert because in result.stdout
+    row = next(line for line in result.stdout.splitlines() if line.split()[2:3] == ["5"])
+    assert row.split()[-1] == "—", "no cut of a case without a plan"
+
+
+def test_a_transfer_without_a_plan_ends_as_solving_it_does(tmp_path: Path) -> None:
+    model, transfer = tmp_path / "model.toml", tmp_path / "transfer.json"
+    model.write_text(
+        'time_unit = "us"\n[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nrepeat = 2\n'
+    )
+    problem = {
+        "format": "milp-plan-instance",
+        "version": 1,
+        "name": "wide",
+        "cluster": {
+            "device_classes": [{"name": "c", "memory_bytes": None}],
+            "devices": [{"name": "d", "device_class": "c"}],
+        },
+        "operators": [
+            {"name": "a", "options": [{"name": "o", "gang": 2, "duration_ns": {"c": 5}}]}
+        ],
+        "values": [],
+    }
+    transfer.write_text(json.dumps(problem))
+    records = ("--record-folder", tmp_path / "runs")
+    assert call("solve", transfer, "--quiet", *records).exit_code == Exit.INFEASIBLE
+    result = plan(tmp_path, "--times", model, "--transfer", transfer)
+    assert result.exit_code == Exit.INFEASIBLE
+    assert "wide: no plan exists: operator 'a' can run nowhere" in result.stderr
