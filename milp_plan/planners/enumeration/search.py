@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import factorial, prod
 
+from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 
@@ -11,9 +13,13 @@ from ..decoder import NEVER, Decoder
 from ..decoder import layout as at
 from .choices import choices_of
 from .placing import BEST, advance, empty_stack, least_open
+from .tasks import placement_count
 
 LARGEST = 40
-"""Operators beyond which the search gets nowhere."""
+"""Operators beyond which the search gets nowhere, unless few groups decide the placement."""
+
+LARGEST_GROUPED, FEW_PLACEMENTS = 120, 100_000
+"""Operators and placements, up to swaps of alike devices, up to which few groups decide."""
 
 AT_ONCE = 1000
 """Choices between two looks at the budget."""
@@ -51,7 +57,7 @@ class Enumeration:
             and problem.needs_schedule
             and problem.serial is None
             and not problem.has_memory_ways
-            and len(problem.graph.operators) <= LARGEST
+            and (len(problem.graph.operators) <= LARGEST or _few_placements(problem))
         )
 
     def cut(self, known: int | None) -> None:
@@ -95,3 +101,11 @@ class Enumeration:
         """The best plan, from an array of its own: the search goes on in the other one."""
         other, stack = Decoder(self.decoder.problem), self.stack
         return other.fixed(stack.site, stack.option, stack.start, "enumeration")
+
+
+def _few_placements(problem: PlanningProblem) -> bool:
+    """Whether colocation groups leave so few placements that each of them can be looked at."""
+    if len(problem.graph.operators) > LARGEST_GROUPED:
+        return False
+    swaps = prod(factorial(len(names)) for names in interchangeable_devices(problem))
+    return placement_count(problem) <= FEW_PLACEMENTS * swaps
