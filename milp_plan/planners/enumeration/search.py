@@ -12,7 +12,7 @@ from milp_plan.core.budget import Budget
 from ..decoder import NEVER, Decoder
 from ..decoder import layout as at
 from .choices import choices_of
-from .placing import BEST, advance, empty_stack, least_open
+from .placing import BEST, DEPTH, FRESH, LEAST_OPEN, advance, empty_stack, least_open
 from .tasks import placement_count
 
 LARGEST = 40
@@ -24,8 +24,10 @@ LARGEST_GROUPED, FEW_PLACEMENTS = 120, 100_000
 AT_ONCE = 1000
 """Choices between two looks at the budget."""
 
-SCHEDULES = 20_000
-"""Schedules of one complete placement, whole or partial, before it is left undecided."""
+SCHEDULES, FIRST_SCHEDULES, MORE_SCHEDULES = 20_000, 200, 10
+"""Schedules of one complete placement, whole or partial, before it is left undecided. Where few
+groups decide, this is the limit of the last pass: the first one has fewer, each has so many times
+more than the one before, and what is found in one cuts the next."""
 
 
 class Enumeration:
@@ -38,6 +40,10 @@ class Enumeration:
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
+        self._most = SCHEDULES
+        if len(problem.graph.operators) > LARGEST:
+            self._most = min(SCHEDULES, FIRST_SCHEDULES)
+        self._proved = 0
         self.decoder = Decoder(problem)
         compiled = self.decoder.compiled
         self.choices = choices_of(compiled)
@@ -82,19 +88,33 @@ class Enumeration:
         looked = 0
         while not budget.over and (choices is None or looked < choices):
             before = stack.numbers[BEST]
-            done = advance(memory.a, memory.t, self.choices, stack, (AT_ONCE, SCHEDULES))
+            done = advance(memory.a, memory.t, self.choices, stack, (AT_ONCE, self._most))
             looked += AT_ONCE
             if stack.numbers[BEST] < before:
                 yield self._plan()
-            if done:
+            if done and not self._again():
                 return
+
+    def _again(self) -> bool:
+        """Begin another pass, with more schedules of each placement; ``False`` if it is no use.
+
+        Each pass proves by itself that no plan is shorter than what it leaves undecided, or than
+        the best plan: so the largest of these numbers counts.
+        """
+        numbers = self.stack.numbers
+        self._proved = max(self._proved, least_open(self.stack))
+        if self._proved >= numbers[BEST] or self._most >= SCHEDULES:
+            return False
+        self._most = min(SCHEDULES, MORE_SCHEDULES * self._most)
+        numbers[LEAST_OPEN], numbers[DEPTH], numbers[FRESH] = NEVER, 0, 1
+        return True
 
     @property
     def least(self) -> int | None:
         """Ticks below which there is no plan; ``None`` where nothing is proved."""
         if self.choices is None or not self.decoder.compiled.exact:
             return None
-        units = least_open(self.stack)
+        units = max(self._proved, least_open(self.stack))
         return None if units == NEVER else self.decoder.ticks(units)
 
     def _plan(self) -> Plan:
