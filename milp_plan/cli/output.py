@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, Literal, TextIO
@@ -31,8 +32,9 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Write a line that is no result."""
-    click.echo(_shown(text, sys.stderr), err=True)
+    """Write a line that is no result; where standard error takes none, the run goes on."""
+    with suppress(OSError, ValueError):  # a full disk, a closed pipe, a closed stream
+        click.echo(_shown(text, sys.stderr), err=True)
 
 
 def _shown(text: str, stream: TextIO) -> str:
@@ -69,11 +71,13 @@ def say_json(content: Any, *, pretty: bool = False) -> None:
     text = json.dumps(
         _plain(content),
         indent=2 if pretty else None,
-        ensure_ascii=(sys.stdout.encoding or "utf-8").lower() not in ("utf-8", "utf8"),
+        ensure_ascii=(getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+        not in ("utf-8", "utf8"),
         allow_nan=False,
     )
     click.echo(text)
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _plain(item: Any) -> Any:
@@ -122,7 +126,7 @@ def table_text(
         table.add_column(heading, justify=side, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+    width = get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else _WIDTH
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as captured:
         console.print(table)

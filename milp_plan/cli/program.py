@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+from contextlib import suppress
 
 from .main import main
 
@@ -37,9 +38,11 @@ def leave(code: object) -> None:
         return
     atexit._run_exitfuncs()
     try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (OSError, ValueError):  # the interpreter tries again, and says what went wrong
         return
+    with suppress(OSError, ValueError):  # what stands there is no result
+        if sys.stderr is not None:
+            sys.stderr.flush()
     os._exit((code or 0) & 0xFF)

@@ -435,6 +435,13 @@ class Ledger(Generic[P, S]):
         if found.said:
             self.say("start", found.said)
 
+    def look_for_places(self) -> bool:
+        """Say whether each part has a place; where one has none, that is the proof."""
+        reason = self.kind.unplaced(self.problem)
+        if reason is not None:
+            self.refute(reason)
+        return reason is None
+
     def look_for_obstacle(self) -> None:
         """Look for a proof that there is no plan."""
         with self.budget.phase("obstacle"):
