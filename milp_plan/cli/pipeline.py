@@ -222,7 +222,8 @@ def pipeline(
         points.append(point)
         codes.append(tell(point, files, as_json=as_json, single=len(chosen) == 1))
         if point.outcome.stop is Stop.INTERRUPTED:
-            note(f"{len(chosen) - len(points)} cases left out after the interruption")
+            if len(points) < len(chosen):
+                note(f"{len(chosen) - len(points)} cases left out after the interruption")
             break
     if len(chosen) > 1:
         tell_front(points, files, as_json=as_json)
@@ -390,9 +391,9 @@ def _cut(
     for family in families:
         stages = stages_of(family, devices, asked["chunks"])
         if len(given) != stages or sum(given) != pieces:
-            found = f"{found}: {len(given)} stages with {sum(given)} pieces"
+            count = f"{found}: {len(given)} stages with {sum(given)} pieces"
             expected = f"{stages} stages ({family}, {devices} devices) with {pieces} pieces in all"
-            findings.append(Finding("--cut", found, expected, "name as many pieces for each stage"))
+            findings.append(Finding("--cut", count, expected, "name as many pieces for each stage"))
     if findings:
         raise InputError(findings)
     return tuple(given)

@@ -151,6 +151,9 @@ def _counted(point: Point, counted: dict[str, Any]) -> str:
 def _cut_text(point: Point) -> str:
     from milp_plan.pipeline import cut_text
 
+    searched = point.outcome.record.get("cuts") is not None
+    if searched and point.outcome.infeasible_because is not None:
+        return DASH
     return cut_text(point.built.cut)
 
 
@@ -212,11 +215,12 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
 
 def _row(point: Point, *, on_front: bool) -> list[str]:
     case, text = point.case, Texts(point)
+    impossible = point.outcome.infeasible_because is not None
     return [
         case.family if case.chunks is None else f"{case.family} ({case.chunks} chunks)",
         str(case.micro_batches),
         text.size(case.memory),
-        text.time(point.time),
+        "none exists" if impossible else text.time(point.time),
         text.time(point.bound) + ("" if not point.outcome.proved else " proved"),
         text.time(point.bubble),
         text.size(point.peak_memory),
