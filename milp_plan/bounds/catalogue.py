@@ -115,6 +115,8 @@ def best_bound(problem: PlanningProblem, budget: Budget | None = None) -> Bound:
 
 def infeasibility(problem: PlanningProblem, budget: Budget | None = None) -> Infeasible | None:
     """Return a proof in words that no plan exists, or ``None`` when none was found."""
+    if problem.unplaced is not None:
+        return Infeasible(problem.unplaced.reason, problem.unplaced.operators)
     if problem.serial is not None:
         return serial_obstacle(problem)
     frame = frame_of(anywhere(problem) if problem.has_memory_ways else problem)

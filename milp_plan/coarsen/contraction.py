@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from milp_plan.core import (
     FULL,
     ComputationGraph,
+    Finding,
+    InputError,
     MemoryLaw,
     Operator,
     Option,
@@ -106,6 +108,9 @@ def contract(
     names = [part.name for part in parts]
     graph = ComputationGraph(tuple(operators), tuple(b.as_value(names) for b in bundles))
     after = replace(problem, name=_renamed(problem.name, len(parts)), graph=graph)
+    if after.unplaced is not None and problem.unplaced is None:
+        found = [Finding("clusters", after.unplaced.reason, "a site for each", "join fewer")]
+        raise InputError(found)
     members = {part.name: part.members for part in parts}
     travels = {b.name: tuple(value.name for value in b.parts) for b in bundles}
     expansion = Expansion(problem, members, chosen, travels)

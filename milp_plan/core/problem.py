@@ -17,7 +17,7 @@ from .plan import Placement
 from .quantity import Units
 from .serial import SerialLaw, serial_findings
 from .shown import Shown
-from .validation import find_problems
+from .validation import Unplaced, find_problems, find_unplaced
 
 
 class Objective(StrEnum):
@@ -171,6 +171,11 @@ class PlanningProblem(Shown):
         if self.serial is not None:
             return False
         return self.objective is not Objective.BOTTLENECK or self.memory_law is MemoryLaw.INSTANT
+
+    @cached_property
+    def unplaced(self) -> Unplaced | None:
+        """Operators that nothing in the cluster can run: then no plan exists."""
+        return find_unplaced(self.graph, self.cluster)
 
     @cached_property
     def _placements(self) -> dict[str, tuple[Placement, ...]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import NamedTuple
 
 from .cluster import Cluster
 from .errors import Finding, below_findings, name_findings
 from .exactness import exactness_findings
-from .graph import FULL, ComputationGraph, Operator, Value
+from .graph import FULL, ComputationGraph, Operator, Option, Value
 
 
 def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
@@ -41,8 +42,45 @@ def find_problems(graph: ComputationGraph, cluster: Cluster) -> list[Finding]:
         return findings
     findings += chain.from_iterable(_layout_findings(op, graph) for op in graph.operators)
     findings += _gang_of_layouts(graph)
-    findings += _group_findings(graph, cluster)
     return findings
+
+
+class Unplaced(NamedTuple):
+    """Operators that no device or group of the cluster can run, and why, in words."""
+
+    operators: tuple[str, ...]
+    reason: str
+
+
+def find_unplaced(graph: ComputationGraph, cluster: Cluster) -> Unplaced | None:
+    """Return operators without a site, or a group without a common one: then there is no plan."""
+    sites = {}
+    for operator in graph.operators:
+        sites[operator.name] = {
+            site
+            for option in operator.options
+            for site in cluster.sites_of(option.gang, option.duration_ns)
+        }
+        if not sites[operator.name]:
+            needs = dict.fromkeys(_needed_site(option) for option in operator.options)
+            return Unplaced(
+                (operator.name,),
+                f"operator {operator.name!r} can run nowhere: it needs {' or '.join(needs)}, and "
+                "the cluster has none",
+            )
+    for group, members in graph.groups.items():
+        if not set.intersection(*(sites[name] for name in members)):
+            return Unplaced(
+                tuple(members),
+                f"operators of group {group!r} have no devices in common: {', '.join(members)}",
+            )
+    return None
+
+
+def _needed_site(option: Option) -> str:
+    """Name the site that an option needs."""
+    classes = " or ".join(repr(name) for name in option.duration_ns)
+    return f"{'a device' if option.gang == 1 else f'a group of {option.gang} devices'} of {classes}"
 
 
 def _inexact(graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
@@ -169,7 +207,6 @@ def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding
         yield Finding(where, "no options", "at least one", "add an option")
         return
     yield from _duplicates(f"{where} options", (option.name for option in operator.options))
-    placeable = False
     for option in operator.options:
         place = f"{where} option {option.name!r}"
         if not option.duration_ns:
@@ -194,14 +231,6 @@ def _operator_findings(operator: Operator, cluster: Cluster) -> Iterator[Finding
             yield from below_findings(f"{place} duration_ns[{name!r}]", ticks, 0)
         yield from below_findings(f"{place} workspace_bytes", option.workspace_bytes, 0)
         yield from below_findings(f"{place} gang", option.gang, 1)
-        placeable = placeable or bool(cluster.sites_of(option.gang, option.duration_ns))
-    if not placeable:
-        yield Finding(
-            where,
-            "no option that fits any device or group",
-            "a duration for a class in the cluster, and a group of the size of its gang",
-            "add durations, devices or groups",
-        )
 
 
 def _layout_findings(operator: Operator, graph: ComputationGraph) -> Iterator[Finding]:
@@ -246,23 +275,4 @@ def _gang_of_layouts(graph: ComputationGraph) -> Iterator[Finding]:
                 f"options with gangs {sorted(sizes)}",
                 "one gang size per sharded layout",
                 "name the layouts apart, for example split2 and split4",
-            )
-
-
-def _group_findings(graph: ComputationGraph, cluster: Cluster) -> Iterator[Finding]:
-    for group, members in graph.groups.items():
-        common: set[tuple[str, ...]] | None = None
-        for name in members:
-            sites = {
-                site
-                for option in graph.operator(name).options
-                for site in cluster.sites_of(option.gang, option.duration_ns)
-            }
-            common = sites if common is None else common & sites
-        if not common:
-            yield Finding(
-                f"group {group!r}",
-                "operators with no devices in common",
-                "one set of devices that admits all of them",
-                "split the group or add options",
             )

@@ -35,6 +35,9 @@ class CompiledModel:
         (family, index) of each column.
     row_families
         Family of each row.
+    idle
+        Variables that no row and no cost mentions, with a value that each may take: they are no
+        columns, but whoever decodes is given them like the others.
     """
 
     cost: NDArray[np.float64]
@@ -47,6 +50,7 @@ class CompiledModel:
     integrality: NDArray[np.uint8]
     columns: Sequence[tuple[str, Hashable]]
     row_families: Sequence[str]
+    idle: Sequence[tuple[str, Hashable, float]] = ()
 
     @property
     def num_columns(self) -> int:
@@ -90,8 +94,10 @@ class CompiledModel:
         return counts
 
     def name_values(self, vector: NDArray[np.float64]) -> Values:
-        """Sort a solution vector, shape (num_columns,), into families."""
+        """Sort a solution vector, shape (num_columns,), into families; idle variables too."""
         named: Values = {}
+        for family, index, number in self.idle:
+            named.setdefault(family, {})[index] = number
         for (family, index), number in zip(self.columns, vector.tolist(), strict=True):
             named.setdefault(family, {})[index] = number
         return named

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from pyomo.common.errors import InfeasibleConstraintException
-from pyomo.environ import Constraint, Objective, minimize
+from pyomo.environ import Constraint, Objective, Var, minimize
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 from scipy.sparse import csr_array
 
@@ -56,7 +57,23 @@ def compile_pyomo(model: Any) -> CompiledModel:
         ),
         columns=[_key(column) for column in form.columns],
         row_families=[row.constraint.parent_component().local_name for row in form.rows],
+        idle=list(_idle(model, form.columns)),
     )
+
+
+def _idle(model: Any, columns: Sequence[Any]) -> Iterator[tuple[str, Hashable, float]]:
+    """Yield variables that are free and no column, each with the value nearest to 0."""
+    used = Counter(id(column.parent_component()) for column in columns)
+    known: set[int] | None = None
+    for component in model.component_objects(Var, active=True):
+        if len(component) == used[id(component)]:
+            continue
+        known = known or {id(column) for column in columns}
+        for entry in component.values():
+            if id(entry) not in known and not entry.fixed:
+                lowest = -np.inf if entry.lb is None else entry.lb
+                highest = np.inf if entry.ub is None else entry.ub
+                yield *_key(entry), float(min(max(0.0, lowest), highest))
 
 
 def _key(column: Any) -> tuple[str, Hashable]:

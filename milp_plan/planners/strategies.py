@@ -6,10 +6,9 @@ A search over strategies, devices and times together starts from this plan, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 
-from milp_plan.core import InputError, Option, Plan, PlanningProblem
+from milp_plan.core import Option, Plan, PlanningProblem
 from milp_plan.core.repeated import repeated
 from milp_plan.cost.first import strategies_first, with_options
 
@@ -46,10 +45,8 @@ def _left(problem: PlanningProblem) -> Iterator[PlanningProblem]:
         if found is not None:
             starts = sharding.strategies.offsets[:-1].tolist()
             names = [sharding.labels[s + pick] for s, pick in zip(starts, found, strict=True)]
-            left: PlanningProblem | None = None
-            with suppress(InputError):
-                left = with_options(problem, dict(zip(sharding.operators, names, strict=True)))
-            if left is not None:
+            left = with_options(problem, dict(zip(sharding.operators, names, strict=True)))
+            if left.unplaced is None:
                 yield left
 
 
@@ -71,7 +68,5 @@ def _only(problem: PlanningProblem, gangs: set[int]) -> PlanningProblem | None:
     )
     if not all(operator.options for operator in operators):
         return None
-    try:
-        return replace(problem, graph=replace(problem.graph, operators=operators))
-    except InputError:
-        return None
+    rest = replace(problem, graph=replace(problem.graph, operators=operators))
+    return rest if rest.unplaced is None else None

@@ -26,8 +26,9 @@ def run_heuristic(problem: Any, name: str, settings: Settings) -> Outcome[Any, A
     planner = kind.heuristics()[name]
     ledger: Ledger[Any, Any] = Ledger(kind, problem, settings, Budget(settings.time_limit_s))
     ledger.details["way"] = name
-    with ledger.budget.phase("plan"):
-        plan = planner(problem, settings.seed)
-    ledger.offer(plan, name, "plan")
+    if ledger.look_for_places():
+        with ledger.budget.phase("plan"):
+            plan = planner(problem, settings.seed)
+        ledger.offer(plan, name, "plan")
     ledger.stop = Stop.FINISHED
     return outcome_of(ledger)

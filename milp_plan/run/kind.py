@@ -366,6 +366,10 @@ class Kind(ABC, Generic[P, S]):
 
     # -- planning ----------------------------------------------------------------------------------
 
+    def unplaced(self, problem: P) -> str | None:
+        """Say which part nothing can run, before any way of planning looks at the problem."""
+        return None
+
     @abstractmethod
     def obstacle(self, problem: P, budget: Budget) -> str | None:
         """Return a proof in words that no plan exists; ``None`` when none was found."""

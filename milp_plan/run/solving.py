@@ -32,7 +32,7 @@ problem, may take."""
 
 
 NO_WAY = "none yet"
-"""What a record says of a run that was interrupted before its way was chosen."""
+"""What a record says of a run that ended before its way was chosen."""
 
 LEEWAY_S = 1.0
 """Seconds after the limit at which steps are ended that do not look at it themselves."""
@@ -137,6 +137,8 @@ def _plan(ledger: Ledger[Any, Any], *, derived: bool) -> None:
     """Choose a way, and go it; what is known by an interruption stands in the ledger."""
     kind, problem, settings = ledger.kind, ledger.problem, ledger.settings
     backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
+    if not ledger.look_for_places():
+        return
     choice = choose(kind, problem, settings)
     unused = choice.unused(problem, settings)
     if derived:

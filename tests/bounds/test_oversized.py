@@ -32,7 +32,7 @@ def problem(memory, duration=1, options=None, law=MemoryLaw.INSTANT):
         (
             Value("w", None, ("op",), {"full": 10}),
             Value("x", "before", ("op",), {"full": 100, "half": 50}),
-            Value("y", "op", (), {"full": 1000, "half": 500}),
+            Value("y", "op", (), {"full": 1000, "half": 500}, kept=False),
         ),
     )
     classes = (DeviceClass("C", None), DeviceClass("D", None))

@@ -256,8 +256,11 @@ def test_what_no_call_could_see_the_build_says() -> None:
     with pytest.raises(InputError, match="operator 'waits': found no options"):
         mp.solve(model)
     model.add_option("waits", 1, gang=2)
-    with pytest.raises(InputError, match="no option that fits any device or group"):
-        model.build()
+    alone = mp.solve(model, time_limit=20)
+    assert alone.infeasible_because == (
+        "operator 'waits' can run nowhere: it needs a group of 2 devices of "
+        "'gpu', and the cluster has none"
+    )
     model.add_group(*model.devices)
     assert mp.solve(model, time_limit=20).value == 11
 

@@ -172,7 +172,8 @@ def test_the_model_goes_on_where_labels_end(monkeypatch):
     problem = next(
         p
         for p in map(short_lines, range(100))
-        if (plan := greedy(p)) is not None and plan.value > (least(p) or 0)
+        if (plan := greedy(p)) is not None
+        and 1000 > plan.value > (least(p) or 0) > work_bound(p).value
     )
     outcome = solve(problem, Settings(time_limit_s=120))
     assert (outcome.value, outcome.proved, outcome.defects) == (least(problem), True, ())

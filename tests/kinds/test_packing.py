@@ -26,8 +26,8 @@ from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 from milp_plan.zoo.packings import dissection
+from tests.support.packing import lowest, tight_buffers
 from tests.support.public import PUBLIC, needs_public
-from tests.support.tiny import TINY
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 HOME = PUBLIC / "minimalloc"
@@ -48,25 +48,6 @@ def pair(capacity=12, **changes):
 def packed(problem, *offsets, **claims):
     places = tuple(Place(b, at) for b, at in zip(problem.buffers, offsets, strict=True))
     return PackingPlan(problem.name, places, **claims)
-
-
-def lowest(problem):
-    """The optimum, by every order of the buffers: the lowest packing is a first fit of one.
-
-    Put the buffers of a packing down in the order of their offsets, each as low as those before
-    it allow: none ends higher.
-    """
-    best = None
-    for order in itertools.permutations(problem.buffers):
-        tops = []
-        for buffer in order:
-            below = [t for b, t in tops if b.lower < buffer.upper and buffer.lower < b.upper]
-            floor = max(below, default=0)
-            floor += -floor % buffer.alignment
-            tops.append((buffer, floor + buffer.size))
-        height = max(top for _, top in tops)
-        best = height if best is None else min(best, height)
-    return best
 
 
 def drawn(seed, alignments=(1,)):
@@ -333,7 +314,7 @@ def test_run_proves(example):
 
 def test_six_buffers_are_proved_before_orders_are_improved():
     """It was a twentieth of the time limit, 24 s of processor time for the first of these."""
-    problems = [TINY["packing"].draw(seed) for seed in (5000, 5002, 5003, 5006)]
+    problems = [tight_buffers(seed) for seed in (5000, 5002, 5003, 5006)]
     for problem in problems:
         outcome = solve(problem, Settings(time_limit_s=600))
         assert outcome.proved

@@ -33,6 +33,21 @@ def small() -> pyo.ConcreteModel:
     return m
 
 
+def test_what_nobody_uses_is_decoded_like_the_rest() -> None:
+    m = small()
+    m.idle = pyo.Var(["high", "free", "fixed"], bounds=lambda _, i: (3, 9) if i == "high" else None)
+    m.idle["fixed"].fix(1)
+    model = compile_pyomo(m)
+    named = model.name_values(np.zeros(model.num_columns))
+    assert named["idle"] == {"high": 3, "free": 0}
+    assert named["unused"] == {None: 0}
+    assert {(f, i) for f, row in named.items() for i in row} - {*model.columns} == {
+        ("idle", "high"),
+        ("idle", "free"),
+        ("unused", None),
+    }
+
+
 def test_rows_columns_and_bounds() -> None:
     model = compile_pyomo(small())
     names = [family if index is None else (family, index) for family, index in model.columns]
@@ -129,7 +144,7 @@ def test_vectors_and_names() -> None:
     model = compile_pyomo(small())
     vector = np.arange(model.num_columns, dtype=float)
     values = model.name_values(vector)
-    assert set(values) == {"x", "y", "z"}
+    assert set(values) == {"x", "y", "z", "unused"}
     assert set(values["x"]) == {"a", "b"}
     assert model.vector(values).tolist() == vector.tolist()
     del values["x"]["a"]

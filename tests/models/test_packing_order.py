@@ -13,7 +13,8 @@ from milp_plan.check.packing import verify_packing
 from milp_plan.core.packing import Buffer, PackingObjective, PackingPlan, PackingProblem, Place
 from milp_plan.models.contract import FormulationContract, Solved
 from milp_plan.run import Settings, solve
-from tests.kinds.test_packing import drawn, lowest
+from tests.kinds.test_packing import drawn
+from tests.support.packing import lowest
 from tests.support.seeds import few
 
 from .solving import formulation, solve_here

@@ -27,6 +27,7 @@ from milp_plan.core import (
 from milp_plan.core.budget import Budget
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
+from milp_plan.run import Settings, solve
 from milp_plan.run.model import Solver
 from tests.support.anything import optimum, timeless_case
 from tests.support.seeds import few
@@ -92,3 +93,10 @@ def test_a_reader_of_its_group_holds_only_by_an_option_that_takes_time() -> None
     agrees(grouped(slow, memory=9), 4)
     agrees(replace(grouped(slow, quick, memory=3), objective=Objective.MAKESPAN), 0)
     agrees(grouped(slow, memory=3), None)
+
+
+@pytest.mark.parametrize("seed", [69, 179, 200])
+def test_starts_that_no_row_mentions_are_decoded(seed: int) -> None:
+    settings = Settings(time_limit_s=60.0, formulation="operator_schedule")
+    outcome = solve(timeless_case(seed), settings)
+    assert (outcome.value, outcome.defects) == (optimum(timeless_case(seed)), ())

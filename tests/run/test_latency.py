@@ -9,13 +9,13 @@ from milp_plan.models.planted_serial import PAYER, ladder, planted_serial
 from milp_plan.run import Settings, solve
 from milp_plan.run.beside import Beside
 from milp_plan.run.ways import latency
+from tests.support.anything import serial_case
 from tests.support.serial_brute import brute_serial
-from tests.support.tiny import TINY
 
 
 def test_two_operators_are_looked_at_and_not_annealed():
     """Annealing took most of the time limit, the model proved it in half a second after that."""
-    problem = TINY["serial"].draw(869)
+    problem = serial_case(869)
     outcome = solve(problem, Settings(time_limit_s=600.0))
     assert (outcome.value, outcome.bound, outcome.proved) == (1641, 1641, True)
     assert outcome.record["way"] == "latency"

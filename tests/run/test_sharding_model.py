@@ -177,14 +177,28 @@ def test_what_cannot_be_is_proved_by_the_model():
     assert solve(four, ALONE).value == optimum(four)
 
 
+def dense(count: int, strategies: int) -> ShardingProblem:
+    """Every two operators have a table: the relaxation at the first node is far from whole."""
+    rng = np.random.default_rng(0)
+    pairs = list(itertools.combinations(range(count), 2))
+    tables = rng.integers(0, 1000, (len(pairs), strategies, strategies)).tolist()
+    return sharding_problem(
+        "dense",
+        [[0] * strategies] * count,
+        usages=rng.integers(1, 100, (count, strategies)).tolist(),
+        edges=dict(zip(pairs, tables, strict=True)),
+        limit=45 * count,
+    )
+
+
 def test_a_limit_that_is_reached_is_not_infeasible():
     problem = layered(0, 12)
     left = reduce_sharding(problem).labelling
     answer = labelling.solve_labelling(left, SOLVER, Guide(), Limits(time_s=0.0), Budget())
     assert answer.report.stop is Stop.TIME_LIMIT
     assert (answer.plan, answer.bound, answer.disputed) == (None, None, "")
-    outcome = solve(problem, replace(ALONE, node_limit=0))
-    assert outcome.stop is Stop.NODE_LIMIT
+    outcome = solve(dense(10, 4), replace(ALONE, node_limit=1))
+    assert outcome.stop is Stop.NODE_LIMIT, "more than one node, or the limit is not handed over"
     assert outcome.infeasible_because is None
     assert not outcome.disputed
 
@@ -281,10 +295,12 @@ def test_a_restriction_proves_nothing(tmp_path):
         "column_upper=np.ones(len(cost)),",
         "column_upper=np.where(np.isin(np.arange(len(cost)), (1, 2)), 0.0, 1.0),",
     )
-    start = Path(restricted) / "__init__.py"
     settings = replace(ALONE, formulation=restricted)
     assert solve(crowded(), settings).proved, "it does not say that it restricts"
-    start.write_text(start.read_text().replace("return False", "return True"))
+    start, before = Path(restricted) / "__init__.py", "    def unsupported(self"
+    assert start.read_text().count(before) == 1
+    says = "    def restricts(self, options):\n        return True\n\n"
+    start.write_text(start.read_text().replace(before, says + before))
     outcome = solve(crowded(), settings)
     assert outcome.plan is not None
     assert not outcome.proved

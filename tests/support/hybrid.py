@@ -1,4 +1,7 @@
-"""Small problems of hybrid parallelism, and their best plans by enumeration through the checker."""
+"""Small problems of hybrid parallelism, and their best plans by enumeration.
+
+It reads the law (docs/laws.md) on its own: no code is shared with the checker.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
-from milp_plan.check.hybrid import verify_hybrid
 from milp_plan.hybrid import (
     Choice,
     Configuration,
@@ -88,12 +90,49 @@ def random_problem(seed: int, layers: int = 4) -> HybridProblem:
 
 def best_value(problem: HybridProblem) -> int | None:
     """Least time per sample of any plan, in ticks, by trying all; ``None``: there is none."""
-    values = [
-        verdict.value
-        for plan in every_plan(problem)
-        if (verdict := verify_hybrid(problem, plan)).ok and verdict.value is not None
-    ]
-    return min(values, default=None)
+    values = (time_per_sample(problem, plan) for plan in every_plan(problem))
+    return min((value for value in values if value is not None), default=None)
+
+
+def time_per_sample(problem: HybridProblem, plan: HybridPlan) -> int | None:
+    """Return the time of the slowest stage, in ticks; ``None`` where the plan breaks the law."""
+    limits, stages = problem.limits, plan.stages
+    home = {choice.layer: i for i, stage in enumerate(stages) for choice in stage.choices}
+    behind = any(home[flow.source] > home[flow.target] for flow in problem.flows)
+    many = sum(stage.data * stage.tensor for stage in stages) > limits.devices
+    if behind or many or sum(stage.data for stage in stages) > limits.micro_batches:
+        return None
+    slowest = Fraction(0)
+    for i, stage in enumerate(stages):
+        data, used = stage.data, {}
+        for choice in stage.choices:
+            known = problem.by_name[choice.layer].configurations[stage.tensor]
+            used[choice.layer] = next(e for e in known if e.name == choice.configuration)
+        if limits.micro_batches % data or (data > 1 and not limits.data):
+            return None
+        if stage.tensor > 1 and not limits.tensor:
+            return None
+        if not limits.recomputation and any(entry.recomputes for entry in used.values()):
+            return None
+        flight = -(-sum(later.data for later in stages[i:]) // data)
+        held = sum(flight * entry.flight_bytes + entry.fixed_bytes for entry in used.values())
+        if held > limits.memory_bytes:
+            return None
+        crossing = Fraction(0)
+        for flow in problem.flows:
+            if (flow.source in used) != (flow.target in used):
+                crossing += 2 * flow.bytes
+                if flow.source in used:
+                    crossing += 2 * used[flow.source].send_bytes.get(flow.target, 0)
+                else:
+                    crossing += 2 * used[flow.target].receive_bytes.get(flow.source, 0)
+        weights = sum(entry.parameter_bytes for entry in used.values())
+        crossing += Fraction(4 * (data - 1)) * weights / limits.micro_batches
+        work = sum(entry.seconds for entry in used.values())
+        slowest = max(slowest, (work + crossing / limits.bandwidth_bytes_per_s) / data)
+    ticks = slowest * problem.units.time_scale
+    assert ticks.denominator == 1
+    return ticks.numerator
 
 
 def every_plan(problem: HybridProblem) -> Iterator[HybridPlan]:
@@ -109,6 +148,36 @@ def every_plan(problem: HybridProblem) -> Iterator[HybridPlan]:
         for chosen in product(degrees, repeat=stages):
             if sum(d * t for d, t in chosen) <= most:
                 yield from _configured(problem, groups, chosen)
+
+
+def magnified(problem: HybridProblem, seed: int) -> HybridProblem:
+    """Return the problem with times and bytes as they are met in practice, some a little more."""
+    rng = random.Random(f"magnified {seed}")
+    size, pace = rng.choice((1, 2**20, 10**9 + 7)), Fraction(1, rng.choice((1, 977, 10**6)))
+
+    def bytes_(amount: Fraction) -> Fraction:
+        return amount * size + (rng.choice((0, 0, 1, 9)) if amount and size > 1 else 0)
+
+    def larger(entry: Configuration) -> Configuration:
+        return replace(
+            entry,
+            seconds=entry.seconds * pace,
+            parameter_bytes=bytes_(entry.parameter_bytes),
+            flight_bytes=bytes_(entry.flight_bytes),
+            fixed_bytes=bytes_(entry.fixed_bytes),
+            receive_bytes={name: bytes_(b) for name, b in entry.receive_bytes.items()},
+            send_bytes={name: bytes_(b) for name, b in entry.send_bytes.items()},
+        )
+
+    layers = tuple(
+        Layer(x.name, {t: tuple(map(larger, known)) for t, known in x.configurations.items()})
+        for x in problem.layers
+    )
+    flows = tuple(replace(flow, bytes=bytes_(flow.bytes)) for flow in problem.flows)
+    limits = problem.limits
+    rate = limits.bandwidth_bytes_per_s * size / pace
+    limits = replace(limits, memory_bytes=limits.memory_bytes * size, bandwidth_bytes_per_s=rate)
+    return HybridProblem(f"magnified-{problem.name}", layers, flows, limits)
 
 
 def _configured(

@@ -1,4 +1,6 @@
-"""Optimum of tiny problems under the serial law by enumeration; the checker alone is asked.
+"""Optimum of tiny problems under the serial law by enumeration.
+
+It reads the law (docs/laws.md) on its own: no code is shared with the checker.
 
 Devices of one class with equal memory are alike, so that the i-th of them is used only after the
 one before: every plan is equal to one of these up to their numbers.
@@ -8,8 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milp_plan.check import verify
-from milp_plan.core import Operator, OperatorRun, Plan, PlanningProblem
+from milp_plan.core import (
+    FULL,
+    TICKS_PER_SECOND,
+    Contiguity,
+    Operator,
+    OperatorRun,
+    Passes,
+    Plan,
+    PlanningProblem,
+    Value,
+)
 
 from .remember import remembered
 
@@ -21,10 +32,155 @@ def brute_serial(problem: PlanningProblem) -> tuple[int, Plan] | None:
     """Return the optimum and a plan that reaches it; ``None`` if there is no plan."""
     best: tuple[int, Plan] | None = None
     for plan in serial_plans(problem):
-        verdict = verify(problem, plan)
-        if verdict.ok and verdict.value is not None and (best is None or verdict.value < best[0]):
-            best = verdict.value, plan
+        value = serial_value(problem, plan)
+        if value is not None and (best is None or value < best[0]):
+            best = value, plan
     return best
+
+
+def serial_value(problem: PlanningProblem, plan: Plan) -> int | None:
+    """Return the value of a plan; ``None`` where it breaks the law."""
+    return _Placed(problem, {run.operator: (run.devices[0], run.call) for run in plan.runs}).value()
+
+
+class _Placed:
+    """A place for each operator: what the law says of it."""
+
+    def __init__(self, problem: PlanningProblem, places: dict[str, Place]) -> None:
+        assert problem.serial is not None
+        self.problem, self.places, self.law = problem, places, problem.serial
+        self.operators = problem.graph.operators
+        self.made = [value for value in problem.graph.values if value.producer is not None]
+        self.kinds = {device.name: device.device_class for device in problem.cluster.devices}
+
+    def value(self) -> int | None:
+        """Return the bottleneck or the latency; ``None`` where something is not allowed."""
+        homes: dict[str, set[str]] = {}
+        for operator in self.operators:
+            home = self.places[operator.name][0]
+            homes.setdefault(operator.group or f"alone {operator.name}", set()).add(home)
+        if any(len(home) > 1 for home in homes.values()) or not self._fits():
+            return None
+        if self.law.calls is not None:
+            return self._latency()
+        if self.law.contiguity is Contiguity.CHAIN and _circular(self._arrows()):
+            return None
+        loads = {device: self._parts(device) for device in self.kinds}
+        if self.law.passes is Passes.JOINT:
+            return max(sum(parts) for parts in loads.values())
+        return max(parts[0] for parts in loads.values()) + max(p[1] for p in loads.values())
+
+    def _backward(self, name: str) -> bool:
+        return self.problem.graph.operator(name).kind.startswith("backward")
+
+    def _price(self, value: Value) -> int:
+        if not self.problem.cluster.channels:
+            return 0
+        link, size = self.problem.cluster.channels[0], value.transfer_bytes.get(FULL)
+        amount = (value.bytes[FULL] if size is None else size) * TICKS_PER_SECOND
+        wire = -(-amount // link.bandwidth_bytes_per_s)
+        return value.messages * link.latency_ns + wire + value.messages - 1
+
+    def _ends(self, value: Value, place: Place | str) -> int:
+        """How often a place pays for a value: for reading it from elsewhere, for sending it."""
+
+        def where(name: str) -> Place | str:
+            return self.places[name][0] if isinstance(place, str) else self.places[name]
+
+        readers = {where(name) for name in value.consumers}
+        here = where(str(value.producer)) == place
+        return int(any(reader != place for reader in readers)) if here else int(place in readers)
+
+    def _load(self, place: Place | str, backward: bool | None = None) -> int:
+        device = place if isinstance(place, str) else place[0]
+        kind, total = self.kinds[device], 0
+        for operator in self.operators:
+            at = self.places[operator.name]
+            if place in (at, at[0]) and backward in (None, self._backward(operator.name)):
+                total += operator.options[0].duration_ns[kind]
+        for value in self.made if kind in self.law.payers else ():
+            if backward in (None, self._backward(str(value.producer))):
+                total += self._ends(value, place) * self._price(value)
+        return total
+
+    def _parts(self, device: str) -> tuple[int, int]:
+        return self._load(device, backward=False), self._load(device, backward=True)
+
+    def _fits(self) -> bool:
+        for device in self.problem.cluster.devices:
+            here = {name for name, place in self.places.items() if place[0] == device.name}
+            spaces = [op.options[0].workspace_bytes for op in self.operators if op.name in here]
+            used = max(spaces, default=0)
+            for value in self.problem.graph.values:
+                lies = here & set(value.consumers) if value.persistent else value.producer in here
+                used += value.bytes[FULL] if lies else 0
+            if device.memory_bytes is not None and used > device.memory_bytes:
+                return False
+        return True
+
+    def _arrows(self) -> set[tuple[str, str]]:
+        """Pairs of devices of which the first must come before the second."""
+        groups: dict[str, bool] = {}
+        for operator in self.operators:
+            group = operator.group or f"alone {operator.name}"
+            groups[group] = groups.get(group, True) and self._backward(operator.name)
+        after = {op.name for op in self.operators if groups[op.group or f"alone {op.name}"]}
+        arrows = set()
+        for value in self.made:
+            maker = str(value.producer)
+            for reader in value.consumers:
+                ends = self.places[maker][0], self.places[reader][0]
+                passes = self._backward(maker), self._backward(reader)
+                if passes == (False, False):
+                    arrows.add(ends)
+                elif passes == (True, True) and after & {maker, reader}:
+                    arrows.add((ends[1], ends[0]))
+        return {(a, b) for a, b in arrows if a != b}
+
+    def _latency(self) -> int | None:
+        """Start what is ready, again and again; ``None`` where calls wait for each other."""
+        paid = {d for d, kind in self.kinds.items() if kind in self.law.payers}
+        jobs: dict[object, list[str]] = {}  # what ends together
+        for name, place in self.places.items():
+            jobs.setdefault(place if place[0] in paid else name, []).append(name)
+        ends: dict[object, int] = {}
+        done: dict[str, int] = {}
+        while len(ends) < len(jobs):
+            before = len(ends)
+            for job in [job for job in jobs if job not in ends]:
+                names = set(jobs[job])
+                inputs = {str(v.producer) for v in self.made if names & set(v.consumers)} - names
+                if inputs - set(done):
+                    continue
+                start = max((done[name] for name in inputs), default=0)
+                if isinstance(job, tuple):
+                    device, call = job
+                    earlier = [j for j in jobs if isinstance(j, tuple) and j[0] == device]
+                    earlier = [other for other in earlier if other[1] < call]
+                    if not set(earlier) <= set(ends):
+                        continue
+                    start = max([start, *(ends[other] for other in earlier)])
+                    length = self._load(job)
+                else:
+                    (name,) = jobs[job]
+                    kind = self.kinds[self.places[name][0]]
+                    length = self.problem.graph.operator(name).options[0].duration_ns[kind]
+                ends[job] = start + length
+                done |= dict.fromkeys(names, ends[job])
+            if len(ends) == before:
+                return None
+        return max(done.values(), default=0)
+
+
+def _circular(arrows: set[tuple[str, str]]) -> bool:
+    left = set(arrows)
+    while left:
+        targets = {target for _, target in left}
+        rest = {arrow for arrow in left if arrow[0] in targets}
+        if rest == left:
+            return True
+        left = rest
+    return False
 
 
 def serial_plans(problem: PlanningProblem) -> Iterator[Plan]:

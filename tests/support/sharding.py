@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
@@ -89,6 +90,17 @@ def tense_problem(seed: int) -> ShardingProblem:
         edges=edges,
         limit=int(rng.integers(2 * count, 6 * count)),
     )
+
+
+def with_large_sizes(problem: ShardingProblem, seed: int) -> ShardingProblem:
+    """Return the problem with usages up to 10^10, some a little more, and a limit like them."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.choice([4096, 10**9 + 7]))
+    usage = problem.strategies.usage * size
+    usage += np.where(usage > 0, rng.integers(0, 3, len(usage)), 0)
+    limit = None if problem.limit is None else problem.limit * size + int(rng.integers(0, 4))
+    strategies = replace(problem.strategies, usage=usage)
+    return replace(problem, name=f"large-{problem.name}", strategies=strategies, limit=limit)
 
 
 def least_cost(problem: ShardingProblem) -> int | None:

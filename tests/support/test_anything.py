@@ -7,12 +7,19 @@ from collections import Counter
 import pytest
 
 from milp_plan.check import verify
+from milp_plan.check.hybrid import verify_hybrid
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective
 from tests.support.seeds import few
 
-from .anything import GENERAL, KINDS, random_case
+from . import hybrid
+from .anything import GENERAL, KINDS, random_case, serial_case, uneven_case
 from .brute import Timetable, brute_force, quietest_order, workloads
+from .serial_brute import serial_plans, serial_value
 from .span import least_span
+from .tiny import TINY
+
+ALWAYS = ("resharding", "chained jobs")
+"""Kinds whose tiny problems all have a plan."""
 
 
 @pytest.mark.parametrize("first", few(range(0, 2000, 100), 2))
@@ -44,6 +51,34 @@ def test_the_search_for_spans_finds_the_makespan_of_the_search_in_time(first: in
     assert seen > 50
 
 
+@pytest.mark.parametrize("first", few(range(0, 1000, 50), 1))
+def test_the_checker_says_the_same_of_every_serial_plan(first: int) -> None:
+    """Of those that break the law, too."""
+    seen: Counter[bool] = Counter()
+    for seed in range(first, first + 50):
+        problem = uneven_case(seed) if seed % 2 else serial_case(seed)
+        for plan in serial_plans(problem):
+            verdict = verify(problem, plan)
+            expected = verdict.value if verdict.ok else None
+            assert serial_value(problem, plan) == expected, f"{problem.name}: {plan.runs}"
+            seen[verdict.ok] += 1
+    assert min(seen[True], seen[False]) > 100
+
+
+@pytest.mark.parametrize("first", few(range(0, 200, 10), 1))
+def test_the_checker_says_the_same_of_every_hybrid_plan(first: int) -> None:
+    seen: Counter[bool] = Counter()
+    for seed in range(first, first + 10):
+        drawn = hybrid.random_problem(seed, 3)
+        for problem in (drawn, hybrid.magnified(drawn, seed)):
+            for plan in hybrid.every_plan(problem):
+                verdict = verify_hybrid(problem, plan)
+                expected = verdict.value if verdict.ok else None
+                assert hybrid.time_per_sample(problem, plan) == expected, f"{problem.name}: {plan}"
+                seen[verdict.ok] += 1
+    assert min(seen[True], seen[False]) > 100
+
+
 def test_the_problems_are_of_all_kinds() -> None:
     seen: Counter[object] = Counter()
     for seed in range(600):
@@ -59,10 +94,30 @@ def test_the_problems_are_of_all_kinds() -> None:
             seen["group"] += bool(problem.graph.groups)
             seen["layout"] += any(option.reads or option.writes for option in options)
             seen["real"] += any(max(o.duration_ns.values()) > 10_000 for o in options)
+            seen["kept"] += any(value.kept is not None for value in problem.graph.values)
             seen["instant"] += any(0 in o.duration_ns.values() for o in options)
     wanted = [
         *((objective, law) for objective in Objective for law in MemoryLaw),
-        *(*KINDS, *CommunicationModel, "calls", "gang", "group", "layout", "real", "instant"),
+        *(
+            *KINDS,
+            *CommunicationModel,
+            "calls",
+            "gang",
+            "group",
+            "layout",
+            "real",
+            "instant",
+            "kept",
+        ),
     ]
     wanted = [entry for entry in wanted if Objective.LATENCY not in entry]
     assert {entry: seen[entry] for entry in wanted if seen[entry] < 10} == {}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_tiny_problems_of_each_kind_are_small_large_and_without_a_plan(name: str) -> None:
+    """Which is what the test of all that is said about them relies on."""
+    found = [TINY[name].optimum(TINY[name].draw(seed)) for seed in range(50)]
+    assert any(best is not None and best < 1000 for best in found)
+    assert any(best is not None and best > 10**7 for best in found)
+    assert (None in found) == (name not in ALWAYS)

@@ -6,18 +6,33 @@ practice: ticks up to 10^9, bytes up to 10^10.
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from milp_plan.core import Objective
 from milp_plan.core.jobs import Job, JobsObjective, JobsProblem
 from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
-from milp_plan.core.packing import Buffer, PackingProblem
 from milp_plan.core.resharding import Card, ReshardingProblem, Slice
+from milp_plan.planners.hybrid import MARGIN
 
-from . import anything, hybrid, jobs, local_updates, rematerialisation, resharding, sharding
+from . import (
+    anything,
+    hybrid,
+    jobs,
+    jobs_events,
+    local_updates,
+    magnitudes,
+    packing,
+    rematerialisation,
+    resharding,
+    sharding,
+    shops,
+)
+
+MOST_FOR_SPANS = 8
+"""Tasks of pipelines of which the oracle finds the least span within a second."""
 
 
 class Tiny(NamedTuple):
@@ -25,40 +40,9 @@ class Tiny(NamedTuple):
 
     draw: Callable[[int], Any]
     optimum: Callable[[Any], int | None]
-
-
-def tight_buffers(seed: int) -> PackingProblem:
-    """Draw up to six buffers, sometimes aligned, sometimes with a capacity that may not do."""
-    rng = random.Random(f"buffers {seed}")
-    span, most = rng.choice((4, 7, 10**9)), rng.choice((3, 9, 10**10))
-    buffers = []
-    for number in range(rng.randint(1, 6)):
-        lower, upper = sorted(rng.sample(range(-span, span), 2))
-        size = rng.randint(1, rng.choice((3, most)))
-        buffers.append(Buffer(f"b{number}", lower, upper, size, rng.choice((1, 1, 4, 6))))
-    together = sum(buffer.size for buffer in buffers)
-    capacity = rng.choice((None, None, together, together * 3 // 4))
-    return PackingProblem(f"buffers-{seed}", tuple(buffers), capacity)
-
-
-def lowest(problem: PackingProblem) -> int | None:
-    """Return the least height over all orders of the buffers; ``None`` if none fits.
-
-    The lowest packing is a first fit of one: put its buffers down in the order of their offsets,
-    each as low as those before it allow, and none ends higher.
-    """
-    best = None
-    for order in itertools.permutations(problem.buffers):
-        tops: list[tuple[Buffer, int]] = []
-        for buffer in order:
-            below = [t for b, t in tops if b.lower < buffer.upper and buffer.lower < b.upper]
-            floor = max(below, default=0)
-            floor += -floor % buffer.alignment
-            tops.append((buffer, floor + buffer.size))
-        height = max(top for _, top in tops)
-        best = height if best is None else min(best, height)
-    fits = best is not None and (problem.capacity is None or best <= problem.capacity)
-    return best if fits else None
+    within: float | None = 0.0
+    """Relative gap within which each is proved, long before the limit; ``None``: not each is."""
+    limit_s: float = 600.0
 
 
 def few_slices(seed: int) -> ReshardingProblem:
@@ -86,17 +70,17 @@ def short_lines(seed: int) -> LocalUpdatesProblem:
             f"s{number}",
             rng.randint(1, most),
             rng.randint(1, most),
-            rng.randint(0, most),
+            rng.choice((0, rng.randint(0, most))),
             rng.randint(0, 2),
             rng.choice((None, None, rng.randint(1, batches))),
         )
         for number in range(rng.randint(1, 5))
     ]
-    transfer, budget = rng.randint(0, most), rng.choice((None, 0, 1, 2))
+    transfer, budget = rng.choice((0, rng.randint(0, most))), rng.choice((None, 0, 1, 2))
     return LocalUpdatesProblem(f"line-{seed}", tuple(stages), batches, transfer, budget)
 
 
-def _jobs(seed: int) -> Any:
+def _chained(seed: int) -> Any:
     objective = list(JobsObjective)[seed // 2 % len(JobsObjective)]
     problem = (jobs.plain, jobs.chains)[seed % 2](seed, objective)
     return problem if problem.host is None else replace(problem, jobs=_loaded_soon(problem))
@@ -113,7 +97,31 @@ def _loaded_soon(problem: JobsProblem) -> tuple[Job, ...]:
 
 
 def _sharding(seed: int) -> Any:
-    return (sharding.tense_problem, sharding.random_problem)[seed % 2](seed)
+    problem = (sharding.tense_problem, sharding.random_problem)[seed % 2](seed)
+    return sharding.with_large_sizes(problem, seed) if seed % 4 > 1 else problem
+
+
+def _hybrid(seed: int) -> Any:
+    problem = hybrid.random_problem(seed, 3)
+    return hybrid.magnified(problem, seed) if seed % 2 else problem
+
+
+def _packing(seed: int) -> Any:
+    return (packing.tight_buffers, packing.aligned_buffers)[seed % 2](seed)
+
+
+def _serial(seed: int) -> Any:
+    return (anything.serial_case, anything.uneven_case)[seed % 2](seed)
+
+
+def _shop(seed: int) -> Any:
+    """Pipelines, some with times and sizes of their own for each task."""
+    if seed % 3 == 0:
+        return anything.schedule_case(6 * (seed // 3) + 5)
+    problem = shops.random_tiny_shop(seed).problem
+    if len(problem.graph.operators) > MOST_FOR_SPANS:
+        problem = replace(problem, objective=Objective.MAKESPAN)
+    return magnitudes.magnified(problem, seed)
 
 
 def _least_memory(seed: int) -> Any:
@@ -129,15 +137,19 @@ def _paged(seed: int) -> Any:
 
 TINY: dict[str, Tiny] = {
     "schedule": Tiny(anything.schedule_case, anything.optimum),
-    "serial": Tiny(anything.serial_case, anything.optimum),
+    "timeless": Tiny(anything.timeless_case, anything.optimum),
+    "pipeline": Tiny(_shop, anything.optimum),
+    "serial": Tiny(_serial, anything.optimum),
     "sharding": Tiny(_sharding, sharding.least_cost),
-    "hybrid": Tiny(lambda seed: hybrid.random_problem(seed, 3), hybrid.best_value),
-    "jobs": Tiny(_jobs, jobs.optimum),
-    "packing": Tiny(tight_buffers, lowest),
+    "hybrid": Tiny(_hybrid, hybrid.best_value, 2 * MARGIN),
+    "jobs": Tiny(jobs_events.anything, jobs_events.best_value, None, 1.0),
+    "chained jobs": Tiny(_chained, jobs.optimum),
+    "packing": Tiny(_packing, packing.least_height),
     "local-updates": Tiny(short_lines, local_updates.least),
     "resharding": Tiny(few_slices, resharding.least),
     "rematerialisation": Tiny(rematerialisation.drawn, rematerialisation.least),
     "least memory": Tiny(_least_memory, rematerialisation.least_peak),
     "paging": Tiny(_paged, rematerialisation.least_paged),
 }
-"""By what is planned; ``least memory`` and ``paging`` are forms of rematerialisation."""
+"""By what is planned, or a form of it: ``timeless``, ``pipeline`` and ``serial`` are schedules,
+``least memory`` and ``paging`` rematerialisation."""

@@ -22,6 +22,7 @@ both held under the law, and the choice is better than any plan.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from milp_plan.check import verify
 from milp_plan.core import (
     FULL,
     CommunicationModel,
+    Objective,
     OperatorRun,
     Plan,
     PlanningProblem,
@@ -103,6 +105,37 @@ def brute_force_ways(
             best = found[0], load.plan(found[1])
     assert best is None or verify(problem, best[1]).ok, "the best choice reads older copies"
     return best
+
+
+def known_plan(problem: PlanningProblem) -> int | None:
+    """Return the makespan of a plan of two runs and a reload at most, if there is one."""
+    found = []
+    for single in _by_option(replace(problem, objective=Objective.MAKESPAN)):
+        try:
+            found.append(brute_force_ways(single))
+        except AssertionError:  # its best choice reads older copies: it knows nothing then
+            continue
+    return min((entry[0] for entry in found if entry is not None), default=None)
+
+
+def _by_option(problem: PlanningProblem) -> Iterator[PlanningProblem]:
+    """Yield the problem with each choice of one option for each operator."""
+    operators = problem.graph.operators
+    for chosen in product(*(operator.options for operator in operators)):
+        single = tuple(
+            replace(operator, options=(option,))
+            for operator, option in zip(operators, chosen, strict=True)
+        )
+        yield replace(problem, graph=replace(problem.graph, operators=single))
+
+
+def with_peak(problem: PlanningProblem, peak: int) -> PlanningProblem:
+    """Return the problem with at most so much memory on each device."""
+    limits = {
+        device.name: peak if device.memory_bytes is None else min(peak, device.memory_bytes)
+        for device in problem.cluster.devices
+    }
+    return replace(problem, cluster=problem.cluster.with_memory(dict(limits)))
 
 
 def _sites(problem: PlanningProblem, most: int) -> Iterator[tuple[Rerun, ...]]:

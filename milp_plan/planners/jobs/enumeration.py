@@ -4,11 +4,12 @@ Units of a job whose weights stay are one *visit* of their devices: weights are 
 run one after the other, weights are stored. Visits are placed one after the other in the order of
 their starts, each as early as devices, job and weights allow. Where devices hold one set of weights
 at a time, visits share no device, so that every plan is such an order; and as no visit is later
-than in that plan, neither is any job complete later.
+than in that plan, neither is any job complete later. Elsewhere loads may go on beside runs: such
+problems get plans, but no proof.
 
 Where the host limits the jobs under way, visits are placed in the order in which they *begin*, with
 their loads. A visit begins before the one before it of its job only where its load outlasts that
-one; such problems get plans, but no proof.
+one; there too nothing is proved.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def best_order(problem: JobsProblem, budget: Budget, known: int | None = None) -
     Parameters
     ----------
     problem
-        Few units, on devices that hold one set of weights at a time.
+        Few units; the best plan is proved where devices hold one set of weights at a time.
     budget
         Looked at now and then.
     known
@@ -61,9 +62,9 @@ def best_order(problem: JobsProblem, budget: Budget, known: int | None = None) -
 
 
 def suits(problem: JobsProblem) -> bool:
-    """Whether a problem is small, and its devices hold one set of weights at a time."""
+    """Whether a problem is small."""
     few = sum(len(job.units) for job in problem.jobs) <= MOST_UNITS
-    return few and all(map(all, problem.fits)) and _ordered(problem) and _one_at_a_time(problem)
+    return few and all(map(all, problem.fits))
 
 
 def _ordered(problem: JobsProblem) -> bool:
@@ -156,7 +157,8 @@ class _Timetables:
         releases = tuple(job.release for job in jobs)
         self.go(_State(lanes, none, releases, (None,) * len(jobs), none, {}, 0), ())
         plan = self.plan() if self.visits else None
-        proved = not self.over and not (self.hosted and any(map(_overtakes, jobs)))
+        proved = not self.over and _ordered(self.problem) and _one_at_a_time(self.problem)
+        proved &= not (self.hosted and any(map(_overtakes, jobs)))
         return Found(plan, self.best if proved else None)
 
     def go(self, state: _State, visits: tuple[_Visit, ...]) -> None:
@@ -240,11 +242,13 @@ class _Timetables:
             load, store = weights.load, weights.store
             begin = max(begin, state.home.get((j, weights.name), 0))
         begin = max(begin, state.ready[j] - load, state.last - (0 if self.hosted else load))
-        admitted = self.admitted(state, j, begin)
-        if admitted is None:
-            return None
-        begin = admitted
-        stop = begin + load + sum(option.ticks for _, option in options)
+        length = load + sum(option.ticks for _, option in options)
+        if length + store or len(options) < len(self.problem.jobs[j].units):
+            admitted = self.admitted(state, j, begin)
+            if admitted is None:
+                return None
+            begin = admitted
+        stop = begin + length
         end = stop + store
         visit = _Visit(j, state.units[j], options, lanes, begin, begin + load)
 

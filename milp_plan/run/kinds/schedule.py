@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -126,7 +127,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             ),
             "torch-schedule": Export(
                 "CSV that torch.distributed.pipelining runs",
-                lambda document: document.path.suffix == ".csv",
+                _is_torch_schedule,
                 _torch_schedule,
                 "torch would not run what was planned",
             ),
@@ -313,6 +314,10 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         return ScheduleReasons()
 
+    def unplaced(self, problem: PlanningProblem) -> str | None:
+        """Operators that no device or group of the cluster can run."""
+        return None if problem.unplaced is None else problem.unplaced.reason
+
     def obstacle(self, problem: PlanningProblem, budget: Budget) -> str | None:
         """Operators that fit nowhere, values that cannot be held."""
         from milp_plan.bounds import infeasibility
@@ -398,6 +403,11 @@ def _places(_problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     return plan_to_json(Plan(plan.problem, bare, planner=plan.planner))
 
 
+def _is_torch_schedule(document: Document) -> bool:
+    """By its first action, such as ``0F0`` or ``1SEND_F2``; other tables begin with a heading."""
+    return re.match(rb"[,\s]*\d+(SEND_|RECV_)?[FBWI]\d+(,|\s|$)", document.data) is not None
+
+
 def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.io import torch_schedule_csv
 
@@ -466,9 +476,8 @@ def goal_of(changes: Mapping[str, Any]) -> Goal:
 
 
 def _fastest(problem: PlanningProblem, operator: str) -> int:
-    return min(
-        problem.duration_ns(operator, place) for place in problem.unlike_placements(operator)
-    )
+    places = problem.unlike_placements(operator)
+    return min((problem.duration_ns(operator, place) for place in places), default=0)
 
 
 def _law(law: SerialLaw) -> str:

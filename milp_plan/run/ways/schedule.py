@@ -130,6 +130,9 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         small, cold = self.small, self.cold
         lists = (Step("baselines", self.find_baselines, always=True),)
         at_once = (*lists, Step("enumeration", small.begin, lambda: small.ready))
+        every = Step(
+            "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
+        )
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("strategies first", self.choose_strategies, lambda: self.meshed),
@@ -138,14 +141,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
             *(at_once if small.leads else lists if cold else ()),
-            *(self.model_first() if cold else ()),
+            *((every, *self.model_first()) if cold else ()),
             Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
             *(() if small.leads or cold else lists),
             Step("enumeration", small.go, lambda: small.suits, loops=(LIST_SCHEDULES,)),
-            Step(
-                "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
-            ),
+            *(() if cold else (every,)),
             Step("exact coarsening", self.stages.choose_coarsening),
             Step("annealing", self.anneal, lambda: alone, loops=(LIST_SCHEDULES,)),
             Step(
@@ -167,7 +168,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         return few and free and not kept(LAST[LIST_SCHEDULES])
 
     def model_first(self) -> Iterable[Step]:
-        """The model of all operators, which has nothing to compile."""
+        """The model of all operators, which has nothing to compile; it may take all of the time."""
         return (
             Step("exact coarsening, first", self.stages.choose_coarsening),
             Step("model, first", self.stages.plan),
