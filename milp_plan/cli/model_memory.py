@@ -200,6 +200,6 @@ class MemorySize(click.ParamType[int]):
 def allowed(given: int | None) -> int | None:
     """Bytes that a model may take: what was asked for, or most of what is free."""
     if given is not None:
-        return min(given, sys.maxsize)  # more than that no system can be told
+        return min(given, sys.maxsize // 2)  # with what is in use, no system can be told more
     free = free_bytes()
     return None if free is None else int(PART * free)

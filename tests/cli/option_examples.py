@@ -324,7 +324,7 @@ CHANGES = {
     "--memory-budget": ("rematerialisation", "32B"),
     "--objective": ("schedule", "span"),
     "--added-time": ("peak_memory", "1/2"),
-    "--host": ("schedule", "1GiB@1GB/s"),
+    "--host": ("schedule", "1000@1"),
     "--one-by-one": ("broadcast", ""),
     "--memory-scale": ("schedule", "1/2"),
     "--recompute": ("schedule", ""),

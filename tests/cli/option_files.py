@@ -80,7 +80,17 @@ def files(home: Path) -> dict[str, Path]:
     found["models"].write_text(MODELS_OF_JOBS.format(INSTANCES / "gpt-tiny-inference-2xV100.json"))
     found["step"] = home / "step.json"
     made = ("--quiet", "--record-folder", home / "steps", "--instance-output", found["step"])
-    step = ("pipeline", "--stages", "2", "--micro-batches", "2", "--times", "2,2,2")
+    step = (
+        "pipeline",
+        "--stages",
+        "2",
+        "--micro-batches",
+        "2",
+        "--times",
+        "2,2,2",
+        "--memory",
+        "4",
+    )
     _done(*step, "--joint-backward", *made)
     study = _folder(home, "study")
     (study / "study.toml").write_text(STUDY)

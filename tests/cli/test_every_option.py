@@ -270,7 +270,9 @@ WORDS = ("nan", "inf", "-inf", "-1", "0", "1e308", "")
 TEXTS = {"--name", "--only", "--folder", "--address", "--model", "--log-file"}
 """Options of free text, for which a number is a word as good as another."""
 
-CALLED = {"--sharding": "mesh", "--split": "options", "--what-if": "what if"}
+CALLED = {"--sharding": "mesh", "--split": "options", "--what-if": "what if"} | {
+    "--local-updates": "cuts"
+}
 """What Python calls the argument behind an option, where a message names that."""
 
 NUMERIC = [
