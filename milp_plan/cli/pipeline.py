@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from milp_plan.core import Amount, Finding, InputError, Objective
-from milp_plan.core.quantity import NANOSECONDS, UNSPECIFIED
 
-from .answers import code_of_outcome
 from .exits import Exit, most_serious
 from .inputs import PATH
 from .limits import limits, refuse_idle
 from .output import note
 from .pipeline_answers import Files, tell, tell_front
+from .pipeline_model import amount, in_unit, read_model
 from .progress import display
 
 if TYPE_CHECKING:
@@ -26,19 +25,8 @@ if TYPE_CHECKING:
     from milp_plan.study.sweep import Point
 
 
-RESHARDING_S = 10.0
-"""Seconds that planning a transfer may take."""
-
 FREE_OF_LIMIT = "none"
 """How a memory list names the case without a limit."""
-
-
-def amount(text: str) -> Amount:
-    """Read an exact amount, such as ``10``, ``0.5``, ``1/3`` or ``1.5GiB``."""
-    try:
-        return Amount.read(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Amount] | Path:
@@ -199,12 +187,12 @@ def pipeline(
         refuse_idle({"chunks": f"{why}; choose interleaved, wave or free, or leave it out"})
     if len(set(micro_batches)) == 1:
         refuse_idle({"fixed_batch": "it compares numbers of micro-batches; name several"})
-    costs = _model(times, transfer, amount(freed_at_backward).number)
+    costs = read_model(times, transfer, amount(freed_at_backward).number)
     try:
         devices = _devices(times, costs, asked) if devices is None else devices
         limits = _limits(times, costs, memory)
         if asked["lane"] is not None:
-            asked["lane"] = _in_unit("--lane", costs, asked["lane"], time=True)
+            asked["lane"] = in_unit("--lane", costs, asked["lane"], time=True)
         chosen = _cases(costs, devices, micro_batches, limits, asked)
     except InputError as error:
         raise (error.in_file(str(times)) if isinstance(times, Path) else error) from None
@@ -265,106 +253,7 @@ def _limits(
     if model.memory is not None:
         known = size_text(model.units, model.memory)
         note(f"--memory takes the place of the limit of {times}, {known}")
-    return [None if one is None else _in_unit("--memory", model, one) for one in given]
-
-
-def _in_unit(where: str, model: Model, given: Amount, *, time: bool = False) -> Fraction:
-    """Return an amount in the unit of the model's times or sizes."""
-    from milp_plan.run.change import counted_exactly
-
-    return counted_exactly(where, model.units.ticks if time else model.units.counts, given)
-
-
-def _model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) -> Model:
-    from milp_plan.io import exact, read_pipeline_file
-    from milp_plan.pipeline import Model, Piece
-
-    if not isinstance(costs, Path):
-        unit = next((given.unit for given in costs if given.unit), UNSPECIFIED)
-        bare = Model((), time_unit=unit)
-        forward, backward, weight = (_in_unit("--times", bare, t, time=True) for t in costs)
-        between = Fraction(0) if transfer is None else _between(transfer, bare)
-        return Model.from_share((forward, backward, weight), between, freed, unit)
-    if freed:
-        raise click.UsageError("--freed-at-backward stands in the file, as held_to_backward")
-    if costs.suffix == ".json":
-        return captured_stages(costs, transfer)
-    read = read_pipeline_file(costs)
-    pieces = []
-    for piece in read.pieces:
-        amounts = (exact(number) for number in piece.amounts)
-        pieces += [Piece(*amounts, name=piece.name)] * piece.repeat
-    model = Model(
-        tuple(pieces),
-        exact(read.transfer),
-        time_unit=read.time_unit,
-        size_unit=read.size_unit,
-        memory=None if read.memory is None else exact(read.memory),
-    )
-    return model if transfer is None else replace(model, transfer=_between(transfer, model))
-
-
-def _between(transfer: str, model: Model) -> Fraction:
-    """Read a time, or plan a change of layout between two stages and return how long it takes.
-
-    Raises
-    ------
-    InputError
-        The file is no such problem, or times of the pipeline have no unit.
-    Exit
-        It has no plan, or none was found.
-    """
-    if not transfer.endswith((".json", ".json.gz")):
-        return _in_unit("--transfer", model, amount(transfer), time=True)
-    from milp_plan import run
-
-    unit = model.time_unit
-    kind, problem = run.read(transfer)
-    measure = kind.measure(problem)
-    if unit not in NANOSECONDS or measure.unit != "ns":
-        expected = f"a problem in ns, and a pipeline file with time_unit {', '.join(NANOSECONDS)}"
-        found = f"{measure.objective} in {measure.unit}, times in {unit}"
-        remedy = "name the unit of times in the pipeline file"
-        raise InputError([Finding("--transfer", found, expected, remedy, transfer)])
-    outcome = run.solve(problem, run.Settings(time_limit_s=RESHARDING_S))
-    if outcome.value is None:  # as solve of that file ends
-        from milp_plan.run.telling import headline
-
-        note(f"--transfer {transfer}: {headline(outcome)}")
-        raise click.exceptions.Exit(code_of_outcome(outcome))
-    proved = "proved" if outcome.proved else f"at least {measure.text(outcome.bound)}"
-    note(f"a transfer takes {measure.text(outcome.value)} ({proved})")
-    return Fraction(outcome.value, NANOSECONDS[unit])
-
-
-def captured_stages(file: Path, transfer: str | None) -> Model:
-    """Stages of a captured model, in nanoseconds and bytes."""
-    from milp_plan.capture.stages import read_stages
-    from milp_plan.pipeline import Model, Piece
-
-    read = read_stages(file)
-    pieces = tuple(
-        Piece(
-            stage.forward,
-            stage.backward,
-            stage.weight,
-            held_to_weight=stage.held,
-            gradient=stage.gradient,
-            name=" … ".join(dict.fromkeys([stage.modules[0], stage.modules[-1]])),
-            arrives=stage.receives,
-            parameters=stage.parameters + stage.gradients + stage.state,
-        )
-        for stage in read.stages
-    )
-    model = Model(
-        pieces,
-        read.transfer,
-        time_unit="ns",
-        size_unit="bytes",
-        memory=read.memory,
-        workspace=max(stage.workspace for stage in read.stages),
-    )
-    return model if transfer is None else replace(model, transfer=_between(transfer, model))
+    return [None if one is None else in_unit("--memory", model, one) for one in given]
 
 
 def _cut(
