@@ -37,6 +37,7 @@ def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
         proved=False,
         disputed_because="",
         infeasible_because=None,
+        unproved_because="",
         baselines={"slow": 28_000, "none": None, "fast": VALUE_NS},
         bounds=(),
         defects=(),
