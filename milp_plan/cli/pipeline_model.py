@@ -12,7 +12,7 @@ import click
 from milp_plan.core import Amount, Finding, InputError
 from milp_plan.core.quantity import NANOSECONDS, UNSPECIFIED
 
-from .exits import code_of_outcome
+from .answers import code_of_outcome
 from .output import note
 
 if TYPE_CHECKING:
