@@ -13,6 +13,7 @@ import click
 from milp_plan.core import Amount, Finding, InputError, Objective
 from milp_plan.core.quantity import NANOSECONDS, UNSPECIFIED
 
+from .answers import code_of_outcome
 from .exits import Exit, most_serious
 from .inputs import PATH
 from .limits import limits, refuse_idle
@@ -221,7 +222,8 @@ def pipeline(
         points.append(point)
         codes.append(tell(point, files, as_json=as_json, single=len(chosen) == 1))
         if point.outcome.stop is Stop.INTERRUPTED:
-            note(f"{len(chosen) - len(points)} cases left out after the interruption")
+            if len(points) < len(chosen):
+                note(f"{len(chosen) - len(points)} cases left out after the interruption")
             break
     if len(chosen) > 1:
         tell_front(points, files, as_json=as_json)
@@ -308,7 +310,9 @@ def _between(transfer: str, model: Model) -> Fraction:
     Raises
     ------
     InputError
-        The file is no such problem, has no plan, or times of the pipeline have no unit.
+        The file is no such problem, or times of the pipeline have no unit.
+    Exit
+        It has no plan, or none was found.
     """
     if not transfer.endswith((".json", ".json.gz")):
         return _in_unit("--transfer", model, amount(transfer), time=True)
@@ -323,11 +327,11 @@ def _between(transfer: str, model: Model) -> Fraction:
         remedy = "name the unit of times in the pipeline file"
         raise InputError([Finding("--transfer", found, expected, remedy, transfer)])
     outcome = run.solve(problem, run.Settings(time_limit_s=RESHARDING_S))
-    if outcome.value is None:
-        found = outcome.infeasible_because or f"no plan within {RESHARDING_S:g} s"
-        raise InputError(
-            [Finding("--transfer", found, "a problem with a plan", "look at it", transfer)]
-        )
+    if outcome.value is None:  # as solve of that file ends
+        from milp_plan.run.telling import headline
+
+        note(f"--transfer {transfer}: {headline(outcome)}")
+        raise click.exceptions.Exit(code_of_outcome(outcome))
     proved = "proved" if outcome.proved else f"at least {measure.text(outcome.bound)}"
     note(f"a transfer takes {measure.text(outcome.value)} ({proved})")
     return Fraction(outcome.value, NANOSECONDS[unit])
@@ -387,9 +391,9 @@ def _cut(
     for family in families:
         stages = stages_of(family, devices, asked["chunks"])
         if len(given) != stages or sum(given) != pieces:
-            found = f"{found}: {len(given)} stages with {sum(given)} pieces"
+            count = f"{found}: {len(given)} stages with {sum(given)} pieces"
             expected = f"{stages} stages ({family}, {devices} devices) with {pieces} pieces in all"
-            findings.append(Finding("--cut", found, expected, "name as many pieces for each stage"))
+            findings.append(Finding("--cut", count, expected, "name as many pieces for each stage"))
     if findings:
         raise InputError(findings)
     return tuple(given)

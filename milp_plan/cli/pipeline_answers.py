@@ -151,6 +151,9 @@ def _counted(point: Point, counted: dict[str, Any]) -> str:
 def _cut_text(point: Point) -> str:
     from milp_plan.pipeline import cut_text
 
+    searched = point.outcome.record.get("cuts") is not None
+    if searched and point.outcome.infeasible_because is not None:
+        return DASH
     return cut_text(point.built.cut)
 
 
@@ -172,6 +175,7 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     """Say, and draw, which cases are worth having."""
     from milp_plan import report
     from milp_plan.draw import write_figure
+    from milp_plan.run.telling import headline
     from milp_plan.study.sweep import front
 
     best = front(points)
@@ -199,19 +203,24 @@ def tell_front(points: list[Point], files: Files, *, as_json: bool) -> None:
     heads += ["bubble", "peak memory", "per micro-batch", "planner", "front"]
     if not points[0].case.model.even:
         heads.append("cut")
-        rows = [[*row, _cut_text(p)] for row, p in zip(rows, points, strict=True)]
+        cuts = [DASH if point.time is None else _cut_text(point) for point in points]
+        rows = [[*row, cut] for row, cut in zip(rows, cuts, strict=True)]
     say_table(heads, rows, numeric=range(1, 8))
+    for point in points:
+        if point.time is None:
+            say(f"  {headline(point.outcome)}")
     for scope in dict.fromkeys(point.outcome.scope for point in points):
         answers.say_scope(scope)
 
 
 def _row(point: Point, *, on_front: bool) -> list[str]:
     case, text = point.case, Texts(point)
+    impossible = point.outcome.infeasible_because is not None
     return [
         case.family if case.chunks is None else f"{case.family} ({case.chunks} chunks)",
         str(case.micro_batches),
         text.size(case.memory),
-        text.time(point.time),
+        "none exists" if impossible else text.time(point.time),
         text.time(point.bound) + ("" if not point.outcome.proved else " proved"),
         text.time(point.bubble),
         text.size(point.peak_memory),

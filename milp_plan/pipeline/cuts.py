@@ -245,7 +245,7 @@ class Cuts:
         """Stage -> piece -> what the stages from there on need at least, each on its own device.
 
         The more pieces a stage takes, the more it needs and the less those behind: the best end
-        stands where the two cross.
+        stands where the two cross. That is no later for a stage that begins earlier.
         """
         count = self.pieces
         if count * self.stages > MOST_CELLS:
@@ -254,18 +254,15 @@ class Cuts:
         rows = [behind]
         for stage in reversed(range(self.stages)):
             row = [_NEVER] * (count + 1)
-            most = count - (self.stages - stage - 1)
-            for a in range(stage, most):
-                low, high = a + 1, most
-                while low < high:
-                    middle = (low + high) // 2
-                    if self._cell(stage, a, middle) >= behind[middle]:
-                        high = middle
-                    else:
-                        low = middle + 1
-                row[a] = max(self._cell(stage, a, low), behind[low])
-                if low > a + 1:
-                    row[a] = min(row[a], max(self._cell(stage, a, low - 1), behind[low - 1]))
+            end = most = count - (self.stages - stage - 1)
+            for a in reversed(range(stage, most)):
+                row[a] = max(self._cell(stage, a, end), behind[end])
+                while end > a + 1:
+                    cost = self._cell(stage, a, end - 1)
+                    row[a] = min(row[a], max(cost, behind[end - 1]))
+                    if cost < behind[end - 1]:
+                        break
+                    end -= 1
             behind = row
             rows.append(row)
         return rows[::-1]

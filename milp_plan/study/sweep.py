@@ -184,26 +184,28 @@ def plan_case(
 
 def _scope(case: Case, outcome: Outcome[PlanningProblem, Plan]) -> Scope:
     """The scope of a case, in the options of the command."""
-    scope = outcome.scope.with_options({HOST: "--lane TIME"}).adding(fixed=(_limit(case),))
+    scope = outcome.scope.with_options({HOST: "--lane TIME"})
+    named = (f"placement {case.family}" if f == "placement" else f for f in scope.fixed)
+    scope = replace(scope, fixed=(*named, _limit(case)))
     if case.cut is not None:
-        return scope.adding(fixed=(f"the cut {cut_text(case.cut)}", case.family))
+        return scope.adding(fixed=(f"the cut {cut_text(case.cut)}",))
     if case.model.even:
-        return scope.adding(fixed=(f"equal stages, {case.family}",))
+        return scope.adding(fixed=("equal stages",))
     counted = outcome.record["cuts"]
     possible, looked = counted["possible"], counted["looked_at"]
     if possible == 1:
-        return scope.adding(fixed=("the only cut into stages", case.family))
+        return scope.adding(fixed=("the only cut into stages",))
     if counted["all_decided"]:
         decided = f"the cut into stages (all {possible:,} decided)"
     else:
         decided = f"the cut into stages ({looked:,} of {possible:,} looked at, not all decided)"
-    return scope.adding(decided=(decided,), fixed=(case.family,))
+    return scope.adding(decided=(decided,))
 
 
 def _limit(case: Case) -> str:
     """The memory limit of a case, and where it comes from."""
     if case.memory is None:
-        return "no memory limit"
+        return "no memory limit (--memory)"
     source = " of the file" if case.memory == case.model.memory else ""
     return f"memory limit{source}"
 

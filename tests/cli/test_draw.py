@@ -125,6 +125,18 @@ def test_export_of_a_schedule_for_torch(tmp_path: Path) -> None:
     assert "torch reads no compressed file" in packed.stderr
 
 
+def test_a_table_is_an_exported_schedule_only_if_it_holds_one(tmp_path: Path) -> None:
+    instance, plan = pipeline_files(tmp_path, "line")
+    schedule, other = tmp_path / "schedule.csv", tmp_path / "offsets.csv"
+    call("export", instance, "--format", "torch-schedule", "--plan", plan, "-o", schedule)
+    other.write_text("id,lower,upper,size,offset\nb0,0,1,8,0\n")
+    exported = "CSV that torch.distributed.pipelining runs (torch-schedule)"
+    for file, named in ((schedule, True), (other, False)):
+        result = call("check", instance, file)
+        assert result.exit_code == Exit.BAD_INPUT
+        assert (exported in result.stderr) == named, result.stderr
+
+
 def test_export_for_torch_refuses_what_torch_cannot_run(tmp_path: Path) -> None:
     instance, plan = pipeline_files(tmp_path, "dualpipe")
     target = tmp_path / "schedule.csv"

@@ -184,6 +184,29 @@ def test_no_plan_exists_is_said_of_every_cut_alone(tmp_path: Path) -> None:
     assert record["cuts"]["all_decided"]
 
 
+def test_a_table_shows_no_cut_where_none_has_a_plan(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(MEMCUT)
+    result = plan(tmp_path, "--times", model, "--memory", "9,11")
+    assert result.exit_code == Exit.INFEASIBLE
+    none, found = (line for line in result.stdout.splitlines() if line.startswith(" line"))
+    assert "none exists" in none
+    assert "|" not in none
+    assert "3 | 1" in found
+
+
+@pytest.mark.parametrize("family", ["line", "v", "free"])
+def test_the_scope_names_placement_and_limit_as_they_are(tmp_path: Path, family: str) -> None:
+    model = tmp_path / "model.toml"
+    model.write_text(MEMCUT)
+    scope = answer_of(tmp_path, "--times", model, "--placement", family)["scope"]
+    decided, fixed = scope.split("; ")[:2]
+    assert "no memory limit (--memory)" in fixed
+    assert ("placement" in decided) == (family == "free")
+    assert (f"placement {family}" in fixed) == (family != "free")
+    assert not fixed.endswith(f", {family}")
+
+
 def test_time_that_does_not_suffice_for_every_cut_is_said(tmp_path: Path) -> None:
     model = tmp_path / "model.toml"
     model.write_text(
@@ -245,6 +268,11 @@ def test_a_cut_that_does_not_fit_is_refused_by_its_option(tmp_path: Path) -> Non
         assert result.exit_code == Exit.BAD_INPUT
         assert f"--cut: found {given.replace(',', ', ')}: {found}" in result.stderr
         assert "expected 2 stages (line, 2 devices) with 4 pieces in all" in result.stderr
+    result = plan(tmp_path, "--times", model, "--cut", "3,1", "--placement", "all")
+    assert result.exit_code == Exit.BAD_INPUT
+    refused = [line for line in result.stderr.splitlines() if "--cut" in line]
+    assert len(refused) > 1
+    assert all("found 3, 1: 2 stages with 4 pieces, expected" in line for line in refused)
     result = plan(tmp_path, "--cut", "1,1")
     assert result.exit_code == Exit.BAD_INPUT
     assert "expected a file with pieces (--times FILE)" in result.stderr
@@ -278,3 +306,41 @@ def test_a_model_with_too_few_pieces_is_refused(tmp_path: Path) -> None:
     result = plan(tmp_path, "--times", model, "--placement", "v")
     assert result.exit_code == Exit.BAD_INPUT
     assert "3 pieces cannot be cut into 4 stages" in result.stderr
+
+
+def test_of_several_cases_each_without_a_plan_says_why(tmp_path: Path) -> None:
+    model = tmp_path / "model.toml"
+    piece = "[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nparameters = {}\n"
+    model.write_text("".join(piece.format(bytes) for bytes in (1, 1, 6, 6)))
+    result = plan(tmp_path, "--times", model, "--memory", "5,12")
+    assert result.exit_code == Exit.INFEASIBLE
+    because = "line-2x3-memory5: no plan exists: none of the 3 cuts of 4 pieces into 2 stages fits"
+    assert because in result.stdout
+    row = next(line for line in result.stdout.splitlines() if line.split()[2:3] == ["5"])
+    assert row.split()[-1] == "—", "no cut of a case without a plan"
+
+
+def test_a_transfer_without_a_plan_ends_as_solving_it_does(tmp_path: Path) -> None:
+    model, transfer = tmp_path / "model.toml", tmp_path / "transfer.json"
+    model.write_text(
+        'time_unit = "us"\n[[pieces]]\nforward = 1\nbackward = 1\nweight = 1\nrepeat = 2\n'
+    )
+    problem = {
+        "format": "milp-plan-instance",
+        "version": 1,
+        "name": "wide",
+        "cluster": {
+            "device_classes": [{"name": "c", "memory_bytes": None}],
+            "devices": [{"name": "d", "device_class": "c"}],
+        },
+        "operators": [
+            {"name": "a", "options": [{"name": "o", "gang": 2, "duration_ns": {"c": 5}}]}
+        ],
+        "values": [],
+    }
+    transfer.write_text(json.dumps(problem))
+    records = ("--record-folder", tmp_path / "runs")
+    assert call("solve", transfer, "--quiet", *records).exit_code == Exit.INFEASIBLE
+    result = plan(tmp_path, "--times", model, "--transfer", transfer)
+    assert result.exit_code == Exit.INFEASIBLE
+    assert "wide: no plan exists: operator 'a' can run nowhere" in result.stderr

@@ -43,6 +43,7 @@ from milp_plan.planners.jobs import (
     arrivals,
     in_turn,
 )
+from milp_plan.planners.jobs.enumeration import best_order
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
 from milp_plan.run.slotted import Known, refine
@@ -414,6 +415,39 @@ def test_obstacles_and_planners_of_any_jobs(seeds):
             verdict = verify_jobs(problem, plan)
             assert verdict.violations == (), problem.name
             assert verdict.value >= best, problem.name
+
+
+def test_every_order_is_looked_at_where_gangs_have_weights_or_jobs_take_no_time():
+    """Plans of all that is small; a proof only where loads never go on beside runs."""
+    seen = dict.fromkeys(("proved", "best", "better than in turn"), 0)
+    for seed in range(150):
+        problem = anything(seed)
+        best = best_value(problem)
+        if best is None:
+            continue
+        found = best_order(problem, Budget(60))
+        assert found.least in (None, best), problem.name
+        if found.plan is None:  # several units of no time, and no host for one that takes some
+            assert any(job.host > problem.host for job in problem.jobs), problem.name
+            continue
+        verdict = verify_jobs(problem, found.plan)
+        assert verdict.violations == (), problem.name
+        assert verdict.value >= best, problem.name
+        seen["proved"] += found.least is not None
+        seen["best"] += verdict.value == best and found.least is None
+        seen["better than in turn"] += verdict.value < verify_jobs(problem, in_turn(problem)).value
+    assert min(seen.values()) > 20, seen
+
+
+def test_a_job_that_takes_no_time_needs_nothing_of_the_host():
+    """In turn it would be complete at 3; it holds nothing, and may run at once."""
+    weights = Weights("w", 1, 3, 0)
+    slow = Job("slow", (Unit((Option("t", "gpu", 1, 0),), "w"),), 0, 0, (weights,))
+    quick = Job("quick", (Unit((Option("t", "gpu", 1, 0),)),), 0, 2, host=5)
+    objective = JobsObjective.COMPLETION
+    problem = JobsProblem("quick", (Pool("gpu", 1, 3),), (slow, quick), objective, 3)
+    outcome = solve(problem, Settings(time_limit_s=30))
+    assert (outcome.value, outcome.bound) == (0, 0)
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core import Objective
-from milp_plan.pipeline import Case, Cut, Model, Piece, build, grid
+from milp_plan.pipeline import Case, Cut, Cuts, Model, Piece, build, grid
 from milp_plan.run import Settings
 from milp_plan.study.sweep import Point, plan_case
 from tests.support.brute import brute_force
@@ -143,3 +143,17 @@ def test_cut_and_plan_are_the_best_of_all(first: int) -> None:
     proved, none, answers = claims(map(held_against_enumeration, range(first, first + 25)))
     assert proved > answers / 3
     assert none > 1
+
+
+@pytest.mark.parametrize("seed", few(range(200), 20))
+def test_what_later_stages_need_is_the_least_over_all_ends(seed: int) -> None:
+    case = random_case(seed)
+    cuts = Cuts(grid(case))
+    count = len(case.model.pieces)
+    for stage in range(cuts.stages):
+        last = count - (cuts.stages - stage - 1)
+        behind = cuts.rest[stage + 1]
+        for a in range(stage, last):
+            ends = range(a + 1, last + 1)
+            least = min(max(cuts._cell(stage, a, b), behind[b]) for b in ends)
+            assert cuts.rest[stage][a] == least, (seed, stage, a)

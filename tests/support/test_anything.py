@@ -16,6 +16,10 @@ from .anything import GENERAL, KINDS, random_case, serial_case, uneven_case
 from .brute import Timetable, brute_force, quietest_order, workloads
 from .serial_brute import serial_plans, serial_value
 from .span import least_span
+from .tiny import TINY
+
+ALWAYS = ("resharding", "chained jobs")
+"""Kinds whose tiny problems all have a plan."""
 
 
 @pytest.mark.parametrize("first", few(range(0, 2000, 100), 2))
@@ -90,10 +94,30 @@ def test_the_problems_are_of_all_kinds() -> None:
             seen["group"] += bool(problem.graph.groups)
             seen["layout"] += any(option.reads or option.writes for option in options)
             seen["real"] += any(max(o.duration_ns.values()) > 10_000 for o in options)
+            seen["kept"] += any(value.kept is not None for value in problem.graph.values)
             seen["instant"] += any(0 in o.duration_ns.values() for o in options)
     wanted = [
         *((objective, law) for objective in Objective for law in MemoryLaw),
-        *(*KINDS, *CommunicationModel, "calls", "gang", "group", "layout", "real", "instant"),
+        *(
+            *KINDS,
+            *CommunicationModel,
+            "calls",
+            "gang",
+            "group",
+            "layout",
+            "real",
+            "instant",
+            "kept",
+        ),
     ]
     wanted = [entry for entry in wanted if Objective.LATENCY not in entry]
     assert {entry: seen[entry] for entry in wanted if seen[entry] < 10} == {}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_tiny_problems_of_each_kind_are_small_large_and_without_a_plan(name: str) -> None:
+    """Which is what the test of all that is said about them relies on."""
+    found = [TINY[name].optimum(TINY[name].draw(seed)) for seed in range(50)]
+    assert any(best is not None and best < 1000 for best in found)
+    assert any(best is not None and best > 10**7 for best in found)
+    assert (None in found) == (name not in ALWAYS)

@@ -242,11 +242,13 @@ class _Timetables:
             load, store = weights.load, weights.store
             begin = max(begin, state.home.get((j, weights.name), 0))
         begin = max(begin, state.ready[j] - load, state.last - (0 if self.hosted else load))
-        admitted = self.admitted(state, j, begin)
-        if admitted is None:
-            return None
-        begin = admitted
-        stop = begin + load + sum(option.ticks for _, option in options)
+        length = load + sum(option.ticks for _, option in options)
+        if length + store or len(options) < len(self.problem.jobs[j].units):
+            admitted = self.admitted(state, j, begin)
+            if admitted is None:
+                return None
+            begin = admitted
+        stop = begin + length
         end = stop + store
         visit = _Visit(j, state.units[j], options, lanes, begin, begin + load)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -126,7 +127,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             ),
             "torch-schedule": Export(
                 "CSV that torch.distributed.pipelining runs",
-                lambda document: document.path.suffix == ".csv",
+                _is_torch_schedule,
                 _torch_schedule,
                 "torch would not run what was planned",
             ),
@@ -400,6 +401,11 @@ def _places(_problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0))
     bare = tuple(replace(run, start_ns=None, stop_ns=None) for run in runs)
     return plan_to_json(Plan(plan.problem, bare, planner=plan.planner))
+
+
+def _is_torch_schedule(document: Document) -> bool:
+    """By its first action, such as ``0F0`` or ``1SEND_F2``; other tables begin with a heading."""
+    return re.match(rb"[,\s]*\d+(SEND_|RECV_)?[FBWI]\d+(,|\s|$)", document.data) is not None
 
 
 def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
