@@ -117,7 +117,7 @@ class _Builder:
         # One host can take so much payer work within the cutoff, and a payer so much host time.
         alone = self.chain.work.sum(axis=1), self.chain.host_work.sum(axis=1)
         room = self.top / factor if graph.hosts else 0.0
-        taken = serial.most_within(*alone, self.chain.on_host, room) if room > 0 else 0.0
+        taken = serial.most_within(*alone, self.chain.on_host, room) if graph.hosts else 0.0
         self.hosted = taken * factor
         together = self.work.sum(axis=1), self.host_work.sum(axis=1)
         self.payable = serial.most_within(together[1], together[0], self.chain.on_payer, self.top)

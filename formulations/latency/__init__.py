@@ -92,12 +92,13 @@ class _Builder:
         graph = suited(serial.read_serial(problem), problem.name)
         self.tables = tables = serial.merged_tables(graph)
         self.options = options
+        self.tick_work, self.tick_host = self.possible()
         heads = self.heads()
         unit = self.unit = max(1.0, max(heads, default=0) / 100.0)
         self.scale = Scale(unit)
         count = range(len(tables))
-        self.work = [None if t is None else t / unit for t in tables.work]
-        self.host = [None if t is None else t / unit for t in tables.host_work]
+        self.work = [None if t is None else t / unit for t in self.tick_work]
+        self.host = [None if t is None else t / unit for t in self.tick_host]
         self.cost = [value.ticks / unit for value in tables.values]
         self.head = [t / unit for t in heads]
         self.places = range(tables.num_places)
@@ -107,17 +108,49 @@ class _Builder:
         ) + sum(
             (1 + len(value.readers)) * c for value, c in zip(tables.values, self.cost, strict=True)
         )
-        self.horizon = slow
+        known = [ticks / unit for ticks in self.together()]
         if guide.cutoff is not None:
-            self.horizon = min(slow, guide.cutoff / unit * (1 + MARGIN) + MARGIN)
+            known.append(guide.cutoff / unit)
+        self.horizon = min([slow, *(most * (1 + MARGIN) + MARGIN for most in known)])
         self.bound = 0.0 if guide.bound is None else guide.bound / unit * (1 - MARGIN)
         self.operators = count
+
+    def possible(self) -> tuple[list[int | None], list[int | None]]:
+        """Ticks of each operator on payers and on hosts; ``None`` where its class cannot be.
+
+        Times that no plan has would widen the range of the model's numbers.
+        """
+        tables = self.tables
+        work, host = list(tables.work), list(tables.host_work)
+        for size, members in zip(tables.size, tables.members, strict=True):
+            sides = ((work, tables.graph.memory), (host, tables.graph.host_memory))
+            never = [
+                any(times[i] is None for i in members) or (room is not None and size > room)
+                for times, room in sides
+            ]
+            if never[0] != never[1]:  # else it can be on both, or there is no plan
+                for i in members:
+                    sides[never.index(True)][0][i] = None
+        return work, host
+
+    def together(self) -> list[int]:
+        """Ticks of the plans that have all operators on hosts, or in one call of a payer."""
+        graph, total = self.tables.graph, sum(self.tables.size)
+        found = []
+        for times, devices, room in (
+            (self.tick_work, graph.payers, graph.memory),
+            (self.tick_host, graph.hosts, graph.host_memory),
+        ):
+            known = [t for t in times if t is not None]
+            if devices and len(known) == len(times) and (room is None or total <= room):
+                found.append(sum(known))
+        return found
 
     def heads(self) -> list[int]:
         """Earliest end of each operator: its longest path of least times."""
         tables, found = self.tables, [0] * len(self.tables)
         for i in tables.order:
-            least = min(t for t in (tables.work[i], tables.host_work[i]) if t is not None)
+            least = min(t for t in (self.tick_work[i], self.tick_host[i]) if t is not None)
             found[i] = least + max((found[source] for source in tables.before[i]), default=0)
         return found
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from .serial_flow import Network
 
 RESOLUTION = 1 << 40
-"""Whole units that all work together is counted in; costs and work are rounded down."""
+"""Whole units of all work, or of the limit where that is more; amounts are rounded down."""
+
+MOST = 64 * RESOLUTION
+"""Units of a net that costs more than any device may do."""
 
 ROUNDS = 3
 
@@ -71,14 +74,14 @@ class _Narrowing:
 
         chain = self.chain
         work = chain.work.sum(axis=1)
-        unit = max(float(work.sum()), 1e-300) / RESOLUTION
-        most = 64 * RESOLUTION
+        unit = (max(float(work.sum()), self.limit) or 1.0) / RESOLUTION
+        dear = MOST * unit
         nets = [
-            (pins, min(most, int(cost / unit)))
+            (pins, int(min(cost, dear) / unit))
             for pins, cost in zip(chain.pins, chain.cost.sum(axis=1), strict=True)
         ]
         net = network([int(part / unit) for part in work], nets)
-        return net, int(min(self.limit / unit, float(most))) + 1
+        return net, int(self.limit / unit) + 1
 
     def run(self) -> Windows | None:
         """Push first stages up and last stages down until nothing moves."""

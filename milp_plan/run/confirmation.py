@@ -110,6 +110,8 @@ class Confirmation:
         value, stop = answer.value, answer.report.stop
         if stop is Stop.INFEASIBLE and answer.doubt:
             return self._doubtful(answer)
+        if stop is Stop.ERROR and not answer.failed:
+            return self._failed(answer)
         if not answer.proves or answer.doubt or self.guide.neighbourhood is not None:
             return answer
         if answer.disputed:
@@ -137,6 +139,17 @@ class Confirmation:
         if second is not None and second.value is not None:
             return second
         return _ended(answer, Stop.FINISHED).doubted(answer.doubt)
+
+    def _failed(self, answer: ModelAnswer) -> ModelAnswer:
+        """The solver failed: it is asked once in another way."""
+        if self.guide.neighbourhood is not None or not self.guide.memory:
+            return answer
+        second = self._again(self.guide.cutoff, careful=True)
+        if second is None or second.failure:
+            return answer
+        if second.report.stop is Stop.INFEASIBLE:
+            return _ended(second, Stop.FINISHED).doubted(second.doubt or NO_PLAN)
+        return self.of(second)
 
     def _disputed(self, answer: ModelAnswer) -> ModelAnswer:
         """The checker disagrees: with this solve alone, or with the formulation."""

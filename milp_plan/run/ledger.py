@@ -15,7 +15,7 @@ from milp_plan.core.gap import proved_optimal, relative_gap, within
 from milp_plan.lp import CompiledModel
 
 from .kind import Kind
-from .model import REFUTED, ModelAnswer, Solver
+from .model import REFUTED, SAFETY, ModelAnswer, Solver
 from .restart import started
 from .settings import Incumbent, IncumbentHook, Progress, ProgressHook, Settings
 
@@ -23,6 +23,12 @@ logger = logging.getLogger(__name__)
 
 P = TypeVar("P")
 S = TypeVar("S")
+
+ROUNDED = (
+    f"the solver's bound counts only to a part in {1 / SAFETY:,.0f}, because of its tolerances: "
+    "the gap that is left is less than the model can tell apart"
+)
+"""Why a model that is solved leaves a gap."""
 
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
@@ -366,7 +372,8 @@ class Ledger(Generic[P, S]):
         self.asked = True
         self.dispute(answer.disputed, answer.model)
         if answer.failure:
-            self.fail(answer.failure)
+            if not answer.beyond:
+                self.fail(answer.failure)
             self.say(phase, answer.failure)
             if whole or undo is not None:
                 self.stop = report.stop
@@ -381,6 +388,8 @@ class Ledger(Generic[P, S]):
             better = self.offer(plan, by or answer.by, phase, sure=undo is None)
         if whole and not answer.disputed and answer.proves:
             self._believe_bound(answer, cutoff)
+        if whole and report.stop is Stop.PROVED and not (self.settled or self.unproved_because):
+            self.unproved_because = ROUNDED
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         found, complete = answer.value is not None, report.stop is Stop.PROVED
@@ -389,6 +398,8 @@ class Ledger(Generic[P, S]):
     @staticmethod
     def _unproved(answer: ModelAnswer) -> str:
         """Why an answer about the whole problem proves nothing; empty if it may."""
+        if answer.beyond:
+            return f"{answer.failure}: {answer.doubt}"
         if answer.proves or answer.failed:
             return answer.doubt
         return answer.doubt or f"{answer.by} may leave out plans, so its bounds prove nothing"

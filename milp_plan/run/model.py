@@ -112,6 +112,14 @@ class ModelAnswer:
             said += f" ({self.report.message})"
         return said
 
+    @property
+    def beyond(self) -> bool:
+        """Whether the solver gave up a model whose numbers its tolerances cannot hold.
+
+        That is no defect; it proves nothing, like all that is said of such a model.
+        """
+        return self.report.stop is Stop.ERROR and bool(self.doubt) and not self.failed
+
     def described(self) -> dict[str, Any]:
         """Plain data for the record."""
         report = self.report

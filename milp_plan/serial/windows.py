@@ -48,12 +48,13 @@ class Capacity:
 def capacity(chain: ChainGraph, limit: float) -> Capacity:
     """Return what devices can take if no load is above a limit."""
     hosts = len(chain.graph.hosts)
-    return Capacity(limit, tuple(taken_by_hosts(chain, i * limit) for i in range(hosts + 1)))
+    taken = [taken_by_hosts(chain, count * limit) for count in range(1, hosts + 1)]
+    return Capacity(limit, (0.0, *taken))
 
 
 def taken_by_hosts(chain: ChainGraph, seconds: float) -> float:
     """Most work on payers of blocks that hosts can do in so long."""
-    if seconds <= 0:
+    if seconds < 0:
         return 0.0
     return most_within(chain.work.sum(axis=1), chain.host_work.sum(axis=1), chain.on_host, seconds)
 

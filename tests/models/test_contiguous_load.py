@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from milp_plan.bounds.chain_windows import chain_windows
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.models.contract import FormulationContract
 from milp_plan.models.planted_serial import planted_serial
+from milp_plan.serial import chain_graph, read_serial
+from tests.support.named import case
 from tests.support.serial_brute import brute_serial
 
 
@@ -21,3 +26,16 @@ class TestContiguousLoad(FormulationContract):
         found = brute_serial(problem)
         assert found is not None
         return found[0]
+
+
+@pytest.mark.parametrize("seed", [*range(0, 40, 2), 68, 158])
+def test_windows_admit_a_best_plan_whatever_transfers_cost_beside_work(seed: int) -> None:
+    problem, best = case("contiguous_load", seed)
+    graph = read_serial(problem)
+    assert not isinstance(graph, str)
+    chain = chain_graph(graph)
+    for times in (1, 3, 1000, 10**9):
+        limit = float(times * (best or 0) / chain.unit)
+        windows = chain_windows(chain, limit)
+        assert best is None or windows is not None
+        assert all(first <= last for first, last in windows or ())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from milp_plan.api import Guide
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.models.contract import FormulationContract
 from milp_plan.models.planted import planted
 from milp_plan.models.planted_serial import planted_serial
+from tests.support.named import case
 from tests.support.serial_brute import brute_serial
 
 from .solving import formulation
@@ -49,3 +51,17 @@ def test_what_it_refuses():
     assert form.unsupported(planted_serial(0, calls=2)[0], options) is None
     for problem in (planted_serial(0)[0], planted(3, Objective.MAKESPAN)):
         assert "not one of latency" in form.unsupported(problem, options)
+
+
+def test_times_that_no_plan_has_do_not_widen_the_numbers():
+    """Where bytes leave an operator the host alone, its ticks on a payer are in no row."""
+    form = formulation("latency")
+    for seed in range(0, 200, 2):
+        problem, best = case("latency", seed)
+        builder = Guide().keep(form.builder, problem, form.Options())
+        if best is not None:
+            assert builder.horizon * builder.unit >= best
+        heads = max(builder.heads(), default=0)
+        assert best is None or heads <= best
+        if seed == 194:
+            assert heads * 2 > best

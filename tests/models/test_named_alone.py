@@ -46,7 +46,7 @@ def asked(name: str, given: Case) -> Said:
         return Said("no plan", faults, "")
     if outcome.proved:
         return Said("proved", faults, "")
-    if outcome.stop is Stop.FINISHED and not outcome.unproved_because:
+    if outcome.stop in (Stop.FINISHED, Stop.ERROR) and not outcome.unproved_because:
         faults.append("nothing is proved, and it does not say why")
     word = "bound" if outcome.bound is not None else "unproved"
     return Said(word, faults, outcome.unproved_because)

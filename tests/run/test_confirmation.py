@@ -20,6 +20,8 @@ from milp_plan.run.confirmation import (
     Means,
     unconfirmed,
 )
+from milp_plan.run.kinds import kind_of
+from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import ModelAnswer, Solver
 from milp_plan.run.ways import schedule
 from tests.backends.models import knapsack
@@ -109,6 +111,28 @@ def test_where_tolerances_hide_plans_nothing_is_infeasible() -> None:
     assert (found.report.stop, found.doubt) == (Stop.FINISHED, "numbers too large")
     found, _ = confirm(doubtful, replace(answer(Stop.PROVED, 7), doubt="numbers too large"))
     assert (found.value, found.bound) == (7, None)
+
+
+def test_a_solver_that_fails_is_asked_once_in_another_way() -> None:
+    failed = answer(Stop.ERROR)
+    found, asked = confirm(failed, answer(Stop.PROVED, 10, 10), NOTHING)
+    assert asked == [(None, True), (9, True)]
+    assert (found.value, found.bound, found.doubt) == (10, 10, "")
+    found, _ = confirm(failed, NOTHING)  # one solve alone proves nothing
+    assert (found.report.stop, found.doubt) == (Stop.FINISHED, NO_PLAN)
+    found, _ = confirm(failed, failed)
+    assert found is failed
+
+
+def test_a_solver_that_gives_up_numbers_beyond_its_tolerances_is_no_defect() -> None:
+    problem = trap("gang-beats-single").problem
+    ledger: Ledger[Any, Any] = Ledger(kind_of(problem), problem, Settings(1.0))
+    report = SolverReport(Stop.ERROR, message="Solve error")
+    ledger.believe(replace(answer(Stop.ERROR), report=report, doubt="its numbers are too large"))
+    assert ledger.unproved_because == "the solver failed (Solve error): its numbers are too large"
+    assert (ledger.stop, ledger.defects, ledger.bound) == (Stop.ERROR, [], None)
+    ledger.believe(replace(answer(Stop.ERROR), report=report))
+    assert ledger.defects == ["the solver failed (Solve error)"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.run.ways import small_schedule
 from milp_plan.zoo import TRAPS
+from tests.support.pipeline_of_groups import OPTIMUM, pipeline_of_groups
 
-from .cases import quick
+from .cases import WEAK_BOUND, quick
 
 TRAP = next(trap for trap in TRAPS if trap.name == "fan-out-one-send")
 
@@ -56,3 +57,11 @@ def test_what_a_moment_leaves_open_is_looked_at_behind_the_bounds(
 
 def test_a_formulation_by_name_is_asked() -> None:
     assert "enumerate" not in phases(formulation="operator_schedule")
+
+
+def test_a_run_proves_many_operators_of_few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the search, whatever other bounds prove."""
+    monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
+    found = quick(pipeline_of_groups(), node_limit=1)
+    assert found.record["stop"] == Stop.PROVED.value
+    assert (found.value, found.record["bound_name"]) == (OPTIMUM, "enumeration")

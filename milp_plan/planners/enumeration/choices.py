@@ -45,6 +45,8 @@ class Choices(NamedTuple):
         ``after[v, w]``: whether w comes after v.
     twins
         Device -> class of devices that may change places, or -1.
+    turn
+        Operators in the order in which they are placed (see :func:`_turns`).
     """
 
     first: Ints
@@ -62,6 +64,7 @@ class Choices(NamedTuple):
     rest: Ints
     after: Ints
     twins: Ints
+    turn: Ints
 
 
 def choices_of(compiled: Compiled) -> Choices | None:
@@ -106,7 +109,9 @@ def choices_of(compiled: Compiled) -> Choices | None:
         np.zeros(len(flat), dtype=np.int64),
         _reach(before),
         _twins(compiled),
+        np.arange(len(before), dtype=np.int64),
     )
+    found.turn[:] = _turns(found)
     fill_lags(memory.a, memory.t, found)
     fill_rests(found)
     return found
@@ -117,6 +122,22 @@ def _flat(owned: list[list[tuple[int, int, int, int]]]) -> tuple[Ints, NDArray[n
     if (np.diff(first) == 0).any():
         return first, np.zeros((0, 4), dtype=np.int64)
     return first, np.array([entry for found in owned for entry in found], dtype=np.int64)
+
+
+def _turns(c: Choices) -> list[int]:
+    """Operators in the order in which they are placed.
+
+    Groups come first, the one with the most work before all others and each as a whole: where
+    they lie decides most, and a bound under all of a group is tight before anything is known of
+    the rest. What has no group follows in topological order.
+    """
+    members: dict[int, list[int]] = {}
+    for operator, unit in enumerate(c.unit.tolist()):
+        members.setdefault(unit, []).append(operator)
+    groups = [found for found in members.values() if len(found) > 1]
+    groups.sort(key=lambda found: -int(c.area[found].sum()))
+    grouped = [operator for found in groups for operator in found]
+    return grouped + [found[0] for found in members.values() if len(found) == 1]
 
 
 def _reach(before: list[list[int]]) -> Ints:

@@ -6,11 +6,12 @@ placed operators on channels and ports. Heads and tails are raised along edges a
 and followers on the same device, and nothing that takes turns is done before Jackson's preemptive
 schedule of it; nor do all devices together, as one machine that does the units times devices of all
 operators so many times faster: whatever the set, its first head, its work and its last tail pass
-one after the other. Each of these only grows as more is placed, so a placement that is no better
-than the best plan known can be left with all that follow it. Persistent values lie on a device at
-every instant, and with each operator that takes time all it reads and makes: where that does not
-fit, nothing that follows does. Of devices that may change places and hold nothing yet, the first
-ones are taken first: swapping two of them turns any plan into one just as long.
+one after the other. None of this asks in which order operators were placed. Each of these only
+grows as more is placed, so a placement that is no better than the best plan known can be left with
+all that follow it. Persistent values lie on a device at every instant, and with each operator that
+takes time all it reads and makes: where that does not fit, nothing that follows does. Of devices
+that may change places and hold nothing yet, the first ones are taken first: swapping two of them
+turns any plan into one just as long.
 """
 
 from __future__ import annotations
@@ -320,17 +321,29 @@ def _too_much(a: Ints, t: Ints, c: Choices, s: Stack) -> bool:
 
 
 @compiled
+def _since(c: Choices, depth: int) -> int:
+    """First operator whose head may not stand yet when that of a depth is placed.
+
+    As long as operators are placed in topological order, heads before them stay as they are.
+    """
+    for i in range(depth + 1):
+        if c.turn[i] != i:
+            return 0
+    return max(0, depth - 1)
+
+
+@compiled
 def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
     """Look at every choice of the next operator; the most promising comes last."""
     depth = s.numbers[DEPTH]
-    found = 0
-    for k in range(c.first[depth + 1] - c.first[depth]):
-        if not _worth(a, t, c, s, (depth, k)):
+    v, since, found = c.turn[depth], _since(c, depth), 0
+    for k in range(c.first[v + 1] - c.first[v]):
+        if not _worth(a, t, c, s, (v, k)):
             continue
-        _set(a, t, c, s, (depth, k))
+        _set(a, t, c, s, (v, k))
         s.numbers[TRIED] += 1
         if not _too_much(a, t, c, s):
-            number = max(s.values[depth], least_time(a, t, c, s, max(0, depth - 1)))
+            number = max(s.values[depth], least_time(a, t, c, s, since))
             if number < s.numbers[BEST]:
                 b = found
                 while b > 0 and s.bound[depth, b - 1] < number:
@@ -339,7 +352,7 @@ def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
                     b -= 1
                 s.bound[depth, b], s.where[depth, b] = number, k
                 found += 1
-        _set(a, t, c, s, (depth, -1))
+        _set(a, t, c, s, (v, -1))
     s.counts[depth] = found
 
 
@@ -347,7 +360,7 @@ def _look(a: Ints, t: Ints, c: Choices, s: Stack) -> None:
 def _finish(a: Ints, t: Ints, c: Choices, s: Stack, most: int) -> None:
     """Schedule a complete placement: first by a rule, then in every order."""
     count = len(s.chosen)
-    least = max(s.values[count], least_time(a, t, c, s, count - 1))
+    least = max(s.values[count], least_time(a, t, c, s, _since(c, count - 1)))
     if least >= s.numbers[BEST]:  # then not all tails are set
         return
     for v in range(count):
@@ -403,14 +416,14 @@ def advance(a: Ints, t: Ints, c: Choices, s: Stack, most: tuple[int, int]) -> bo
             _look(a, t, c, s)
             s.numbers[FRESH] = 0
         else:
-            _set(a, t, c, s, (depth, -1))
+            _set(a, t, c, s, (c.turn[depth], -1))
         while s.counts[depth] > 0 and s.bound[depth, s.counts[depth] - 1] >= s.numbers[BEST]:
             s.counts[depth] -= 1
         if s.counts[depth] == 0:
             s.numbers[DEPTH] -= 1
         else:
             s.counts[depth] -= 1
-            _set(a, t, c, s, (depth, s.where[depth, s.counts[depth]]))
+            _set(a, t, c, s, (c.turn[depth], s.where[depth, s.counts[depth]]))
             s.values[depth + 1] = s.bound[depth, s.counts[depth]]
             s.numbers[DEPTH] += 1
             s.numbers[FRESH] = 1

@@ -13,10 +13,14 @@ from ..ledger import Ledger
 from ..settings import AUTO
 
 SHARE, LOOKED_AT = 0.15, 500_000
-"""Part of the time limit; choices and schedules looked at where a run must be repeatable."""
+"""Part of the time limit; choices and schedules looked at where a run must be repeatable: fewer for
+many operators, of which each takes a time that grows with the square of their number."""
 
 AT_ONCE_S, LEAST_S = 2.0, 5.0
 """Seconds before the bounds, and the least that must be left: loading its loops takes a second."""
+
+MANY = 40
+"""Operators from which on fewer are looked at."""
 
 FEW = 20
 """Operators below which bounds come first: they take milliseconds, mostly prove, load nothing."""
@@ -52,6 +56,12 @@ class SmallSearch:
         enough = not ledger.repeatable and ledger.budget.left_s >= LEAST_S
         return self.leads and enough and kept(LAST[LIST_SCHEDULES])
 
+    @property
+    def _most(self) -> int:
+        """Choices and schedules to look at where the clock does not count."""
+        many = max(MANY, len(self.ledger.problem.graph.operators))
+        return LOOKED_AT * MANY**2 // many**2
+
     def begin(self) -> None:
         """Search for a moment, which is enough for most."""
         self._look(self.ledger.budget.at_most("enumerate", AT_ONCE_S))
@@ -65,7 +75,7 @@ class SmallSearch:
         with ledger.budget.phase("enumerate"):
             search = self._search = self._search or Enumeration(ledger.problem)
             search.cut(ledger.value)
-            for plan in search.plans(part, LOOKED_AT if ledger.repeatable else None):
+            for plan in search.plans(part, self._most if ledger.repeatable else None):
                 ledger.offer(plan, plan.planner, "enumerate")
         if search.least is not None:
             ledger.prove(Bound("enumeration", search.least, "no placement and no order is shorter"))

@@ -1,7 +1,9 @@
 """Search over placements and orders, against enumeration of everything and the checker."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,7 +18,9 @@ from milp_plan.zoo import TRAPS
 from tests.support.anything import random_case
 from tests.support.brute import brute_force
 from tests.support.forks import random_fork
+from tests.support.pipeline_of_groups import OPTIMUM, pipeline_of_groups
 from tests.support.problems import random_problem
+from tests.support.training import random_training
 
 pytestmark = pytest.mark.untraced
 
@@ -53,11 +57,37 @@ def random_small(seed: int) -> PlanningProblem:
     return found
 
 
-def compare(seeds: range) -> tuple[int, int, int]:
+def random_groups(seed: int) -> PlanningProblem:
+    """A problem with colocation groups, some of which only one class of devices can run."""
+    found = random_training(seed, 2, batches=1 + seed % 2)
+    draw = Random(seed)
+    if draw.random() < 0.5:
+        return found
+    wide = {device.device_class for device in found.cluster.devices} == {"fast", "slow"}
+    there = {name: draw.choice(["fast", "slow"]) for name in ("l0", "l1")} if wide else {}
+    operators = []
+    for operator in found.graph.operators:
+        kind = there.get(operator.group or "")
+        option = operator.options[0]
+        ticks = option.duration_ns if kind is None else {kind: option.duration_ns[kind]}
+        operators.append(replace(operator, options=(replace(option, duration_ns=dict(ticks)),)))
+    graph = replace(found.graph, operators=tuple(operators))
+    most = sum(max(value.bytes.values()) for value in graph.values)
+    limit = draw.choice([None, most, most // 2])
+    cluster = replace(
+        found.cluster,
+        devices=tuple(replace(d, memory_bytes=limit) for d in found.cluster.devices),
+    )
+    return replace(found, graph=graph, cluster=cluster)
+
+
+def compare(
+    seeds: range, draw: Callable[[int], PlanningProblem] = random_small
+) -> tuple[int, int, int]:
     """Compare with the oracle: problems compared, proved, and proved to have no plan."""
     compared = proved = barren = 0
     for seed in seeds:
-        problem = random_small(seed)
+        problem = draw(seed)
         if not Enumeration.suits(problem) or len(problem.graph.operators) > MOST:
             continue
         search = Enumeration(problem)
@@ -86,6 +116,48 @@ def test_never_better_than_possible_on_many() -> None:
     compared, proved, _ = compare(range(1000, 6000))
     assert compared > 1500
     assert proved > 0.6 * compared
+
+
+@pytest.fixture
+def by_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every problem like one of many operators and few placements; first passes give up."""
+    monkeypatch.setattr(settings, "LARGEST", 0)
+    monkeypatch.setattr(settings, "FIRST_SCHEDULES", 1)
+
+
+@pytest.mark.usefixtures("by_passes")
+@pytest.mark.parametrize("draw", [random_small, random_groups])
+def test_passes_over_few_placements_prove_nothing_false(
+    draw: Callable[[int], PlanningProblem],
+) -> None:
+    compared, proved, barren = compare(range(60), draw)
+    assert compared > 25
+    assert proved + barren > 0.6 * compared
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("by_passes")
+@pytest.mark.parametrize("draw", [random_small, random_groups])
+def test_passes_over_few_placements_prove_nothing_false_on_many(
+    draw: Callable[[int], PlanningProblem],
+) -> None:
+    compared, proved, barren = compare(range(6000, 7000), draw)
+    assert compared > 300
+    assert proved + barren > 0.6 * compared
+
+
+def test_few_groups_of_many_operators_are_proved() -> None:
+    problem = pipeline_of_groups()
+    assert len(problem.graph.operators) == 45 > settings.LARGEST
+    assert Enumeration.suits(problem)
+    search = Enumeration(problem)
+    assert value_of(problem, last_of(search, problem)) == search.least == OPTIMUM
+
+
+def test_many_operators_without_groups_are_left_to_others() -> None:
+    problem = pipeline_of_groups()
+    free = tuple(replace(operator, group=None) for operator in problem.graph.operators)
+    assert not Enumeration.suits(replace(problem, graph=replace(problem.graph, operators=free)))
 
 
 def test_traps_are_proved_but_for_those_about_memory_in_time() -> None:
