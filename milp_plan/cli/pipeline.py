@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from milp_plan.study.sweep import Point
 
 
+LONGEST_LANE = 10**15
+"""Time of a way to the host, in the unit of the model's times, at most."""
+
 FREE_OF_LIMIT = "none"
 """How a memory list names the case without a limit."""
 
@@ -187,12 +190,16 @@ def pipeline(
         refuse_idle({"chunks": f"{why}; choose interleaved, wave or free, or leave it out"})
     if len(set(micro_batches)) == 1:
         refuse_idle({"fixed_batch": "it compares numbers of micro-batches; name several"})
-    costs = read_model(times, transfer, amount(freed_at_backward).number)
+    freed = amount(freed_at_backward, "--freed-at-backward").number
+    if freed > 1:
+        said = f"{freed_at_backward} is more than the whole, 1"
+        raise click.BadParameter(said, param_hint="'--freed-at-backward'")
+    costs = read_model(times, transfer, freed)
     try:
         devices = _devices(times, costs, asked) if devices is None else devices
         limits = _limits(times, costs, memory)
         if asked["lane"] is not None:
-            asked["lane"] = in_unit("--lane", costs, asked["lane"], time=True)
+            asked["lane"] = _lane(costs, asked["lane"])
         chosen = _cases(costs, devices, micro_batches, limits, asked)
     except InputError as error:
         raise (error.in_file(str(times)) if isinstance(times, Path) else error) from None
@@ -254,6 +261,15 @@ def _limits(
         known = size_text(model.units, model.memory)
         note(f"--memory takes the place of the limit of {times}, {known}")
     return [None if one is None else in_unit("--memory", model, one) for one in given]
+
+
+def _lane(model: Model, given: Amount) -> Fraction:
+    """Return the time of a way to the host; searches over hosts count in 64 bits."""
+    lane = in_unit("--lane", model, given, time=True)
+    if lane > LONGEST_LANE:
+        expected = f"at most {LONGEST_LANE:g} {model.time_unit}"
+        raise InputError([Finding("--lane", str(given), expected, "name a shorter time")])
+    return lane
 
 
 def _cut(

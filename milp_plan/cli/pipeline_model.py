@@ -22,12 +22,13 @@ RESHARDING_S = 10.0
 """Seconds that planning a transfer may take."""
 
 
-def amount(text: str) -> Amount:
+def amount(text: str, option: str | None = None) -> Amount:
     """Read an exact amount, such as ``10``, ``0.5``, ``1/3`` or ``1.5GiB``."""
     try:
         return Amount.read(text)
     except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+        hint = None if option is None else f"'{option}'"
+        raise click.BadParameter(str(error), param_hint=hint) from None
 
 
 def read_model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) -> Model:
@@ -101,7 +102,7 @@ def _between(transfer: str, model: Model) -> Fraction:
         It has no plan, or none was found.
     """
     if not transfer.endswith((".json", ".json.gz")):
-        return in_unit("--transfer", model, amount(transfer), time=True)
+        return in_unit("--transfer", model, amount(transfer, "--transfer"), time=True)
     from milp_plan import run
 
     unit = model.time_unit
