@@ -72,7 +72,7 @@ def outcome(problem: PlanningProblem, **changes: Any) -> Outcome[Any, Any]:
         "verdict": verdict_word(made),
         "planner": made.planner or None,
         "way": "schedule",
-        "settings": {"seed": 0},
+        "settings": {"seed": 0, "only": False},
         "trace": [],
         "formulation": {"name": "operator_schedule", "sha256": None},
         "reached": {"operator_schedule": 21_000, "annealing": 15_000},
