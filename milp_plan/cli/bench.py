@@ -18,6 +18,7 @@ from .bench_progress import Watch, display
 from .exits import Exit, most_serious
 from .inputs import PATH
 from .interrupts import Deferred
+from .limits import refuse_idle
 from .output import note, say, say_json
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ def run(
     130 if runs are left after Ctrl-C, 143 after SIGTERM; a run that finds no plan, or a proof that
     there is none, is an answer.
     """
+    if dry_run:
+        refuse_doing("--dry-run does no run")
+    refuse_jobs(dask)
     expansion, store = open_suite(suite_file, store_folder)
     tell_missing(expansion)
     if dry_run:
@@ -184,6 +188,17 @@ class Doing:
         for said in failures:
             note(said)
         return Exit.SOLVER_FAILURE if failures else rows
+
+
+def refuse_doing(why: str) -> None:
+    """Refuse options on how runs are done where none is; see ``refuse_idle``."""
+    refuse_idle(dict.fromkeys(("jobs", "dask", "quiet"), f"{why}; leave it out"))
+
+
+def refuse_jobs(dask: str | None) -> None:
+    """Refuse a number of runs at a time where a cluster says how many."""
+    if dask is not None:
+        refuse_idle({"jobs": "workers of --dask do the runs, as many as there are; leave it out"})
 
 
 def tell_missing(expansion: Expansion) -> None:

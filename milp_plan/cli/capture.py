@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from milp_plan.core import Finding, InputError, Objective
 
 from .inputs import PATH, on_cluster
+from .limits import refuse_idle
 from .make import write_instance
 from .output import note
 from .outputs import Content, Output, refuse
@@ -183,6 +184,7 @@ def capture(
         found = _from_module(model, mode, sizes, dtype, device, profile=profile)
     else:
         found = _recorded(model, mode, sizes)
+    _refuse_updates(found)
     found = room.with_formulas(found, dict(_formula(text) for text in formulas))
     _tell(found, room.coverage(found), granularity)
     if found.profile is not None:
@@ -243,6 +245,7 @@ def _require_compatible(shape: str | None, meshes: tuple[str, ...], cost: str) -
     if shape is not None:
         others = ("eager", "granularity", "stages", "objective", "meshes")
         _refuse_beside("--sharding", cost, *others)
+        refuse_idle({"communication": "a sharding problem has no transfers; leave it out"})
     elif meshes:
         _refuse_beside("--mesh", cost, "eager", "granularity", "stages")
     elif _given("stages"):
@@ -272,6 +275,13 @@ def _placed(
     grid = mesh_on(machines, shape)
     limit = int(grid.device.memory_bytes * memory_scale)
     return room.sharding(graph, grid, optimizer=optimizer, limit=limit, name=name)
+
+
+def _refuse_updates(graph: Capture) -> None:
+    """Options on how weights are updated, where none is."""
+    if graph.mode == "inference":
+        why = "inference updates no weights; leave it out"
+        refuse_idle({"optimizer": why, "barrier": why})
 
 
 def _refuse_without_model(what: str) -> None:

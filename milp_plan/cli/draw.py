@@ -14,7 +14,7 @@ from milp_plan.io import write_document
 from .bench import stored
 from .charts import CHARTS, draw_chart
 from .formulations import chosen_switches
-from .inputs import PATH, Item, item, plan_of, varied
+from .inputs import PATH, Item, item, plan_of, refuse_changes, varied
 from .limits import refuse_idle
 from .model_memory import GIB, MemorySize, allowed, at_most, refuse_large
 from .output import note, say
@@ -75,10 +75,14 @@ def plot(
     """
     refuse([Output("--output", output, Content.PICTURE)], [Path(what), *sources])
     if what in CHARTS:
+        refuse_changes(f"{what} is drawn from what was stored, no instance is read")
+        if all(source.suffix == ".json" for source in sources):
+            refuse_idle({"store_folder": "records stand in their own files; leave it out"})
         draw_chart(what, sources, store_folder, output)
     elif len(sources) != 1:
         raise click.UsageError(f"expected FILE PLAN, or one of {', '.join(CHARTS)} and suites")
     else:
+        refuse_idle({"store_folder": "a plan is drawn from its file; leave it out"})
         read = item(Path(what), changes)
         assert read.kind is not None
         plan, _ = _checked(read, sources[0])

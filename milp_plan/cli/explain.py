@@ -18,7 +18,7 @@ from . import interrupts
 from .answers import answer_each, code_of_outcome, head, say_scope, verdict_members, whole
 from .check import verified
 from .inputs import PATH, Item, varied
-from .limits import SECONDS
+from .limits import SECONDS, refuse_idle
 from .output import say
 from .progress import display
 
@@ -83,6 +83,8 @@ def explain(
 
     Exits with 7 when a rule is broken, with 4 when it is proved that no plan exists.
     """
+    if plan_file is not None and not (asked or moves):
+        refuse_idle({"time_limit": "nothing is planned; ask --what-if or --move, or leave it out"})
     request = _Request((*asked, *(f"move:{text}" for text in moves)), time_limit, quiet)
 
     def work(item: Item, aloud: bool) -> wire.Explain:

@@ -14,6 +14,8 @@ from milp_plan.core import PLAIN_OBJECTIVES, CommunicationModel, InputError, Obj
 from milp_plan.core.budget import now
 from milp_plan.run.change import Change, positive
 
+from .limits import refuse_idle
+
 if TYPE_CHECKING:
     from milp_plan.run.kind import Kind
 
@@ -107,6 +109,11 @@ def _changes() -> dict[str, list[Change]]:
         for change in kind.changes:
             found.setdefault(change.name, []).append(change)
     return found
+
+
+def refuse_changes(why: str) -> None:
+    """Refuse changes of a problem that were typed where no problem is read; see ``refuse_idle``."""
+    refuse_idle(dict.fromkeys(_changes(), f"{why}; leave it out"))
 
 
 def _option(entries: list[Change]) -> Callable[[Any], Any]:

@@ -50,8 +50,14 @@ def refuse_idle(why: Mapping[str, str]) -> None:
     options = {one.name: one.opts[0] for one in ctx.command.params}
     typed = [n for n in why if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE]
     if typed:
-        told = (f"{options[n]} {ctx.params[n]} would do nothing: {why[n]}" for n in typed)
+        told = (f"{_typed(options[n], ctx.params[n])} would do nothing: {why[n]}" for n in typed)
         raise click.UsageError("\n".join(told))
+
+
+def _typed(option: str, value: Any) -> str:
+    """An option as it was typed, more or less."""
+    words = value if isinstance(value, list | tuple) and not hasattr(value, "_fields") else (value,)
+    return option if value is True else f"{option} {','.join(map(str, words))}"
 
 
 def _threads() -> str:

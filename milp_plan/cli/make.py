@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .inputs import PATH, item, on_cluster, varied
+from .limits import refuse_idle
 from .output import say
 from .outputs import Content, Output, refuse
 
@@ -101,10 +102,14 @@ def generate(
     from milp_plan.face import verbs
 
     refuse([Output("--output", output, Content.INSTANCE)])
+    if options["mode"] == "inference":
+        refuse_idle({"optimizer": "inference updates no weights; leave it out"})
     if shape is not None:
         unused = {"--mesh": meshes, "--split": splits}
         if given := [name for name, there in unused.items() if there]:
             raise click.UsageError(f"--sharding does not go with {', '.join(given)}")
+        why = "a sharding problem counts the cost of strategies, on one mesh; leave it out"
+        refuse_idle({"communication": why, "objective": why})
         options["sharding"] = shape
     elif zero_levels and not meshes:
         raise click.UsageError("--zero goes with --mesh or --sharding")

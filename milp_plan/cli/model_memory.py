@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import log2
@@ -198,5 +199,7 @@ class MemorySize(click.ParamType[int]):
 
 def allowed(given: int | None) -> int | None:
     """Bytes that a model may take: what was asked for, or most of what is free."""
+    if given is not None:
+        return min(given, sys.maxsize)  # more than that no system can be told
     free = free_bytes()
-    return given if given is not None or free is None else int(PART * free)
+    return None if free is None else int(PART * free)

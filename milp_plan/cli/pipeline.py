@@ -29,16 +29,20 @@ if TYPE_CHECKING:
 RESHARDING_S = 10.0
 """Seconds that planning a transfer may take."""
 
+LONGEST_LANE = 10**15
+"""Time of a way to the host, in the unit of the model's times, at most."""
+
 FREE_OF_LIMIT = "none"
 """How a memory list names the case without a limit."""
 
 
-def amount(text: str) -> Amount:
+def amount(text: str, option: str | None = None) -> Amount:
     """Read an exact amount, such as ``10``, ``0.5``, ``1/3`` or ``1.5GiB``."""
     try:
         return Amount.read(text)
     except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+        hint = None if option is None else f"'{option}'"
+        raise click.BadParameter(str(error), param_hint=hint) from None
 
 
 def times(_ctx: click.Context, _parameter: click.Parameter, text: str) -> list[Amount] | Path:
@@ -199,12 +203,16 @@ def pipeline(
         refuse_idle({"chunks": f"{why}; choose interleaved, wave or free, or leave it out"})
     if len(set(micro_batches)) == 1:
         refuse_idle({"fixed_batch": "it compares numbers of micro-batches; name several"})
-    costs = _model(times, transfer, amount(freed_at_backward).number)
+    freed = amount(freed_at_backward, "--freed-at-backward").number
+    if freed > 1:
+        said = f"{freed_at_backward} is more than the whole, 1"
+        raise click.BadParameter(said, param_hint="'--freed-at-backward'")
+    costs = _model(times, transfer, freed)
     try:
         devices = _devices(times, costs, asked) if devices is None else devices
         limits = _limits(times, costs, memory)
         if asked["lane"] is not None:
-            asked["lane"] = _in_unit("--lane", costs, asked["lane"], time=True)
+            asked["lane"] = _lane(costs, asked["lane"])
         chosen = _cases(costs, devices, micro_batches, limits, asked)
     except InputError as error:
         raise (error.in_file(str(times)) if isinstance(times, Path) else error) from None
@@ -275,6 +283,15 @@ def _in_unit(where: str, model: Model, given: Amount, *, time: bool = False) -> 
     return counted_exactly(where, model.units.ticks if time else model.units.counts, given)
 
 
+def _lane(model: Model, given: Amount) -> Fraction:
+    """Return the time of a way to the host; searches over hosts count in 64 bits."""
+    lane = _in_unit("--lane", model, given, time=True)
+    if lane > LONGEST_LANE:
+        expected = f"at most {LONGEST_LANE:g} {model.time_unit}"
+        raise InputError([Finding("--lane", str(given), expected, "name a shorter time")])
+    return lane
+
+
 def _model(costs: list[Amount] | Path, transfer: str | None, freed: Fraction) -> Model:
     from milp_plan.io import exact, read_pipeline_file
     from milp_plan.pipeline import Model, Piece
@@ -315,7 +332,7 @@ def _between(transfer: str, model: Model) -> Fraction:
         It has no plan, or none was found.
     """
     if not transfer.endswith((".json", ".json.gz")):
-        return _in_unit("--transfer", model, amount(transfer), time=True)
+        return _in_unit("--transfer", model, amount(transfer, "--transfer"), time=True)
     from milp_plan import run
 
     unit = model.time_unit

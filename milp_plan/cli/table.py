@@ -10,11 +10,13 @@ import click
 
 from milp_plan.core import Finding, InputError
 
-from .bench import Doing, stored
+from .bench import Doing, refuse_doing, refuse_jobs, stored
 from .exits import Exit
 from .inputs import PATH
+from .limits import refuse_idle
 from .output import complain, say
 from .outputs import Content, Output, refuse
+from .recipes import RECIPE, RESULTS
 from .study_part import Part
 
 
@@ -76,6 +78,7 @@ def table(
     `milp-plan bench run`, and with 7 if a result contradicts a known value.
     """
     doing, part = Doing(store_folder, jobs, dask, quiet=quiet), Part(only, first)
+    _refuse_idle(recipe_folder, dask, render=render)
     if recipe_folder is not None:
         ctx.exit(_of_folder(recipe_folder, doing, part, render=render))
     from milp_plan.io import write_atomic
@@ -106,6 +109,26 @@ def table(
         write_atomic(output, text.encode())
         say(f"{output}: {len(records)} run{'' if len(records) == 1 else 's'}")
     ctx.exit(code)
+
+
+OF_RUNS = ("record_folder", "every", "output", "as_json")
+"""Parameters on the overview of runs."""
+
+OF_A_RECIPE = ("render", "only", "first", "store_folder", "jobs", "dask", "quiet")
+"""Parameters on a recipe, a study or the table of a suite."""
+
+
+def _refuse_idle(folder: Path | None, dask: str | None, *, render: bool) -> None:
+    """Refuse options of the other use of the verb, and of runs where none is done."""
+    if folder is None:
+        refuse_idle(dict.fromkeys(OF_A_RECIPE, "it is for a RECIPE; name its folder"))
+        return
+    refuse_idle(dict.fromkeys(OF_RUNS, f"the table of {folder} has its own files; leave it out"))
+    if render:
+        refuse_doing("--render does no run")
+        if not (folder / RECIPE).exists():  # whose figure is drawn from a stored plan
+            refuse_idle({"store_folder": f"--render reads {folder / RESULTS} alone; leave it out"})
+    refuse_jobs(dask)
 
 
 def _of_folder(folder: Path, doing: Doing, part: Part, *, render: bool) -> Exit:

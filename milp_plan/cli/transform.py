@@ -103,13 +103,15 @@ def _cuts(variant: str, times: list[dict[str, int]]) -> list[int]:
         marks = [total * part / chunks for part in range(1, chunks)]
         reached = [sum(sums[: at + 1]) for at in boundaries]
         if chunks > len(times):
-            raise click.BadParameter(f"{chunks} chunks of {len(times)} blocks")
+            wrong = f"{chunks} chunks of {len(times)} blocks"
+            raise click.BadParameter(wrong, param_hint="'--local-updates'")
         return sorted({min(boundaries, key=lambda at: abs(reached[at] - m)) for m in marks})
     try:
         return [int(part) for part in variant.split(",")]
     except ValueError:
         expected = "greedy, overlapping, chunks:N or numbers of blocks"
-        raise click.BadParameter(f"{variant!r}: expected {expected}") from None
+        wrong = f"{variant!r}: expected {expected}"
+        raise click.BadParameter(wrong, param_hint="'--local-updates'") from None
 
 
 def _head(text: str, times: list[dict[str, int]]) -> HeadTime:
@@ -122,7 +124,8 @@ def _head(text: str, times: list[dict[str, int]]) -> HeadTime:
     except (ValueError, ZeroDivisionError):
         part = Fraction(-1)
     if part < 0:
-        raise click.BadParameter(f"{text!r}: expected a part such as 0.15, or 64x1024x1000")
+        wrong = f"{text!r}: expected a part such as 0.15, or 64x1024x1000"
+        raise click.BadParameter(wrong, param_hint="'--head'")
 
     def share(block: int, device: str) -> int:
         return round(part * max(times[block].get(device, 0), 0))

@@ -59,15 +59,15 @@ def _late(problem: PlanningProblem, plan: Plan) -> Plan:
     for name, followers in problem.graph.successors.items():
         runs[name].after += [runs[follower] for follower in followers]
     everything: list[_Task[Any]] = [*runs.values(), *transfers]
+    everything.sort(key=lambda task: task.key)  # of equal ones the last is put off first
     held: dict[str, list[_Task[Any]]] = {}
     for task in everything:
         for resource in task.resources:
             held.setdefault(resource, []).append(task)
     for tasks in held.values():
-        tasks.sort(key=lambda task: task.key)
         for task, following in pairwise(tasks):
             task.after.append(following)
-    for task in sorted(everything, key=lambda task: task.key, reverse=True):
+    for task in reversed(everything):
         task.settle()
     return replace(
         plan,

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from math import isinf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,6 +74,7 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
     settings, measure = ledger.settings, outcome.measure
     start = None if settings.start is None else outcome.kind.plan_text(settings.start)
     asked = asked_of(settings, start) | {"threads": ledger.threads}
+    endless = isinf(settings.time_limit_s)  # JSON has no number for it
     solver = ledger.formulation
     found = None if solver is None else solver.found
     hashed = None if found is None else found.file_hash
@@ -116,7 +118,8 @@ def _record(outcome: Outcome[P, S], ledger: Ledger[P, S]) -> dict[str, Any]:
         "phases": _rounded(ledger.budget.phases),
         "shares": _rounded(ledger.budget.shares),
         "formulation": {"name": named, "sha256": hashed} if ledger.asked else None,
-        "settings": {**asked, "start": start is not None},
+        "settings": asked
+        | {"start": start is not None, "time_limit_s": None if endless else settings.time_limit_s},
         "versions": installed(),
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "model_hash": None,
@@ -165,7 +168,7 @@ def record_files(outcome: Outcome[P, S], folder: Path) -> dict[str, tuple[Path, 
     A model about which checker and solver disagree is its ``model_file``, for any other solver.
     """
     path = folder / f"{outcome.record['key']}.json"
-    text = json.dumps(outcome.record, indent=1, default=_plain).encode() + b"\n"
+    text = json.dumps(outcome.record, indent=1, default=_plain, allow_nan=False).encode() + b"\n"
     files = {"record_file": (path, text)}
     if outcome.plan is not None:
         files["plan_file"] = (path.with_suffix(".plan.json"), outcome.kind.plan_text(outcome.plan))

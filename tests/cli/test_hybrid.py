@@ -100,7 +100,7 @@ def test_wrong_use(instance: Path, tmp_path: Path) -> None:
         (["solve", instance, "--bandwidth", "1/0"], Exit.USAGE),
         (["solve", instance, "--plan-output", tmp_path / "none" / "plan.json"], Exit.USAGE),
         (["solve", tmp_path / "none.json"], Exit.BAD_INPUT),
-        (["solve", instance, "--memory-scale", "2"], Exit.BAD_INPUT),
+        (["solve", instance, "--memory-scale", "2"], Exit.USAGE),
         (["solve", instance, "--rounds", "3"], Exit.USAGE),
     ):
         result = call(*arguments, "--record-folder", tmp_path / "runs")

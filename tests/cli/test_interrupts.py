@@ -27,7 +27,12 @@ from .cases import INSTANCES, call
 )
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)],
+    [
+        (signal.SIGINT, Exit.INTERRUPTED),
+        (signal.SIGTERM, Exit.TERMINATED),
+        (signal.SIGHUP, Exit.HUNG_UP),
+        (signal.SIGQUIT, Exit.QUIT),
+    ],
 )
 def test_the_best_plan_is_kept(number: signal.Signals, code: Exit, tmp_path: Path) -> None:
     instance = INSTANCES / "unet-training-4xA100.json"

@@ -82,7 +82,8 @@ def victims(folder: Path) -> Iterator[Victim]:
     yield from _captured_files(folder)
     for page in ("recipe.toml", "spec.toml", "study.toml"):
         path = next(iter(sorted((REPOSITORY / "results").rglob(page))))
-        yield Victim(page, path, (("table", "{folder}", "--render", "--store", folder / "store"),))
+        kept = ("--store", folder / "store") if page == "recipe.toml" else ()
+        yield Victim(page, path, (("table", "{folder}", "--render", *kept),))
     suite = folder / "suite.toml"
     suite.write_text(SUITE.format(INSTANCES / "two-sends-one-port.json"))
     rows = ("--store", folder / "store", "--output", "{folder}/rows")

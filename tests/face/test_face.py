@@ -58,7 +58,7 @@ def test_files_are_asked_in_the_words_of_the_command_line(tmp_path: Path) -> Non
         ({"memory_scale": "x"}, "read, memory_scale: found 'x'"),
         ({"recompute": "yes"}, "read, recompute: found 'yes', expected True or False"),
         ({"objectve": "span"}, "did you mean 'objective'"),
-        ({"devices": 3}, "--devices: found an option of hybrid problems"),
+        ({"devices": 3}, "devices: found an option of hybrid problems"),
     ):
         with pytest.raises(mp.InputError, match=words):
             mp.read(path, **wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from milp_plan.planners import PLANNERS, Crew, best_plan
 from milp_plan.planners.late import put_off
 from milp_plan.planners.objective import objective_value
 from milp_plan.planners.search import annealing
-from tests.support.anything import random_case
+from tests.support.anything import random_case, timeless_case
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem_with_plan
 from tests.support.seeds import few
@@ -33,6 +34,20 @@ def test_no_span_grows_and_many_shrink() -> None:
         assert after.value == objective_value(problem, late)
         shrunk += after.value < before.value
     assert shrunk >= 5
+
+
+@pytest.mark.parametrize("seeds", [(982,), *few([range(n, n + 60) for n in range(0, 900, 60)], 1)])
+def test_plans_stay_valid_where_much_takes_no_time(seeds: Sequence[int]) -> None:
+    """Transfers of one channel at one instant: the last of them is put off first."""
+    for seed in seeds:
+        problem = replace(timeless_case(seed), objective=Objective.SPAN)
+        for make in PLANNERS.values():
+            plan = make(problem)
+            if plan is None or not plan.has_schedule or not verify(problem, plan).ok:
+                continue
+            verdict = verify(problem, put_off(problem, plan))
+            assert verdict.violations == (), f"{problem.name}: {plan.planner}"
+            assert verdict.value <= verify(problem, plan).value
 
 
 def test_plans_for_other_objectives_stay_as_they_are() -> None:

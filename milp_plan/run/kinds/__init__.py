@@ -9,7 +9,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from milp_plan.core import Finding, InputError
+from milp_plan.core import Finding, InputError, UnusedOptionError
 from milp_plan.io.files import Document, read_document
 from milp_plan.io.registry import unknown_format
 
@@ -140,9 +140,8 @@ def read_whole(
             for name, change in changes.items()
             if change is not None and change is not False
         }
-        findings = list(unknown_changes(kind, asked))
-        if findings:
-            raise InputError(findings)
+        if findings := list(unknown_changes(kind, asked)):
+            raise UnusedOptionError(findings)
         return kind, entry.read(document, asked)
     except InputError as error:
         raise error.in_file(document.file) from None
@@ -154,7 +153,7 @@ def unknown_changes(kind: AnyKind, asked: Mapping[str, Any]) -> Iterator[Finding
         if name not in _names(kind):
             homes = " and ".join(other.name for other in kinds() if name in _names(other))
             yield Finding(
-                f"--{name.replace('_', '-')}",
+                name,
                 f"an option of {homes} problems",
                 f"none of these for a {kind.name} problem",
                 "leave it out",

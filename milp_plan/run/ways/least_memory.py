@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import gcd
+from typing import TYPE_CHECKING
 
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
@@ -22,10 +23,13 @@ from milp_plan.core.rematerialisation import (
 )
 
 from ..ledger import Ledger
-from ..settings import MODEL_ALONE
+from ..settings import MODEL_ALONE, Settings
 from ..way import Step, Way
 from .rematerialisation import RematerialisationWay
 from .small_rematerialisation import offer_best_of_all, offer_once
+
+if TYPE_CHECKING:
+    from ..model import Solver
 
 NAME = "budgets by bisection"
 
@@ -69,6 +73,20 @@ class LeastMemoryWay(Way[RematerialisationProblem, RematerialisationPlan]):
         """Every problem of rematerialisation whose peak memory is minimised."""
         least = RematerialisationObjective.PEAK_MEMORY
         return None if problem.objective is least else "it minimises peak memory"
+
+    @classmethod
+    def unused(
+        cls,
+        problem: RematerialisationProblem,
+        settings: Settings,
+        solver: Solver | None,
+    ) -> dict[str, str]:
+        """Also a formulation without ``only``: budgets are tried without it."""
+        why = super().unused(problem, settings, solver)
+        if solver is not None and not settings.only:
+            reason = f"the way {cls.name!r}: budgets are tried without the formulation's model"
+            why |= dict.fromkeys(("formulation", "options", "solver"), f"{reason}; add only")
+        return why
 
     def steps(self) -> Iterable[Step]:
         """Proofs, every operator once, budgets."""

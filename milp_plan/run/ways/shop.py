@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Event
+from typing import TYPE_CHECKING
 
 from milp_plan.backends import Limits, highs
 from milp_plan.bounds import Bound
@@ -32,10 +33,14 @@ from milp_plan.planners.pipelines import Overtaking, PipelineSearch, one_by_one
 from ..beside import Beside
 from ..ledger import Ledger
 from ..polish import polish
+from ..settings import Settings
 from ..way import Step, Way
 from .periodic import plan_periodic
 from .slot_bound import slot_bound
 from .tiny_schedule import is_tiny, offer_best_of_all
+
+if TYPE_CHECKING:
+    from ..model import Solver
 
 FIRST_SEARCH_SHARE, SEARCH_SHARE = 0.15, 0.3
 """Parts of the time limit for the search over words: before the bound by slots, and after it."""
@@ -104,6 +109,20 @@ class ShopWay(Way[PlanningProblem, Plan]):
         """What does not repeat, or leaves places open, is no shop."""
         found = read_shop(problem)
         return found if isinstance(found, str) else None
+
+    @classmethod
+    def unused(
+        cls,
+        problem: PlanningProblem,
+        settings: Settings,
+        solver: Solver | None,
+    ) -> dict[str, str]:
+        """Also rounds where nodes are counted: the model of the whole comes last."""
+        why = super().unused(problem, settings, solver)
+        if settings.node_limit is not None and not settings.only:
+            ends = "with a node limit the model of the whole comes last, no search follows"
+            why["rounds"] = f"the way {cls.name!r}: {ends}"
+        return why
 
     def steps(self) -> Iterable[Step]:
         """Bounds and experts, then searches, the pattern and the model in turns."""
