@@ -109,6 +109,8 @@ class Dispatcher:
                 self.reads_copy[reader].append(copy)
         for value in instance.made:
             made = self.sites[value.producer]
+            for device in made if value.kept else ():
+                self.native_users[value.number, device] += 1  # the end of the plan
             for reader in value.readers:
                 needed = instance.needs(value, modes[value.producer], reader, modes[reader])
                 by_send = {device for one in needed or () for device in one.target}

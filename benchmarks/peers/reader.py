@@ -55,7 +55,10 @@ class Copy(NamedTuple):
 
 @dataclass(eq=False)
 class Value:
-    """A value that an operator makes, or a persistent one (``producer`` is ``None``)."""
+    """A value that an operator makes, or a persistent one (``producer`` is ``None``).
+
+    What is ``kept`` stays where it was made to the end: results, which nobody reads, unless marked.
+    """
 
     name: str
     number: int
@@ -65,6 +68,7 @@ class Value:
     payload: dict[str, int]
     messages: int
     reshard: dict[tuple[str, str], int]
+    kept: bool
 
 
 @dataclass(eq=False)
@@ -164,6 +168,7 @@ class Instance:
                 size, {**size, **_by_layout(entry.get("transfer_bytes", {}))},
                 entry.get("messages", 1),
                 {(one["from"], one["to"]): one["ns"] for one in entry.get("reshard_ns", [])},
+                not entry["consumers"] if entry.get("kept") is None else entry["kept"],
             )  # fmt: skip
             kind.append(value)
             for reader in value.readers:

@@ -284,6 +284,8 @@ class ScheduleModel:
                 if not size or instance.rooms[device] is None:
                     continue
                 end = self._until(self.stops[producer], supplies, device, bit)
+                if value.kept:
+                    self.model.add(end == self.most)
                 for reader in value.readers:
                     uses = self._uses(value, mode, reader, device)
                     if uses:

@@ -131,10 +131,9 @@ def generate(
     machines = cluster_of(a_cluster(cluster, "generate, cluster"))
     if isinstance(machines, Cluster) and not isinstance(machines, ModelledCluster):
         refuse("generate, cluster", told(cluster), "a cluster with rates", "name its file")
-    given = {name: _generated(name, option) for name, option in options.items()}
     make = zoo.generate if sharding is None else zoo.shard
     known = [p.name for p in signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in options if name not in known]
     if unknown:
         what = "a placement problem" if sharding is None else "a sharding problem"
         expected = f"options of {what}: {', '.join(known)}"
@@ -142,6 +141,7 @@ def generate(
             Finding("generate", repr(name), expected, nearest(name, known, "leave it out"))
             for name in unknown
         )
+    given = {name: _generated(name, option) for name, option in options.items()}
     if sharding is not None:
         return zoo.shard(architecture, machines, text(sharding, "generate, sharding"), **given)
     return zoo.generate(architecture, machines, **given)

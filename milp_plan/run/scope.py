@@ -18,6 +18,9 @@ DECIDED, FIXED = "decided", "fixed"
 what was fixed on the way to it (``"the cut into stages 3 | 1"``); several are separated by ``; ``.
 """
 
+CUT, FIXED_CUT = "cut", "the cut {}"
+"""Entry of the provenance of a pipeline that was cut into stages, and how a scope says it."""
+
 RECOMPUTATION, HOST, SHARDING = "recomputation", "host", "sharding"
 """Things that kinds offer, or not."""
 
@@ -81,8 +84,8 @@ def scope_of(problem: Any) -> Scope:
     found: Scope = kind_of(problem).scope(problem)
     told = getattr(problem, "provenance", {})
     found = found.adding(_words(told, DECIDED), _words(told, FIXED))
-    merged = told.get("granularity")
-    return found if merged is None else found.adding(fixed=[f"operators of granularity {merged}"])
+    notes = {"granularity": "operators of granularity {}", CUT: FIXED_CUT}
+    return found.adding(fixed=[text.format(told[n]) for n, text in notes.items() if n in told])
 
 
 def scope_of_run(ledger: Ledger[Any, Any]) -> Scope:

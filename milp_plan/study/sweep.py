@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.pipeline import (
+    CUT,
     FAMILIES,
     FREE,
     Built,
@@ -16,11 +17,10 @@ from milp_plan.pipeline import (
     Model,
     Number,
     Share,
-    cut_text,
     place,
 )
 from milp_plan.run.outcome import Outcome
-from milp_plan.run.scope import HOST, Scope
+from milp_plan.run.scope import FIXED_CUT, HOST, Scope
 from milp_plan.run.settings import ProgressHook, Settings
 
 from .cuts import CutSearch, fixed_cut
@@ -185,10 +185,11 @@ def plan_case(
 def _scope(case: Case, outcome: Outcome[PlanningProblem, Plan]) -> Scope:
     """The scope of a case, in the options of the command."""
     scope = outcome.scope.with_options({HOST: "--lane TIME"})
-    named = (f"placement {case.family}" if f == "placement" else f for f in scope.fixed)
-    scope = replace(scope, fixed=(*named, _limit(case)))
+    cut = FIXED_CUT.format(outcome.problem.provenance.get(CUT))
+    named = [f"placement {case.family}" if f == "placement" else f for f in scope.fixed]
+    scope = replace(scope, fixed=(*(f for f in named if f != cut), _limit(case)))
     if case.cut is not None:
-        return scope.adding(fixed=(f"the cut {cut_text(case.cut)}",))
+        return scope.adding(fixed=(cut,))
     if case.model.even:
         return scope.adding(fixed=("equal stages",))
     counted = outcome.record["cuts"]

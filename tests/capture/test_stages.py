@@ -12,7 +12,7 @@ from milp_plan.capture.chain import COPY, GRADIENT, STATE, WORKSPACE
 from milp_plan.capture.stages import read_stages, stages_from_json, stages_text
 from milp_plan.check import verify
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.pipeline import captured_stages
+from milp_plan.cli.pipeline_model import captured_stages
 from milp_plan.core import FULL, InputError
 from milp_plan.cost import cluster
 from milp_plan.execute.pipelines import without_room

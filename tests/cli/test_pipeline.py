@@ -254,6 +254,18 @@ def test_a_cut_is_set_shown_and_kept(tmp_path: Path) -> None:
     assert "stage 1: piece 3 (head) on d1" in call("explain", instance, planned).stdout
 
 
+@pytest.mark.parametrize("verb", ["info", "check", "explain"])
+def test_a_written_instance_says_that_its_cut_is_fixed(tmp_path: Path, verb: str) -> None:
+    model, instance, made = (tmp_path / name for name in ("model.toml", "i.json", "p.json"))
+    model.write_text(MEMCUT)
+    limit = ("--times", model, "--memory", "11")
+    result = plan(tmp_path, *limit, "--instance-output", instance, "--plan-output", made)
+    assert "order and the cut into stages (all 3 decided); fixed: placement line" in result.stdout
+    assert "fixed: the cut" not in result.stdout
+    plans = () if verb == "info" else (made,)
+    assert "order; fixed: placement, the cut 3 | 1;" in call(verb, instance, *plans).stdout
+
+
 def test_no_cut_is_said_where_a_model_has_no_pieces(tmp_path: Path) -> None:
     found = answer(tmp_path)
     assert found["cut"] is None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+from runpy import run_path
+
 import pytest
 
 from milp_plan.core import FormulationFailureError
 from milp_plan.models import handed
 from milp_plan.models.protocol import Guide
-from milp_plan.models.registry import get
 from tests.cli.cases import call, instance_file
 
 from .bad_ends import STEPS
@@ -106,6 +108,13 @@ ODD = [
 ]
 
 
+@cache
+def solved_pair():
+    """Return a problem and a plan of it."""
+    problem = pair()
+    return problem, quick(problem).plan
+
+
 def odd(folder, step, code):
     """Write a formulation of which one step hands over something odd; return its path."""
     path = folder / "odd.py"
@@ -116,9 +125,9 @@ def odd(folder, step, code):
 @pytest.mark.parametrize(("step", "code", "words"), ODD)
 def test_what_is_no_number_is_said_in_a_sentence(tmp_path, step, code, words):
     """The one place where every formulation is asked, ours and others'."""
-    found = get(str(odd(tmp_path, step, code))).formulation
-    problem, options, guide = pair(), found.Options(), Guide()
-    plan = quick(problem).plan
+    found = run_path(str(odd(tmp_path, step, code)))["FORMULATION"]
+    problem, plan = solved_pair()
+    options, guide = found.Options(), Guide()
 
     def every_step():
         source = handed.built(found, problem, options, guide)
@@ -134,16 +143,16 @@ def test_what_is_no_number_is_said_in_a_sentence(tmp_path, step, code, words):
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize("code", ["it = Scale(0.0)", "it = Scale(math.nan)"])
-def test_plans_stay_and_the_sentence_is_told(tmp_path, code):
+@pytest.mark.parametrize(("code", "only"), [("0.0", False), ("math.nan", True)])
+def test_plans_stay_and_the_sentence_is_told(tmp_path, code, only):
     """The run ended in a traceback, and every plan was lost."""
     more = ["--time-limit", "60", "--rounds", "0", "--record-folder", tmp_path / "runs"]
-    path = odd(tmp_path, "scale", code)
-    for only in (["--only"], []):
-        result = call("solve", instance_file(tmp_path, pair()), "--formulation", path, *more, *only)
-        assert result.exit_code == (6 if only else 0)
-        assert "Traceback" not in result.stderr
-        if only:
-            assert "scale handed over a unit of" in result.stderr
-        else:
-            assert "makespan 10 ns" in result.stdout
+    path = odd(tmp_path, "scale", f"it = Scale({code})")
+    alone = ["--only"] if only else []
+    result = call("solve", instance_file(tmp_path, pair()), "--formulation", path, *more, *alone)
+    assert result.exit_code == (6 if only else 0)
+    assert "Traceback" not in result.stderr
+    if only:
+        assert "scale handed over a unit of" in result.stderr
+    else:
+        assert "makespan 10 ns" in result.stdout

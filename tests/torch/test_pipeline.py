@@ -7,7 +7,7 @@ import pytest
 from milp_plan import io
 from milp_plan.capture.stages import read_stages
 from milp_plan.cli.exits import Exit
-from milp_plan.cli.pipeline import captured_stages
+from milp_plan.cli.pipeline_model import captured_stages
 from milp_plan.pipeline import Case, build
 from milp_plan.planners.experts import EXPERTS
 from milp_plan.run import Settings, solve
