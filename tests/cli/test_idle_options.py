@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,58 @@ def test_signals_that_end_a_run_have_codes_of_their_own() -> None:
     assert all(code == 128 + number for number, code in codes.items())
     assert set(codes.values()) <= set(SERIOUSNESS)
     assert set(SERIOUSNESS) == set(Exit)
+
+
+GRAPH = INSTANCES / "captures" / "llama-inference.capture.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("plot gap suite.toml --devices 2 -o x.svg", "no instance is read"),
+        ("plot gap record.json --store kept -o x.svg", "records stand in their own files"),
+        ("plot {file} {plan} --store kept -o x.svg", "drawn from its file"),
+        ("explain {file} {plan} --time-limit 5", "nothing is planned"),
+        ("table --jobs 2", "it is for a RECIPE"),
+        ("table --render", "it is for a RECIPE"),
+        ("table --store kept", "it is for a RECIPE"),
+        ("table folder --record-folder runs", "has its own files"),
+        ("table folder --all", "has its own files"),
+        ("table folder --json", "has its own files"),
+        ("table folder -o x.md", "has its own files"),
+        ("table folder --render --jobs 2", "--render does no run"),
+        ("table folder --render --store kept", "--render reads"),
+        ("table folder --dask tcp://nowhere:1 --jobs 2", "workers of --dask"),
+        ("bench run suite.toml --dask tcp://nowhere:1 --jobs 2", "workers of --dask"),
+        ("bench run suite.toml --dry-run --quiet", "--dry-run does no run"),
+        ("generate gpt-tiny 2xA100 --sharding 2 --communication delay", "sharding problem"),
+        ("generate gpt-tiny 2xA100 --sharding 2 --objective span", "sharding problem"),
+        ("generate gpt-tiny 2xA100 --mode inference --optimizer sgd", "updates no weights"),
+        (f"capture {GRAPH} 2xA100 --optimizer sgd -o x.json", "updates no weights"),
+        (f"capture {GRAPH} 2xA100 --barrier -o x.json", "updates no weights"),
+        (f"capture {GRAPH} 2xA100 --sharding 2 --communication delay", "no transfers"),
+        (f"{' '.join(PIPELINE)} --node-limit 9 --rounds 3", "no search follows"),
+        ("solve {file} --devices 2", "--devices: found an option of hybrid problems"),
+    ],
+)
+def test_an_option_that_would_do_nothing(
+    words: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"{file}": instance_file(tmp_path), "{plan}": plan_file(tmp_path)}
+    result = call(*(names.get(word, word) for word in words.split()))
+    assert result.exit_code == Exit.USAGE, result.output
+    assert reason in result.stderr
+
+
+def test_a_record_without_a_time_limit_is_json(tmp_path: Path) -> None:
+    """It held Infinity, which no other reader of JSON takes."""
+    asked = ("solve", INSTANCES / "gang-beats-single.json", "--time-limit", "inf", "--quiet")
+    assert call(*asked, "--record-folder", tmp_path).exit_code == Exit.DONE
+    (record,) = (path for path in tmp_path.iterdir() if ".plan" not in path.name)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    told = json.loads(record.read_text(), parse_constant=refuse)
+    assert told["settings"]["time_limit_s"] is None

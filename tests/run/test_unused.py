@@ -14,10 +14,18 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core import InputError, Objective, UnusedOptionError
+from milp_plan.core.rematerialisation import (
+    Computation,
+    RematerialisationObjective,
+    RematerialisationProblem,
+)
+from milp_plan.models.registry import discover
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kind_of, kinds
+from milp_plan.run.model import Solver, make_options
 from milp_plan.run.settings import EVERY_RUN, WHY_UNUSED
 from milp_plan.run.solving import choose, refuse_unused
+from milp_plan.run.ways.least_memory import LeastMemoryWay
 from tests.face.kinds import PROBLEMS
 
 from .cases import instance, trap
@@ -77,9 +85,6 @@ def test_a_setting_is_used_or_refused_by_name(kind: str, name: str, only: bool):
 
 def _formulation_of(kind: Any, problem: Any) -> str:
     """A formulation that may be named for a problem, as users would find it."""
-    from milp_plan.models.registry import discover
-    from milp_plan.run.model import Solver, make_options
-
     for found in discover().values():
         if isinstance(problem, found.formulation.handles):
             solver = Solver(found, make_options(found, {}))
@@ -211,3 +216,19 @@ def test_a_limit_beyond_every_clock_is_none():
     problem = trap("gang-beats-single").problem
     for seconds in (1e12, 1e308, float("inf")):
         assert solve(problem, Settings(time_limit_s=seconds)).proved
+
+
+def test_a_formulation_that_least_memory_never_asks_is_refused():
+    """One of a user's own that minimises peak memory: it was dropped without ``only``."""
+    problem = RematerialisationProblem(
+        "two",
+        (Computation("a", 1, 4), Computation("b", 1, 4, ("a",))),
+        100,
+        objective=RematerialisationObjective.PEAK_MEMORY,
+    )
+    found = discover()["remat_backbone"]
+    solver, settings = Solver(found, make_options(found, {})), Settings(formulation=found.name)
+    why = LeastMemoryWay.unused(problem, settings, solver)
+    assert "budgets are tried without the formulation's model" in why["formulation"]
+    assert {"options", "solver"} <= set(why)
+    assert "formulation" not in LeastMemoryWay.unused(problem, replace(settings, only=True), solver)
