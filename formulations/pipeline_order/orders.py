@@ -70,6 +70,8 @@ class ShopOrders(ShopGraph):
             for machine, limit in enumerate(shop.limits)
             if limit is not None and memory and shop.on_machine[machine]
         }
+        if memory and any(limit is not None and limit < 0 for limit in shop.limits):
+            raise Contradiction("what lies on a device all the time does not fit")
         self._open_signs()
         self._derive()
 

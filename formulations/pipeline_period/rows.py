@@ -153,6 +153,8 @@ class PeriodRows:
         for machine, limit in enumerate(self.shop.limits):
             if limit is None:
                 continue
+            if limit < 0:  # what lies there all the time does not fit, whatever tasks take
+                self.memory.append(((), limit))
             tasks = self.on(machine)
             change = {x: self.shop.kinds[x[0]].alloc - self.shop.kinds[x[0]].free for x in tasks}
             for x in tasks:

@@ -388,7 +388,8 @@ class Ledger(Generic[P, S]):
             better = self.offer(plan, by or answer.by, phase, sure=undo is None)
         if whole and not answer.disputed and answer.proves:
             self._believe_bound(answer, cutoff)
-        if whole and report.stop is Stop.PROVED and not (self.settled or self.unproved_because):
+        left_open = not (self.settled or self.unproved_because or answer.disputed)
+        if whole and report.stop is Stop.PROVED and left_open:
             self.unproved_because = ROUNDED
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt

@@ -6,6 +6,7 @@ magnitudes. Where a formulation proves nothing, it says why.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from milp_plan.backends import Stop
 from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kind_of
+from tests.support.brute import brute_force
 from tests.support.named import Case, case, names
 
 SECONDS = 5.0
@@ -94,3 +96,18 @@ def test_a_formulation_alone_says_nothing_that_enumeration_refutes(name: str, se
 def test_every_formulation_has_cases() -> None:
     shipped = {path.parent.name for f in shipped_folders() for path in f.glob("*/__init__.py")}
     assert set(NAMES) == shipped
+
+
+@pytest.mark.parametrize("name", ["pipeline_order", "pipeline_period"])
+def test_weights_larger_than_a_device_leave_no_plan_though_no_task_takes_memory(name: str) -> None:
+    problem, _ = case("pipeline_order", 414)  # weights of 20 bytes; no task takes any
+    form = get(name).formulation
+    assert form is not None
+    for room in (0, 19, 20, 10**10):
+        here = replace(problem, cluster=problem.cluster.with_memory({"d0": room, "d1": 0}))
+        found = brute_force(here)
+        assert (found is None) == (room < 20)
+        said = asked(name, Case(here, found and found[0]))
+        assert not said.faults
+        if form.card.exact and not form.restricts(form.Options()):
+            assert said.what == ("no plan" if found is None else "proved")
