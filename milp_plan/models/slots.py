@@ -264,6 +264,8 @@ class SlotRows:
                     self.rows.add(rows[which], found, sign * ticks_there, count)
 
     def _memory(self, share: dict[int, int], limit: int) -> None:
+        if limit < 0:  # what lies there all the time does not fit, whatever tasks take
+            self.rows.new("memory", np.array([-1], np.int64))
         kinds = {c: self.shop.kinds[self.curves[c].kind] for c in share}
         unit = gcd(*(k.alloc for k in kinds.values()), *(k.free for k in kinds.values()))
         if not unit:

@@ -98,9 +98,14 @@ def test_every_formulation_has_cases() -> None:
     assert set(NAMES) == shipped
 
 
-@pytest.mark.parametrize("name", ["pipeline_order", "pipeline_period"])
+@pytest.mark.parametrize("name", ["pipeline_order", "pipeline_period", "pipeline_slots"])
 def test_weights_larger_than_a_device_leave_no_plan_though_no_task_takes_memory(name: str) -> None:
     problem, _ = case("pipeline_order", 414)  # weights of 20 bytes; no task takes any
+    operators = []
+    for op in problem.graph.operators:
+        short = dict.fromkeys(op.options[0].duration_ns, 2)  # few slots
+        operators.append(replace(op, options=(replace(op.options[0], duration_ns=short),)))
+    problem = replace(problem, graph=replace(problem.graph, operators=tuple(operators)))
     form = get(name).formulation
     assert form is not None
     for room in (0, 19, 20, 10**10):
