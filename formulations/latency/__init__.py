@@ -108,10 +108,9 @@ class _Builder:
         ) + sum(
             (1 + len(value.readers)) * c for value, c in zip(tables.values, self.cost, strict=True)
         )
-        known = [ticks / unit for ticks in self.together()]
+        self.horizon = slow
         if guide.cutoff is not None:
-            known.append(guide.cutoff / unit)
-        self.horizon = min([slow, *(most * (1 + MARGIN) + MARGIN for most in known)])
+            self.horizon = min(slow, guide.cutoff / unit * (1 + MARGIN) + MARGIN)
         self.bound = 0.0 if guide.bound is None else guide.bound / unit * (1 - MARGIN)
         self.operators = count
 
@@ -132,19 +131,6 @@ class _Builder:
                 for i in members:
                     sides[never.index(True)][0][i] = None
         return work, host
-
-    def together(self) -> list[int]:
-        """Ticks of the plans that have all operators on hosts, or in one call of a payer."""
-        graph, total = self.tables.graph, sum(self.tables.size)
-        found = []
-        for times, devices, room in (
-            (self.tick_work, graph.payers, graph.memory),
-            (self.tick_host, graph.hosts, graph.host_memory),
-        ):
-            known = [t for t in times if t is not None]
-            if devices and len(known) == len(times) and (room is None or total <= room):
-                found.append(sum(known))
-        return found
 
     def heads(self) -> list[int]:
         """Earliest end of each operator: its longest path of least times."""

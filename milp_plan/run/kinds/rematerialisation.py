@@ -333,7 +333,7 @@ def _counts_bytes(problem: RematerialisationProblem) -> bool:
 
 def share_of_peak(problem: RematerialisationProblem) -> str:
     """Write the budget as a part of the peak."""
-    hundredths = 10_000 * (problem.budget or 0) // max(1, problem.peak)  # beyond every float, too
+    hundredths = round(Fraction(10_000 * (problem.budget or 0), max(1, problem.peak)))
     return f"{hundredths // 100}.{hundredths % 100:02d} % of the peak"
 
 

@@ -394,10 +394,11 @@ def _is_places(document: Document) -> bool:
     return document.marker == MARKER and b'"start_ns"' not in document.data
 
 
-def _places(_problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
+def _places(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     """Runs in the order of their starts, without times and transfers: they follow."""
     from milp_plan.io import plan_to_json
 
+    _need_known_names(problem, plan)
     runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0))
     bare = tuple(replace(run, start_ns=None, stop_ns=None) for run in runs)
     return plan_to_json(Plan(plan.problem, bare, planner=plan.planner))
