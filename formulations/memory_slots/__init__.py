@@ -54,7 +54,6 @@ from milp_plan.api import (
     FULL,
     BuilderFormulation,
     Card,
-    FormulationError,
     Guide,
     Objective,
     Plan,
@@ -299,10 +298,10 @@ class _Builder:
 
     # -- answers -----------------------------------------------------------------------------
 
-    def decode(self, values: Values) -> Plan:
-        """Round the starts, and leave out what nobody reads."""
+    def decode(self, values: Values) -> Plan | None:
+        """Round the starts, and leave out what nobody reads; ``None`` beyond the horizon."""
         if self.guess and values["beyond"][0] > 0.5:
-            raise FormulationError(f"{self.ground.problem.name}: no plan within {self.horizon}")
+            return None
         chosen = Starts(
             *(sorted(i for i, bit in values.get(f, {}).items() if bit > 0.5)
               for f in ("run", "out", "back"))

@@ -250,6 +250,7 @@ class FormulationContract:
         """Return the plan of a solution and its value; the checker must accept it."""
         values = model.name_values(vector)
         plan = self.formulation.decode(problem, self.make_options(), guide or Guide(), values)
+        assert plan is not None, f"{problem.name}: the solution stands for no plan"
         verdict = self.verdict(problem, plan)
         assert verdict.ok, f"{problem.name}: {'; '.join(map(str, verdict.violations))}"
         assert verdict.value is not None

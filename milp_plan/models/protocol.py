@@ -173,8 +173,11 @@ class Formulation(Protocol[P_contra, S]):
         """Say how the model's objective translates into ticks or bytes."""
         ...
 
-    def decode(self, problem: P_contra, options: Any, guide: Guide, values: Values) -> S:
-        """Turn a solution into a plan, exactly: decisions are rounded, times are recomputed."""
+    def decode(self, problem: P_contra, options: Any, guide: Guide, values: Values) -> S | None:
+        """Turn a solution into a plan, exactly: decisions are rounded, times are recomputed.
+
+        ``None`` where a solution stands for no plan, but for all that the model leaves out.
+        """
         ...
 
     def encode(self, problem: P_contra, options: Any, model: Any, plan: S) -> Values | None:

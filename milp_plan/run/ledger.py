@@ -30,6 +30,9 @@ ROUNDED = (
 )
 """Why a model that is solved leaves a gap."""
 
+BEYOND = "the model finds no plan within its horizon; there may be one beyond"
+"""Why a model that is solved has no plan."""
+
 BOUND_SHARE = 0.1
 """Part of the time limit that bounds may take."""
 
@@ -390,7 +393,7 @@ class Ledger(Generic[P, S]):
             self._believe_bound(answer, cutoff)
         left_open = not (self.settled or self.unproved_because or answer.disputed)
         if whole and report.stop is Stop.PROVED and left_open:
-            self.unproved_because = ROUNDED
+            self.unproved_because = BEYOND if answer.plan is None else ROUNDED
         if report.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         found, complete = answer.value is not None, report.stop is Stop.PROVED

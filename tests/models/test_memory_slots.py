@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,15 @@ from benchmarks.memory_ways import HALVES, WAYS, chain
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.budget import Budget
 from milp_plan.lp.from_pyomo import compile_pyomo
 from milp_plan.models.contract import FormulationContract, Instance
+from milp_plan.models.registry import get
+from milp_plan.run import Settings
+from milp_plan.run.kinds import kind_of
+from milp_plan.run.ledger import BEYOND, Ledger
+from milp_plan.run.model import Solver
+from tests.support.named import case
 from tests.support.ways import tiny_ways
 from tests.support.ways_brute import brute_force_ways
 
@@ -103,3 +111,31 @@ def test_what_it_does_not_express_is_said_in_words() -> None:
     assert "host" in str(form.unsupported(tight, options))
     span = problem.variant(objective=Objective.SPAN)
     assert "makespan" in str(form.unsupported(span, options))
+
+
+def test_a_solution_beyond_the_horizon_is_no_plan_and_no_dispute() -> None:
+    """A solver stopped early leaves it as its best solution."""
+    problem, best = case("memory_slots", 33)
+    form: Any = get("memory_slots").formulation
+    guide = Guide()
+    builder = guide.keep(form.builder, problem, form.Options())
+    assert builder.guess
+    assert form.decode(problem, form.Options(), guide, {"beyond": {0: 1.0}}) is None
+
+    class Beyond:
+        """The formulation whose solutions all lie beyond its horizon."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(form, name)
+
+        def decode(self, *_: Any) -> None:
+            return None
+
+    solver = Solver(replace(get("memory_slots"), formulation=Beyond()), form.Options())
+    answer = solver.run(problem, Guide(), Limits(time_s=20.0), Budget(20.0))
+    assert (answer.plan, answer.disputed) == (None, "")
+    ledger: Ledger[Any, Any] = Ledger(kind_of(problem), problem, Settings(20.0, only=True))
+    ledger.believe(answer)
+    assert not ledger.disputed
+    assert ledger.unproved_because == BEYOND
+    assert ledger.lower is None or ledger.lower <= (best or 0)
