@@ -111,7 +111,9 @@ def test_channels_that_transfers_hold_are_planned_too() -> None:
 @pytest.mark.untraced
 def test_a_formulation_named_by_the_user_is_used() -> None:
     problem = case("line", 2, 2)
-    outcome = solve(problem, Settings(time_limit_s=30, formulation="operator_schedule"))
+    settings = Settings(time_limit_s=30, formulation="operator_schedule", only=True)
+    outcome = solve(problem, settings)
+    assert outcome.record["formulation"]["name"] == "operator_schedule"
     assert outcome.value == solve(problem, Settings(time_limit_s=30)).value
     assert shop_of(problem) is not None
 
