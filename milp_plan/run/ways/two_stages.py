@@ -55,7 +55,7 @@ def heuristics(
 
 
 def list_start(problem: PlanningProblem) -> tuple[Plan, int] | None:
-    """Return the best valid plan of the list schedules, and its value: a start for a model alone."""
+    """Return the best plan of the list schedules, and its value: the start of a model alone."""
     lists = {name: planner for name, planner in PLANNERS.items() if name in LISTS}
     plan, values = best_plan(problem, lists, on_defect=lambda _said: None)
     reached = [value for value in values.values() if value is not None]
