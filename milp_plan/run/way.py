@@ -201,15 +201,19 @@ class Way(ABC, Generic[P, S]):
             else:
                 self.ask_up_to(known, budget, start=ledger.plan)
 
+    def start_alone(self) -> tuple[Any, int | None]:
+        """Return the start of a model that is asked alone, and its value: the user's, or none."""
+        return self.ledger.plan, self.ledger.value
+
     def ask_whole(self) -> None:
-        """Ask the exact model of the whole problem; the user's start is its start."""
+        """Ask the exact model of the whole problem, from the start that there is."""
         from milp_plan.models.protocol import Guide
 
-        ledger, cutoff = self.ledger, self.ledger.value
+        ledger = self.ledger
         if ledger.formulation is None:
             return
         problem: Any = ledger.problem
-        start: Any = ledger.plan
+        start, cutoff = self.start_alone()
         limits = ledger.limits(ledger.budget.left_s)
         guide = Guide(cutoff)
         answer = ledger.solver.run(problem, guide, limits, ledger.budget, start=start)

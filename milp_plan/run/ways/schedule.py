@@ -27,7 +27,7 @@ from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
 from .small_schedule import SmallSearch
 from .tiny_schedule import is_tiny, offer_best_of_all
-from .two_stages import TwoStages, heuristics
+from .two_stages import TwoStages, heuristics, list_start
 
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
@@ -193,6 +193,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if self.settings.target is None:
             return super().alone()
         return Step("coarsening", self.stages.choose_coarsening), Step("model", self.stages.plan)
+
+    def start_alone(self) -> tuple[Plan | None, int | None]:
+        """Return the user's plan and its value, or those of a list schedule."""
+        if self.ledger.plan is None and self.problem.needs_schedule:
+            return list_start(self.problem) or (None, None)
+        return super().start_alone()
 
     def go(self) -> None:
         """Take the steps; ask nothing more of the cluster behind them."""
