@@ -81,6 +81,8 @@ class ModelAnswer:
         The formulation's own code came to a bad end: there is nothing but the report.
     model
         What was solved, where the answer is disputed: so that it can be shown.
+    root_bound
+        As ``bound``, before the first branching.
     """
 
     report: SolverReport
@@ -97,6 +99,7 @@ class ModelAnswer:
     doubt: str = ""
     failed: bool = False
     model: CompiledModel | None = None
+    root_bound: int | None = None
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and why."""
@@ -132,6 +135,7 @@ class ModelAnswer:
                 "message": report.message,
                 "value": self.value,
                 "bound": self.bound,
+                "root_bound": self.root_bound,
                 "nodes": report.nodes,
                 "gap": report.gap,
                 "start_accepted": report.start_accepted,
@@ -341,6 +345,7 @@ class Solver:
             proves=self.proves,
             doubt=doubt,
             model=model if disputed and not doubt else None,
+            root_bound=None if doubt else _round_up(report.root_bound, scale),
         )
 
 
