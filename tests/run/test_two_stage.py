@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.check import verify
-from milp_plan.coarsen import coarsen
 from milp_plan.core import InputError, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.planners import PLANNERS
@@ -15,7 +13,6 @@ from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.stages import HEADS, Stage, stage_table
-from milp_plan.run.ways.projection import project
 from milp_plan.run.ways.stage_series import StageSeries
 from milp_plan.zoo import TRAPS
 from tests.support.brute import brute_force
@@ -117,22 +114,6 @@ def test_runs_again_and_hosts_have_a_plan() -> None:
     assert outcome.verdict.ok
     assert outcome.record["way"] == "memory"
     assert outcome.record["coarse_stages"]
-
-
-@pytest.mark.parametrize("how", [{"stages": True}, {}, {"guide": True}], ids=str)
-def test_a_projected_plan_keeps_every_law(how: dict[str, bool]) -> None:
-    problem = instance("unet-inference-2xH100")
-    plan = PLANNERS["list_earliest_start"](problem)
-    assert plan is not None
-    coarsening = coarsen(problem, 12, **(how if "guide" not in how else {"guide": plan}))  # type: ignore[arg-type]
-    found = project(coarsening, plan)
-    assert found is not None
-    assert verify(coarsening.problem, found).ok
-    back = coarsening.undo(found)
-    assert verify(problem, back).ok
-    places = {run.operator: run.devices for run in plan.runs}
-    if "guide" in how:  # its clusters follow the plan's sites
-        assert all(places[run.operator] == run.devices for run in back.runs)
 
 
 def test_it_excludes_the_model_alone() -> None:

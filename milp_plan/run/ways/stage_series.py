@@ -22,9 +22,9 @@ from milp_plan.planners import PLANNERS, best_plan
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish, polishes
+from ..restart import started
 from ..stages import Stage
 from .compaction import compact
-from .projection import project
 
 FIRST, GROWTH, LARGEST = 36, 5 / 3, 0.7
 """Clusters of the first coarse problem, the factor to the next, and the most as a part of the
@@ -47,6 +47,9 @@ IN_VAIN = 12
 LEAST_S, STAGE_S = 1.0, 3.0
 """Seconds without which no stage is begun, and those of a stage where there are few: sizes between
 are left out."""
+
+QUICK = frozenset({"single_device", "list_critical_path", "heft", "etf_memory", "dfs_release"})
+"""List schedules whose best plan is the start of a model that is asked alone."""
 
 LISTS = {name: planner for name, planner in PLANNERS.items() if name != "iterated_greedy"}
 """List schedules: what makes a plan in one pass, without a search."""
@@ -76,6 +79,14 @@ def search_nearby(
         polish(ledger, budget)
     elif ledger.problem.objective is Objective.MAKESPAN:
         search_near(ledger, budget, most_in_vain)
+
+
+def list_start(problem: PlanningProblem) -> tuple[Plan, int] | None:
+    """Return the best plan of the list schedules, and its value: the start of a model alone."""
+    lists = {name: planner for name, planner in PLANNERS.items() if name in QUICK}
+    plan, values = best_plan(problem, lists, on_defect=lambda _said: None)
+    reached = [value for value in values.values() if value is not None]
+    return None if plan is None else (plan, min(reached))
 
 
 class StageSeries:
@@ -155,8 +166,6 @@ class StageSeries:
             clusters = len(coarsening.problem.graph.operators)
             if self.stages and clusters <= self.stages[-1].clusters:
                 continue
-            if self.ledger.settings.only:
-                return Chosen(how, coarsening)  # no plan tells them apart
             chosen = Chosen(how, coarsening, *self.start(coarsening, budget))
             if best is None or chosen.rank < best.rank:
                 best = chosen
@@ -177,10 +186,14 @@ class StageSeries:
     def start(self, coarsening: Coarsening, budget: Budget) -> tuple[Plan | None, int | None]:
         """Return the best of the projected plan and list schedules of a coarse problem."""
         ledger, coarse = self.ledger, coarsening.problem
+        if ledger.settings.only:
+            return list_start(coarse) or (None, None)
         trial = Ledger(ledger.kind, coarse, ledger.settings, budget)
         if ledger.plan is not None:
             with ledger.budget.phase("project"):
-                trial.offer(project(coarsening, ledger.plan), "projected plan", "start")
+                rough = coarsening.project(ledger.plan)
+                if rough is not None:
+                    trial.offer(started(ledger.kind, coarse, rough).plan, "projection", "start")
         with ledger.budget.phase("baselines"):
             best_plan(
                 coarse,

@@ -20,7 +20,7 @@ from ..polish import polishes
 from ..stages import Stage
 from ..way import Step
 from .compaction import compact
-from .stage_series import LISTS, StageSeries, search_nearby
+from .stage_series import LISTS, StageSeries, list_start, search_nearby
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -187,14 +187,16 @@ class TwoStages:
 
     def coarse_start(self) -> tuple[Plan, int] | None:
         """Return the best plan known of the problem that exact steps leave, with its value."""
-        if self.coarsening.problem is self.problem:
-            start = self.ledger.plan, self.ledger.value
-        elif self.settings.only:
+        coarse = self.coarsening.problem
+        if coarse is self.problem and self.ledger.plan is not None:
+            assert self.ledger.value is not None
+            return self.ledger.plan, self.ledger.value
+        if self.settings.only:
+            return list_start(coarse)
+        if coarse is self.problem:
             return None
-        else:
-            part = self.budget.part("lists", BASELINE_SHARE)
-            start = StageSeries(self.ledger).start(self.coarsening, part)
-        plan, value = start
+        part = self.budget.part("lists", BASELINE_SHARE)
+        plan, value = StageSeries(self.ledger).start(self.coarsening, part)
         if plan is None or value is None:
             return None
         expanded = self.coarsening.undo(plan)
