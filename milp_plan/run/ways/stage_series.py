@@ -140,7 +140,8 @@ class StageSeries:
         ledger.say("stage", f"{stage.clusters} clusters, {chosen.how}")
         below = self.below(coarse, budget)
         try:
-            below.offer(chosen.start, "start", "start")
+            if chosen.start is not None:
+                below.offer(chosen.start, "start", "start")
             if stage.clusters <= MODELLED or ledger.settings.target is not None:
                 self.ask(below, stage, budget)
             if below.plan is not None and not ledger.settings.only:
