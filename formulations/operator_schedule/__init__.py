@@ -77,7 +77,7 @@ class Switches:
         default=True, metadata={"help": "break the symmetry between identical devices"}
     )
     load_thresholds: int = field(
-        default=5, metadata={"help": "head and tail levels per device for the load rows"}
+        default=12, metadata={"help": "head and tail levels of the load rows, per device or group"}
     )
 
 

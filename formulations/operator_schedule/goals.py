@@ -20,6 +20,7 @@ import pyomo.environ as pyo
 
 from milp_plan.api import Objective, Scale, ScheduleSets, at_most
 
+from .group_rows import GroupRows
 from .retention import devices_at_risk
 from .work_rows import WorkRows
 
@@ -96,10 +97,13 @@ class Makespan(Goal):
         for name in self.sets.operators:
             at_most(m.span, model.stop(name) + self.sets.tails[name] / model.unit, m.makespan)
         WorkRows(model).write(model.options.load_thresholds)
+        self.groups = GroupRows(model)
+        self.groups.write(model.options.load_thresholds)
 
     def encode(self, makespan: float) -> None:
         """Set the columns from those of times and places."""
         self.model.m.makespan.set_value(makespan)
+        self.groups.encode()
 
 
 class Span(Goal):

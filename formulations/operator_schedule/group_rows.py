@@ -1,15 +1,15 @@
 """Head, work and tail of colocation groups, with the journeys that their placements call for.
 
-The operators of a group run one after the other, so the makespan is at least the first start of a
-group, its work, and what follows its last stop. ``begin[g]`` is at most the first start of group g
-and ``rest[g]`` at most the time after its last stop::
+The operators of a group run one after the other, on one device. A *level* of a group is the set of
+its operators with a head (or tail) of at least so many ticks. ``begin[g,l]`` is at most the first
+start in a level, ``rest[g,l]`` at most the time from its last stop to the end::
 
-    begin[g] >= begin[f] + least work of f before g + least journey from f to g
-    makespan >= begin[g] + work of g + sum of work of h * meets[g,h] + rest[g]
+    begin[g,l] >= begin[f,j] + least work of f + least journey from f to g
+    makespan >= begin[g,l] + work of g between both levels + sum of work of h * meets[g,h] + rest[g,j]
 
-f is a group with a producer of each operator by which g can begin. The sum is over groups h none of
-whose operators can start before g begins, nor stop after g ends: each first operator of h has an
-ancestor in g, each last one a descendant. An operator without a group is a group by itself.
+In the first row level j of group f has a producer of each operator by which level l can begin. In
+the second row the sum is over groups h, and only what has an ancestor in the one and a descendant
+in the other level of g counts. An operator without a group is a group by itself.
 
 Source: this project; heads and tails of one machine are Carlier's (1982, European Journal of
 Operational Research 11, 42-47).
@@ -17,12 +17,114 @@ Operational Research 11, 42-47).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyomo.environ as pyo
 
-from milp_plan.api import at_most
+from milp_plan.api import at_most, spread_levels
+
+
+@dataclass(frozen=True)
+class Level:
+    """Operators of a group with a head (or tail) of at least ``ticks``."""
+
+    group: str
+    ticks: int
+    names: frozenset[str] = field(compare=False)
+
+
+class Side:
+    """Levels by heads (or by tails), and a time for each.
+
+    Parameters
+    ----------
+    model
+        Builder of the model.
+    members
+        Operators of each group, in topological order.
+    most
+        Levels of a group.
+    forward
+        By heads; else by tails, where what is said of producers holds for consumers.
+    """
+
+    def __init__(self, model: Any, members: dict[str, list[str]], most: int, forward: bool) -> None:
+        self.model, self.sets, self.forward = model, model.sets, forward
+        graph = self.sets.graph
+        self.near = graph.predecessors if forward else graph.successors
+        self.beyond = graph.ancestors if forward else graph.descendants
+        self.ticks = self.sets.heads if forward else self.sets.tails
+        self.group = {name: group for group, names in members.items() for name in names}
+        self.levels = {
+            group: [
+                Level(group, t, frozenset(n for n in names if self.ticks[n] >= t))
+                for t in spread_levels((self.ticks[n] for n in names), most)
+            ]
+            for group, names in members.items()
+        }
+        self.times: dict[Level, Any] = {}
+
+    def declare(self, family: str) -> None:
+        """Add the columns of groups with several operators."""
+        m, unit = self.model.m, self.model.unit
+        column = pyo.Var(pyo.Any, bounds=(0, m.makespan.ub), dense=False)
+        m.add_component(family, column)
+        for group, levels in self.levels.items():
+            alone = len(levels[0].names) == 1
+            for level in levels:
+                if alone:
+                    self.times[level] = self.time(group)
+                else:
+                    self.times[level] = column[group, level.ticks]
+                    column[group, level.ticks].setlb(level.ticks / unit)
+
+    def time(self, name: str) -> Any:
+        """Ticks before an operator starts, or after it stops, in units."""
+        m = self.model.m
+        return m.start[name] if self.forward else m.makespan - self.model.stop(name)
+
+    def encode(self) -> None:
+        """Set the columns as the starts say."""
+        for level, column in self.times.items():
+            if len(self.levels[level.group][0].names) > 1:
+                column.set_value(min(pyo.value(self.time(name)) for name in level.names))
+
+    def write(self, rows: Any) -> None:
+        """Add what is known of each level's time."""
+        for levels in self.levels.values():
+            for level in levels:
+                ends = [n for n in level.names if level.names.isdisjoint(self.near[n])]
+                if len(levels[0].names) > 1:
+                    for name in sorted(ends):
+                        at_most(rows, self.times[level], self.time(name))
+                self.journeys(rows, level, sorted(ends))
+
+    def journeys(self, rows: Any, level: Level, ends: list[str]) -> None:
+        """Rows from each group that has a neighbour of every operator at the end of a level."""
+        near = [{self.group[other] for other in self.near[name]} for name in ends]
+        for group in sorted(set.intersection(*near)):
+            if len(self.levels[group][0].names) == len(self.levels[level.group][0].names) == 1:
+                continue  # a row of ``precede``
+            pairs = []
+            for name in ends:
+                others = [other for other in self.near[name] if self.group[other] == group]
+                pairs.append((max(others, key=self.ticks.__getitem__), name))
+            least = min(self.ticks[other] for other, _ in pairs)
+            before = [other for other in self.levels[group] if other.ticks <= least][-1]
+            if before == level:
+                continue
+            work = min(self.depth(other, before) for other, _ in pairs) / self.model.unit
+            ordered = pairs if self.forward else [pair[::-1] for pair in pairs]
+            wait = self.model.timed_sum(self.model.columns.least_wait(ordered))
+            at_most(rows, self.times[before] + work + wait, self.times[level])
+
+    def depth(self, name: str, level: Level) -> int:
+        """Least work of a level along chains that end with an operator, itself included."""
+        longest = max(
+            (self.depth(n, level) for n in self.near[name] if n in level.names), default=0
+        )
+        return longest + self.sets.shortest[name]
 
 
 class GroupRows:
@@ -32,117 +134,78 @@ class GroupRows:
     ----------
     model
         Builder with ``m`` (column ``makespan``), ``sets``, ``columns``, ``meetings``, ``lengths``,
-        ``earliest``, ``unit``, ``stop`` and ``timed_sum``.
+        ``sequence``, ``unit``, ``stop`` and ``timed_sum``.
     """
 
     def __init__(self, model: Any) -> None:
-        self.model, self.sets, self.columns = model, model.sets, model.columns
-        self.graph = self.sets.graph
-        self.group = {n: self.columns.owner.get(n, n) for n in self.sets.operators}
+        self.model, self.sets = model, model.sets
         self.members: dict[str, list[str]] = {}
-        for name, group in self.group.items():
-            self.members.setdefault(group, []).append(name)
-        self.one_device = all(
-            len(p.devices) == 1 for places in self.sets.placements.values() for p in places
-        )
-        self.ends = {True: self._ends(self.graph.predecessors), False: self._ends(self.graph.successors)}
-        self.begin: dict[str, Any] = {}
-        self.rest: dict[str, Any] = {}
+        for name in self.sets.operators:
+            self.members.setdefault(model.columns.owner.get(name, name), []).append(name)
+        self.sides: list[Side] = []
 
-    def _ends(self, near: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """Members of each group with no neighbour in it on one side."""
-        return {
-            group: [n for n in names if all(self.group[o] != group for o in near[n])]
-            for group, names in self.members.items()
-        }
-
-    def write(self) -> None:
+    def write(self, levels: int) -> None:
         """Add columns and rows; none where every group is one operator."""
-        m, sets, unit = self.model.m, self.sets, self.model.unit
-        many = [group for group, names in self.members.items() if len(names) > 1]
-        if not many:
+        m = self.model.m
+        if not levels or all(len(names) == 1 for names in self.members.values()):
             return
-        most = m.makespan.ub
-        m.begin = pyo.Var(many, bounds=(0, most))
-        m.rest = pyo.Var(many, bounds=(0, most))
+        self.sides = [Side(self.model, self.members, levels, forward) for forward in (True, False)]
         m.journey, m.occupied = pyo.ConstraintList(), pyo.ConstraintList()
-        for group, names in self.members.items():
-            if len(names) > 1:
-                self.begin[group], self.rest[group] = m.begin[group], m.rest[group]
-                m.begin[group].setlb(min(self.model.earliest[n] for n in names) / unit)
-                m.rest[group].setlb(min(sets.tails[n] for n in names) / unit)
-            else:
-                self.begin[group] = m.start[group]
-                self.rest[group] = m.makespan - self.model.stop(group)
-        for group in many:
-            for name in self.ends[True][group]:
-                at_most(m.journey, m.begin[group], m.start[name])
-            for name in self.ends[False][group]:
-                at_most(m.journey, self.model.stop(name) + m.rest[group], m.makespan)
-        self.journeys(forward=True)
-        self.journeys(forward=False)
+        for side, family in zip(self.sides, ("begin", "rest"), strict=True):
+            side.declare(family)
+            side.write(m.journey)
         for group in self.members:
             self.occupied(group)
 
-    def journeys(self, *, forward: bool) -> None:
-        """``begin`` behind ``begin`` of groups before, ``rest`` before ``rest`` of groups after."""
-        near = self.graph.predecessors if forward else self.graph.successors
-        depth = self._depths(near, forward=forward)
-        times = self.begin if forward else self.rest
-        for group, ends in self.ends[forward].items():
-            found = [{} for _ in ends]
-            for name, by_group in zip(ends, found, strict=True):
-                for other in near[name]:
-                    deepest = by_group.get(self.group[other])
-                    if deepest is None or depth[other] > depth[deepest]:
-                        by_group[self.group[other]] = other
-            for other in set.intersection(*(set(by_group) for by_group in found)):
-                if len(self.members[group]) == len(self.members[other]) == 1:
-                    continue  # a row of ``precede``
-                pairs = [(by[other], n) for n, by in zip(ends, found, strict=True)]
-                work = min(depth[first] for first, _ in pairs) / self.model.unit
-                ordered = pairs if forward else [(n, first) for first, n in pairs]
-                at_most(
-                    self.model.m.journey,
-                    times[other] + work + self.model.timed_sum(self.columns.least_wait(ordered)),
-                    times[group],
-                )
-
-    def _depths(self, near: Mapping[str, Sequence[str]], *, forward: bool) -> dict[str, int]:
-        """Least work of a group up to the end of a member, itself included, along its chain."""
-        order = self.sets.operators if forward else self.sets.operators[::-1]
-        found: dict[str, int] = {}
-        for name in order:
-            own = [found[o] for o in near[name] if self.group[o] == self.group[name]]
-            found[name] = max(own, default=0) + self.sets.shortest[name]
-        return found
+    def encode(self) -> None:
+        """Set the columns as the starts and the makespan say."""
+        for side in self.sides:
+            side.encode()
 
     def occupied(self, group: str) -> None:
-        """Head, work and tail of a group and of groups that meet it between its ends."""
-        m = self.model.m
-        total = self.begin[group] + self.work(group) + self.rest[group]
-        inside = [h for h in self.members if h != group and self.within(h, group)]
-        if self.one_device:
-            meets = self.model.meetings
-            for other in inside:
-                least = sum(self.sets.shortest[n] for n in self.members[other])
-                if least and self.meet(group, other):
-                    total += least / self.model.unit * meets.of(group, other)
-        if inside or len(self.members[group]) > 1:
-            at_most(m.occupied, total, m.makespan)
+        """Head, work and tail for each pair of levels of a group."""
+        heads, tails = self.sides
+        seen: set[Any] = set()
+        for low in reversed(heads.levels[group]):
+            for high in reversed(tails.levels[group]):
+                names = low.names & high.names
+                others = self.inside(group, low.names, high.names)
+                key = names, tuple(others)
+                if not names or key in seen:
+                    continue
+                seen.add(key)
+                if len(names) == 1 and not others:
+                    continue
+                total = pyo.quicksum(self.model.lengths[name] for name in sorted(names))
+                total += pyo.quicksum(
+                    ticks / self.model.unit * self.model.meetings.of(group, other)
+                    for other, ticks in others
+                )
+                total += heads.times[low] + tails.times[high]
+                at_most(self.model.m.occupied, total, self.model.m.makespan)
 
-    def meet(self, first: str, second: str) -> bool:
-        """Whether two groups may share a device."""
+    def inside(
+        self, group: str, low: frozenset[str], high: frozenset[str]
+    ) -> list[tuple[str, int]]:
+        """Other groups, with their least work behind one and before another level of a group."""
+        graph, found = self.sets.graph, []
         held = self.model.sequence.held
-        return not held[first].keys().isdisjoint(held[second])
+        if not self.one_device:
+            return []
+        for other, names in self.members.items():
+            if other == group or held[other].keys().isdisjoint(held[group]):
+                continue
+            ticks = sum(
+                self.sets.shortest[n]
+                for n in names
+                if not low.isdisjoint(graph.ancestors[n])
+                and not high.isdisjoint(graph.descendants[n])
+            )
+            if ticks:
+                found.append((other, ticks))
+        return found
 
-    def work(self, group: str) -> Any:
-        """Length of all operators of a group."""
-        return pyo.quicksum(self.model.lengths[name] for name in self.members[group])
-
-    def within(self, inner: str, outer: str) -> bool:
-        """Whether no operator of a group starts before another group begins, or stops after it."""
-        names = set(self.members[outer])
-        return all(
-            not names.isdisjoint(self.graph.ancestors[n]) for n in self.ends[True][inner]
-        ) and all(not names.isdisjoint(self.graph.descendants[n]) for n in self.ends[False][inner])
+    @property
+    def one_device(self) -> bool:
+        """Whether every placement is on one device: then groups that meet share a line of work."""
+        return all(len(p.devices) == 1 for places in self.sets.placements.values() for p in places)
