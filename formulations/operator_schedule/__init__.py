@@ -11,7 +11,7 @@ horizon.
 ``precede``       start[k] >= start[i] + length[i] + longest route of the chosen flow
 ``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
 ``order_tasks``   start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
-``order_tasks``   before[i,k] + before[k,i] >= on[i,r] + on[k,r] - 1 for each resource r
+``order_tasks``   before[k,i] = meets[i,k] - before[i,k] >= 0: see :mod:`.meetings`
 (objective)       the column of the objective and its rows: see :mod:`.goals`
 ``memory``        later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
 ``memory``        alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
@@ -59,7 +59,7 @@ from milp_plan.api import (
     retime,
 )
 
-from .columns import Columns, Copy, Weights, choose
+from .columns import Columns, Combination, Copy, Pair, Weights, choose
 from .goals import GOALS, tick_of
 from .meetings import Meetings
 from .memory_rows import MemoryRows, StaticRows
@@ -194,28 +194,24 @@ class _Builder:
         """
         m, sets, columns = self.m, self.sets, self.columns
         m.flow, m.link_flows = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
-        tables: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
+        tables: dict[Pair, dict[Pair, dict[Combination, Combination]]] = {}
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
                 ends, found = columns.owned_combinations(pair)
                 tables.setdefault(ends, {})[pair] = found
-        for ends, found in tables.items():
-            allowed = [set(combinations) for combinations in found.values()]
-            flows = self.link(
-                ends, [c for c in next(iter(found.values())) if all(c in s for s in allowed)]
-            )
-            self.columns.between[ends] = flows
-            for pair, combinations in found.items():
+        for ends, table in tables.items():
+            first, *others = table.values()
+            allowed = [both for both in first if all(both in other for other in others)]
+            columns.between[ends] = flows = self.link(ends, allowed)
+            for pair, combinations in table.items():
                 for own, both in combinations.items():
                     columns.flows[(*pair, *both)] = flows.get(own, 0)
 
-    def link(
-        self, ends: tuple[str, str], allowed: list[tuple[Placement, Placement]]
-    ) -> dict[tuple[Placement, Placement], Any]:
+    def link(self, ends: Pair, allowed: list[Combination]) -> dict[Combination, Any]:
         """Columns of the allowed pairs of placements of two deciders; they sum to 1."""
         columns = self.columns
         sides = [(name, self.sets.placements[name]) for name in ends]
-        flows: dict[tuple[Placement, Placement], Any] = {}
+        flows: dict[Combination, Any] = {}
         found: list[dict[Placement, list[Any]]] = [{p: [] for p in side} for _, side in sides]
         for one, other in allowed:
             if len(sides[0][1]) == 1 or ends[0] == ends[1]:  # the other side alone decides
@@ -409,11 +405,8 @@ class _Builder:
 
         arcs = [Arc(*pair) for pair in self.orders(values, placements, sources)]
         arcs += [Arc(*pair) for pair, bit in values.get("ended", {}).items() if bit > 0.5]
-        arcs += [
-            Arc(*pair, from_stop=False, lag_ns=tick_of(sets))
-            for pair, bit in values.get("later", {}).items()
-            if bit > 0.5
-        ]
+        later = [pair for pair, bit in values.get("later", {}).items() if bit > 0.5]
+        arcs += [Arc(event, maker, False, tick_of(sets)) for event, maker in later]
         return retime(sets, placements, arcs, values["start"], sources)
 
     def orders(

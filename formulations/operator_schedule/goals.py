@@ -3,6 +3,7 @@
 ====================  =========================================================================
 ``span``              makespan >= stop[i] + tail[i]
 ``workload``          makespan >= head + work on r of tasks between head and tail + tail
+``occupied``          makespan >= head + work + tail of a group: see :mod:`.group_rows`
 ``device_span``       first[d] <= start[i] + M (1 - on[i,d]);  last[d] >= stop[i] - M (1 - on[i,d])
 ``device_span``       widest >= last[d] - first[d]
 ``device_load``       widest >= sum of duration on d: a device runs one operator at a time

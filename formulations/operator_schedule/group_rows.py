@@ -5,7 +5,7 @@ its operators with a head (or tail) of at least so many ticks. ``begin[g,l]`` is
 start in a level, ``rest[g,l]`` at most the time from its last stop to the end::
 
     begin[g,l] >= begin[f,j] + least work of f + least journey from f to g
-    makespan >= begin[g,l] + work of g between both levels + sum of work of h * meets[g,h] + rest[g,j]
+    makespan >= begin[g,l] + work of g in both levels + sum of work of h * meets[g,h] + rest[g,j]
 
 In the first row level j of group f has a producer of each operator by which level l can begin. In
 the second row the sum is over groups h, and only what has an ancestor in the one and a descendant
@@ -23,6 +23,9 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import at_most, spread_levels
+
+MOST_GROUPS = 150
+"""Groups of a model beyond which rows of theirs would be more than they help."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Side:
             for group, names in members.items()
         }
         self.times: dict[Level, Any] = {}
+        self.known: dict[Level, dict[str, int]] = {}
 
     def declare(self, family: str) -> None:
         """Add the columns of groups with several operators."""
@@ -114,17 +118,22 @@ class Side:
             before = [other for other in self.levels[group] if other.ticks <= least][-1]
             if before == level:
                 continue
-            work = min(self.depth(other, before) for other, _ in pairs) / self.model.unit
+            if before not in self.known:
+                self.known[before] = self.depths(before)
+            work = min(self.known[before][other] for other, _ in pairs) / self.model.unit
             ordered = pairs if self.forward else [pair[::-1] for pair in pairs]
             wait = self.model.timed_sum(self.model.columns.least_wait(ordered))
             at_most(rows, self.times[before] + work + wait, self.times[level])
 
-    def depth(self, name: str, level: Level) -> int:
+    def depths(self, level: Level) -> dict[str, int]:
         """Least work of a level along chains that end with an operator, itself included."""
-        longest = max(
-            (self.depth(n, level) for n in self.near[name] if n in level.names), default=0
-        )
-        return longest + self.sets.shortest[name]
+        order = self.sets.operators if self.forward else self.sets.operators[::-1]
+        found: dict[str, int] = {}
+        for name in order:
+            if name in level.names:
+                near = (found[other] for other in self.near[name] if other in level.names)
+                found[name] = max(near, default=0) + self.sets.shortest[name]
+        return found
 
 
 class GroupRows:
@@ -147,6 +156,8 @@ class GroupRows:
     def write(self, levels: int) -> None:
         """Add columns and rows; none where every group is one operator."""
         m = self.model.m
+        if self.model.guide.neighbourhood is not None or not 1 <= len(self.members) <= MOST_GROUPS:
+            return  # near a plan a start and a small model count, not a bound
         if not levels or all(len(names) == 1 for names in self.members.values()):
             return
         self.sides = [Side(self.model, self.members, levels, forward) for forward in (True, False)]

@@ -10,11 +10,11 @@ def interchangeable_devices(problem: PlanningProblem) -> tuple[tuple[str, ...], 
 
     Two devices may change places when they are of one class with the same memory, have equal
     channels to and from every third device and to each other, and the process groups that some
-    option may hold stay what they are: either the swap maps the list of groups onto itself, order within groups included,
-    or no group holds just one of the two (then every group is mapped onto itself as a set, its
-    order is kept, and the channels of all its pairs are equal). So every plan turns into a plan
-    of the same value. Swaps generate all permutations, and the relation is transitive
-    (conjugate one swap by the other), so classes are found against one representative.
+    option may hold stay what they are: either the swap maps the list of groups onto itself, order
+    within groups included, or no group holds just one of the two (then every group is mapped onto
+    itself as a set, its order is kept, and the channels of all its pairs are equal). So every plan
+    turns into a plan of the same value. Swaps generate all permutations, and the relation is
+    transitive (conjugate one swap by the other), so classes are found against one representative.
 
     Returns
     -------
@@ -35,9 +35,7 @@ def interchangeable_devices(problem: PlanningProblem) -> tuple[tuple[str, ...], 
     return tuple(tuple(members) for members in classes if len(members) > 1)
 
 
-def _swappable(
-    cluster: Cluster, groups: set[tuple[str, ...]], first: str, second: str
-) -> bool:
+def _swappable(cluster: Cluster, groups: set[tuple[str, ...]], first: str, second: str) -> bool:
     a, b = cluster.device(first), cluster.device(second)
     if (a.device_class, a.memory_bytes) != (b.device_class, b.memory_bytes):
         return False
