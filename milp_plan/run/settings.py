@@ -78,7 +78,8 @@ class Settings:
     dask
         Address of a Dask scheduler whose workers do the search.
     only
-        Whether the formulation's model runs alone: no heuristics before it, no search after it.
+        Whether the formulation's model runs alone: no search before or after it. The model of a
+        schedule starts from a list schedule unless ``start`` is given.
     """
 
     time_limit_s: float = 60.0

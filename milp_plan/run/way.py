@@ -122,6 +122,11 @@ class Way(ABC, Generic[P, S]):
     def steps(self) -> Iterable[Step]:
         """Steps in order: a list that a person can read aloud."""
 
+    @property
+    def patient(self) -> bool:
+        """Whether compiling loops beside may use only processor time that the run leaves."""
+        return False
+
     def offer_first(self) -> None:
         """Offer any plan, by what has no loop to compile; asked where loops are compiled beside."""
 
@@ -196,15 +201,19 @@ class Way(ABC, Generic[P, S]):
             else:
                 self.ask_up_to(known, budget, start=ledger.plan)
 
+    def start_alone(self) -> tuple[Any, int | None]:
+        """Return the start of a model that is asked alone, and its value: the user's, or none."""
+        return self.ledger.plan, self.ledger.value
+
     def ask_whole(self) -> None:
-        """Ask the exact model of the whole problem; the user's start is its start."""
+        """Ask the exact model of the whole problem, from the start that there is."""
         from milp_plan.models.protocol import Guide
 
-        ledger, cutoff = self.ledger, self.ledger.value
+        ledger = self.ledger
         if ledger.formulation is None:
             return
         problem: Any = ledger.problem
-        start: Any = ledger.plan
+        start, cutoff = self.start_alone()
         limits = ledger.limits(ledger.budget.left_s)
         guide = Guide(cutoff)
         answer = ledger.solver.run(problem, guide, limits, ledger.budget, start=start)
@@ -218,7 +227,7 @@ class Way(ABC, Generic[P, S]):
         steps = tuple(self.alone() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
         parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
-        with compiled_beside(parts) as beside:
+        with compiled_beside(parts, patient=self.patient) as beside:
             if beside.parts:
                 self._begin_uncompiled(beside)
             for step in steps:

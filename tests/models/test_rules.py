@@ -6,15 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.api import (
-    Guide,
-    MemoryLaw,
-    Objective,
-    Operator,
-    Option,
-    PlanningProblem,
-    interchangeable_devices,
-)
+from milp_plan.api import Guide, MemoryLaw, Objective, PlanningProblem, interchangeable_devices
 from milp_plan.check import verify
 from milp_plan.core import (
     Channel,
@@ -23,6 +15,8 @@ from milp_plan.core import (
     ComputationGraph,
     Device,
     DeviceClass,
+    Operator,
+    Option,
 )
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.brute import brute_force

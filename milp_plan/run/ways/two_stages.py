@@ -10,7 +10,7 @@ from milp_plan.backends import Limits, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.models.protocol import Guide
-from milp_plan.planners import best_plan
+from milp_plan.planners import PLANNERS, best_plan
 
 from ..ledger import Ledger
 from ..polish import polishes
@@ -25,6 +25,9 @@ COARSE_LIST_SHARE = 0.03
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
 bound counts, and on a heuristically coarsened one, after which the search goes on."""
+
+LISTS = frozenset({"single_device", "list_critical_path", "heft", "etf_memory", "dfs_release"})
+"""Planners whose best plan is the start of a model that is asked alone."""
 
 TARGET = 25
 """Operators that stage one aims at, unless the settings say otherwise."""
@@ -49,6 +52,14 @@ def heuristics(
             on_plan=on_plan,
             on_defect=ledger.fail,
         )
+
+
+def list_start(problem: PlanningProblem) -> tuple[Plan, int] | None:
+    """Return the best plan of the list schedules, and its value: the start of a model alone."""
+    lists = {name: planner for name, planner in PLANNERS.items() if name in LISTS}
+    plan, values = best_plan(problem, lists, on_defect=lambda _said: None)
+    reached = [value for value in values.values() if value is not None]
+    return None if plan is None else (plan, min(reached))
 
 
 class TwoStages:
@@ -166,10 +177,12 @@ class TwoStages:
     def coarse_start(self, share: float = BASELINE_SHARE) -> tuple[Plan, int] | None:
         """Best heuristic plan of the coarse problem, offered to the original as well."""
         coarse = self.coarsening.problem
-        if coarse is self.problem:
-            plan, value = self.ledger.plan, self.ledger.value
-            return None if plan is None or value is None else (plan, value)
+        if coarse is self.problem and self.ledger.plan is not None:
+            assert self.ledger.value is not None
+            return self.ledger.plan, self.ledger.value
         if self.settings.only:
+            return list_start(coarse)
+        if coarse is self.problem:
             return None
         found, values = heuristics(self.ledger, coarse, share)
         if found is None:

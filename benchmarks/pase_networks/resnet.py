@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milp_plan.cost.pase import LayerGraph
+from pase_costs import LayerGraph
 
 from .drawing import IMAGE_GRAIN, Drawing
 

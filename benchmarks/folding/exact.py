@@ -17,11 +17,18 @@ import numpy as np
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
+from milp_plan.planners.sharding.buckets import Buckets
+from milp_plan.planners.sharding.elimination import Caps
+from milp_plan.planners.sharding.factors import (
+    Factor,
+    FactorGraph,
+    Scope,
+    factor_graph,
+    total,
+    value,
+)
+from milp_plan.planners.sharding.ordering import Ordering, neighbourhoods, weigh
 
-from ..buckets import Buckets
-from ..elimination import Caps
-from ..factors import Factor, FactorGraph, Scope, factor_graph, total, value
-from ..ordering import Ordering, neighbourhoods, weigh
 from .runs import Run, runs
 from .segments import chains
 from .transfer import Transfer, products

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pase_costs import LayerGraph, Nothing, Softmax, Tensor
+
 from milp_plan.core import Finding, InputError
-from milp_plan.cost.pase import LayerGraph, Nothing, Softmax, Tensor
 
 from .drawing import Drawing, same_axes
 

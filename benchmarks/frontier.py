@@ -14,10 +14,9 @@ import numpy as np
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
-
-from .buckets import smallest
-from .factors import FactorGraph, Scope, factor_graph, value
-from .ordering import neighbourhoods
+from milp_plan.planners.sharding.buckets import smallest
+from milp_plan.planners.sharding.factors import FactorGraph, Scope, factor_graph, value
+from milp_plan.planners.sharding.ordering import neighbourhoods
 
 _Part = tuple[Integers, Scope]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from milp_plan.cost.pase import (
+from pase_costs import (
     Layer,
     LayerGraph,
     Loss,

@@ -3,7 +3,7 @@
 import pytest
 
 from milp_plan.bounds.packing import fullest_instant
-from milp_plan.zoo.packings import GRAIN, dissection
+from tests.support.packings import GRAIN, dissection
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,9 +7,8 @@ h. Joining blocks is a (min, +) product; m equal blocks need about 2 log2(m) of 
 from __future__ import annotations
 
 from milp_plan.core.sharding import Integers
-
-from ..buckets import smallest
-from ..factors import Scope
+from milp_plan.planners.sharding.buckets import smallest
+from milp_plan.planners.sharding.factors import Scope
 
 
 class Transfer:

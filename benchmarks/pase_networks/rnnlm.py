@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milp_plan.cost.pase import LayerGraph, Recurrence, Tensor
+from pase_costs import LayerGraph, Recurrence, Tensor
 
 from .drawing import Drawing
 

@@ -1,6 +1,6 @@
 """What people did before searching: data parallelism, strategies of experts, greedy choices.
 
-All return one strategy number per operator of :func:`~milp_plan.cost.pase.pase_tables`.
+All return one strategy number per operator of :func:`~pase_costs.pase_tables`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from pase_costs import Layer, LayerGraph, configurations
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
-from milp_plan.cost.pase import Layer, LayerGraph, configurations
 
 Choice = tuple[int, ...]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pase_costs import LayerGraph
+
 from milp_plan.core import Finding, InputError
-from milp_plan.cost.pase import LayerGraph
 
 from .alexnet import alexnet
 from .inception import inception3

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core.sharding import Integers
+from milp_plan.planners.sharding.factors import FactorGraph
 
-from ..factors import FactorGraph
 from .segments import Local, Segment
 
 LONGEST = 64
