@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import NamedTuple
 
 from milp_plan.core import PlanningProblem
@@ -21,13 +20,14 @@ from .reduction import Reduction
 class StageClustering:
     """Cut the graph into stages of like work, and each stage where parallelism needs it. Heuristic.
 
-    A stage is an interval of colocation groups in depth-first topological order, so that a tower
-    or a branch lies in few stages. The operators of a stage form one cluster for each
+    A stage is an interval of colocation groups along the forward pass, in depth-first order, so
+    that a tower or a branch lies in few stages; what runs backward stands where it came from.
+    The operators of a stage form one cluster for each
 
     - visit: how often a path has left the stage and come back before (forward and backward),
     - micro-batch, or run of a power of two of them: see :func:`pipeline_time`,
-    - pass: forward or not, and whether another stage waits for a result (a weight gradient is
-      waited for by the update alone, so it is apart from the gradient of the input),
+    - pass: whether another stage waits for a result, where a pipeline then ends earlier (a weight
+      gradient is waited for by the update alone, so it is apart from the gradient of the input),
     - branch: what neither edges nor colocation groups connect inside the stage.
 
     Parameters
@@ -66,11 +66,15 @@ def _merge(quotient: Quotient, nodes: list[int], caps: Caps) -> None:
 
 
 class Cut(NamedTuple):
-    """Clusters, each in topological order, and what they come from."""
+    """Clusters, each in topological order, and what they come from.
+
+    ``passing`` is the part of the work that other stages wait for, or stands in a cluster with it.
+    """
 
     clusters: list[list[str]]
     stages: int
     batches: int
+    passing: float
 
 
 def best_cut(problem: PlanningProblem, target: int) -> Cut:
@@ -78,15 +82,20 @@ def best_cut(problem: PlanningProblem, target: int) -> Cut:
     cuts: list[Cut] = []
     size = 1
     while not cuts or cuts[-1].batches > 1:
-        cuts.append(Stages(problem, size).within(target))
+        stages = Stages(problem, size)
+        cuts += [stages.within(target, split=split) for split in (True, False)]
         size *= 2
     devices = len(problem.cluster.devices)
-    return min(cuts, key=lambda cut: pipeline_time(cut.stages, cut.batches, devices))
+    return min(cuts, key=lambda cut: pipeline_time(cut, devices))
 
 
-def pipeline_time(stages: int, batches: int, devices: int) -> Fraction:
-    """Return how long a pipeline of equal stages takes, in terms of its work on one device."""
-    return Fraction(batches + stages - 1, batches * min(stages, devices))
+def pipeline_time(cut: Cut, devices: int) -> float:
+    """Return how long a pipeline of equal stages takes, in terms of its work on one device.
+
+    While it fills and drains a device waits for the work that passes through the other stages.
+    """
+    fill = (cut.stages - 1) * cut.passing
+    return (cut.batches + fill) / (cut.batches * min(cut.stages, devices))
 
 
 class Stages:
@@ -109,34 +118,75 @@ class Stages:
         self.batch = {n: None if label is None else run[label] for n, label in labels.items()}
         self.num_batches = max(1, len(set(run.values())))
         self.unit = {o.name: o.group or f"\0{o.name}" for o in self.graph.operators}
-        self.work = dict.fromkeys((self.unit[name] for name in self.order), 0)
-        for operator in self.graph.operators:
-            ticks = min(o.gang * min(o.duration_ns.values()) for o in operator.options)
-            self.work[self.unit[operator.name]] += ticks
+        self.ticks = {
+            operator.name: min(o.gang * min(o.duration_ns.values()) for o in operator.options)
+            for operator in self.graph.operators
+        }
+        self.work = dict.fromkeys(self._line(), 0)
+        for name, ticks in self.ticks.items():
+            self.work[self.unit[name]] += ticks
 
-    def within(self, target: int) -> Cut:
+    def _line(self) -> list[str]:
+        """Units along the forward pass; others stand at the last forward operator they read.
+
+        What reads none stands at the last unit of those that read it, or else at the first that
+        it reads: gradients come from the end. An operator of a later micro-batch stands where
+        those of the first do that feed what it reads.
+        """
+        graph = self.graph
+        operators = {operator.name: operator for operator in graph.operators}
+        batches = {o.micro_batch for o in operators.values() if o.micro_batch is not None}
+        first = min(batches, default=None)
+        place: dict[str, int] = {}
+        later: list[str] = []
+        for name in self.order:
+            operator, unit = operators[name], self.unit[name]
+            again = operator.group is None and operator.micro_batch not in (None, first)
+            if operator.kind == FORWARD_KIND and not (again and graph.predecessors[name]):
+                place.setdefault(unit, len(place))
+            else:
+                later.append(name)
+        for name in later:
+            before = [self.unit[b] for b in graph.predecessors[name]]
+            ahead = [
+                self.unit[b] for b in graph.predecessors[name] if operators[b].kind == FORWARD_KIND
+            ]
+            after = [u for a in graph.successors[name] if (u := self.unit[a]) in place]
+            if ahead or after:
+                rank = max(place[unit] for unit in ahead or after)
+            else:
+                rank = min((place[unit] for unit in before), default=len(place))
+            place.setdefault(self.unit[name], rank)
+        return sorted(place, key=place.__getitem__)
+
+    def within(self, target: int, *, split: bool = True) -> Cut:
         """Return the smallest stages with at most ``target`` clusters; else one stage."""
         low, high = 0, sum(self.work.values())
         while low < high:
             middle = (low + high) // 2
-            if len(self.cut(middle).clusters) <= target:
+            if len(self.cut(middle, split=split).clusters) <= target:
                 high = middle
             else:
                 low = middle + 1
-        return self.cut(high)
+        return self.cut(high, split=split)
 
-    def cut(self, most: int) -> Cut:
-        """Return the clusters of stages of at most that much work, but for larger units."""
+    def cut(self, most: int, *, split: bool = True) -> Cut:
+        """Return the clusters of stages of at most that much work, but for larger units.
+
+        ``split`` says whether what no other stage waits for is apart.
+        """
         number = self._intervals(most)
         stage = {name: number[self.unit[name]] for name in self.order}
         visit, branch = self._visits(stage), self._branches(stage)
-        waited_for = self._waited_for(stage)
+        waited_for = self._waited_for(stage) if split else dict.fromkeys(self.order, True)
         found: dict[Hashable, list[str]] = {}
         for name in self.order:
-            forward = self.graph.operator(name).kind == FORWARD_KIND
-            sort = (self.batch[name], forward, waited_for[name])
+            sort = (self.batch[name], waited_for[name])
             found.setdefault((stage[name], visit[name], branch[name], sort), []).append(name)
-        return Cut(list(found.values()), 1 + max(number.values(), default=0), self.num_batches)
+        passing = sum(ticks for name, ticks in self.ticks.items() if waited_for[name])
+        share = passing / max(1, sum(self.ticks.values()))
+        stages = 1 + max(number.values(), default=0)
+        return Cut(list(found.values()), stages, self.num_batches, share)
 
     def _intervals(self, most: int) -> dict[str, int]:
         """Unit -> its stage, of at most that much work but for larger units; from the left."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from threading import Condition, Thread
 from types import TracebackType
 
@@ -38,6 +39,9 @@ LAST: Mapping[str, str] = {
 }
 """A loop of each part that is compiled after most others: once it is kept, so are they."""
 
+PATIENCE = 10
+"""By how much the priority of a process that compiles is lowered where others come first."""
+
 LOOK_S = 0.05
 """How often a process that compiles is looked at."""
 
@@ -55,9 +59,12 @@ class Compiling:
     ----------
     parts
         Names in :data:`LAST`, in the order in which they will be needed.
+    patient
+        Whether they use only processor time that this process leaves.
     """
 
-    def __init__(self, parts: Iterable[str]) -> None:
+    def __init__(self, parts: Iterable[str], *, patient: bool = False) -> None:
+        self.patient = patient
         self.parts = tuple(part for part in dict.fromkeys(parts) if not kept(LAST[part]))
         self._waiting = list(self.parts)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -114,6 +121,8 @@ class Compiling:
                 while self._waiting and len(self._running) < most:
                     part = self._waiting.pop(0)
                     self._running[part] = _begun(part)
+                    if self.patient:
+                        _lower(self._running[part])
                 self._changed.wait(LOOK_S)
 
 
@@ -128,7 +137,7 @@ def begin(parts: Iterable[str]) -> None:
         _AHEAD.append((frozenset(asked), Compiling(asked)))
 
 
-def beside(parts: Iterable[str]) -> Compiling:
+def beside(parts: Iterable[str], *, patient: bool = False) -> Compiling:
     """Return what compiles these parts: begun by :func:`begin`, if it named them all."""
     asked = tuple(parts)
     if _AHEAD:
@@ -136,7 +145,14 @@ def beside(parts: Iterable[str]) -> Compiling:
         if asked and named.issuperset(asked):
             return begun
         begun.stop(begun.parts)
-    return Compiling(asked)
+    return Compiling(asked, patient=patient)
+
+
+def _lower(process: subprocess.Popen[bytes]) -> None:
+    """Lower the priority of a process, where the system has such a thing."""
+    with suppress(AttributeError, OSError):
+        before = os.getpriority(os.PRIO_PROCESS, process.pid)
+        os.setpriority(os.PRIO_PROCESS, process.pid, before + PATIENCE)
 
 
 def _begun(part: str) -> subprocess.Popen[bytes]:

@@ -122,6 +122,11 @@ class Way(ABC, Generic[P, S]):
     def steps(self) -> Iterable[Step]:
         """Steps in order: a list that a person can read aloud."""
 
+    @property
+    def patient(self) -> bool:
+        """Whether compiling loops beside may use only processor time that the run leaves."""
+        return False
+
     def offer_first(self) -> None:
         """Offer any plan, by what has no loop to compile; asked where loops are compiled beside."""
 
@@ -222,7 +227,7 @@ class Way(ABC, Generic[P, S]):
         steps = tuple(self.alone() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
         parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
-        with compiled_beside(parts) as beside:
+        with compiled_beside(parts, patient=self.patient) as beside:
             if beside.parts:
                 self._begin_uncompiled(beside)
             for step in steps:

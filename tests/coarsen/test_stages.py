@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -43,9 +44,30 @@ def test_micro_batches_and_passes_are_kept_apart() -> None:
     sorts = [{(name[0], name.partition("@")[2]) for name in names} for names in cut.clusters]
     assert all(len({batch for _, batch in sort}) == 1 for sort in sorts)
     passes = [{letter for letter, _ in sort} for sort in sorts]
-    # no stage waits for the gradients of the first one: there they are one cluster
-    assert passes.count({"B", "W"}) == 4
-    assert [passes.count({letter}) for letter in "FBWU"] == [12, 8, 8, 3]
+    # no stage waits for the gradients of the first one, and the last one turns back at once
+    assert passes.count({"B", "W"}) == passes.count({"F", "B"}) == 4
+    assert [passes.count({letter}) for letter in "FBWU"] == [8, 4, 8, 3]
+
+
+def test_weight_gradients_join_where_a_pipeline_then_ends_earlier() -> None:
+    """Eight batches and all devices, where apart there would be four batches or fewer stages."""
+    cut = best_cut(pipeline(6, 8), 45)
+    assert (cut.stages, cut.batches) == (3, 8)
+    assert all(len({name.partition("@")[2] for name in names}) == 1 for names in cut.clusters)
+    assert cut.passing == 1
+
+
+def test_what_runs_backward_stands_where_it_came_from() -> None:
+    """Backward operators without a group do not make stages of their own behind the last one."""
+    grouped = pipeline(6, 2)
+    operators = [replace(o, group=None) if o.name[0] == "B" else o for o in grouped.graph.operators]
+    line = Stages(problem_of(operators, list(grouped.graph.values), small_cluster(3)), 1)
+    assert line.cut(10**9).stages == 1
+    halves = line.cut(sum(line.work.values()) // 2)
+    assert halves.stages == 2
+    for names in halves.clusters:
+        layers = {int(name[1]) for name in names}
+        assert layers <= {0, 1, 2, 3} or layers <= {3, 4, 5}
 
 
 def test_micro_batches_are_joined_where_few_clusters_are_wanted() -> None:

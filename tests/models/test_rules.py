@@ -7,15 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from milp_plan.api import (
-    Guide,
-    MemoryLaw,
-    Objective,
-    Operator,
-    Option,
-    PlanningProblem,
-    interchangeable_devices,
-)
+from milp_plan.api import Guide, MemoryLaw, Objective, PlanningProblem, interchangeable_devices
 from milp_plan.check import verify
 from milp_plan.core import (
     Channel,
@@ -24,6 +16,8 @@ from milp_plan.core import (
     ComputationGraph,
     Device,
     DeviceClass,
+    Operator,
+    Option,
 )
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.brute import brute_force

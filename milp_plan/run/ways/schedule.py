@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.core.compiled import kept
+from milp_plan.core.compiled import interpreted, kept
 from milp_plan.planners import PLANNERS, Crew, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
@@ -52,6 +52,9 @@ operators to be scheduled by each."""
 
 FEW = 40
 """Operators up to which constructions wait."""
+
+LOADING_S = 1.5
+"""Seconds that loading a formulation takes: with less left, no model is begun before the search."""
 
 
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
@@ -141,7 +144,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
             *(at_once if small.leads else lists if cold else ()),
-            *((every, *self.model_first()) if cold else ()),
+            *((Step("bounds, first", self.find_bounds_at_once), every) if cold else ()),
+            *(self.model_first() if cold else ()),
             Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
             Step("constructions", self.construct_first, lambda: alone and self.at_hand),
             *(() if small.leads or cold else lists),
@@ -160,9 +164,19 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
 
+    def find_bounds_at_once(self) -> None:
+        """Bounds of few operators, which need no compiled loop."""
+        with interpreted():
+            self.ledger.find_bounds(self.bound_share)
+
     @property
+    def patient(self) -> bool:
+        """Whether compiling waits for the model, which proves most problems of few operators."""
+        return self.cold
+
+    @cached_property
     def cold(self) -> bool:
-        """Whether the model comes before the bounds: few operators, and loops not compiled yet."""
+        """Whether the model comes before all searches: few operators, loops not compiled yet."""
         few = len(self.problem.graph.operators) <= FEW and self.problem.needs_schedule
         free = self.ledger.formulation is not None and not self.ledger.repeatable
         return few and free and not kept(LAST[LIST_SCHEDULES])
@@ -171,7 +185,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """The model of all operators, which has nothing to compile; it may take all of the time."""
         return (
             Step("exact coarsening, first", self.stages.choose_coarsening),
-            Step("model, first", self.stages.plan),
+            Step("model, first", self.stages.plan, lambda: self.budget.left_s >= LOADING_S),
         )
 
     def alone(self) -> Iterable[Step]:
