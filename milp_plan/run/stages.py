@@ -63,9 +63,10 @@ class Stage:
 
     def answered(self, answer: ModelAnswer) -> None:
         """Take the figures of the model's answer."""
-        self.columns, self.rows = answer.columns, answer.rows
-        self.model, self.bound = answer.value, answer.bound
-        self.stop, self.start_accepted = str(answer.report.stop), answer.report.start_accepted
+        model = answer.described()["model"]
+        self.columns, self.rows = model["columns"], model["rows"]
+        self.model, self.bound = model["value"], model["bound"]
+        self.stop, self.start_accepted = model["stop"], model["start_accepted"]
 
     @property
     def gap(self) -> float | None:

@@ -227,7 +227,7 @@ class StageSeries:
         ledger.asked = True
         stage.answered(answer)
         ledger.details |= answer.described()
-        if cutoff is not None and (answer.value is None or answer.value >= cutoff):
+        if cutoff is not None and (stage.model is None or stage.model >= cutoff):
             self.model_share /= 2
         try:
             below.believe(answer, cutoff)
