@@ -1,0 +1,96 @@
+"""The checker of training plans: every rule of ``docs/laws.md``, from the configuration alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from milp_plan.check.statement import misattributed, overclaimed
+from milp_plan.core import Counts, Verdict, Violation
+
+from .problem import TrainingPlan, TrainingProblem
+from .replay import NoScheduleError, Replay, replay
+from .search import Costs
+
+OBJECTIVE = "step"
+"""Time of one training step, nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that was derived from a configuration.
+
+    Parameters
+    ----------
+    played
+        Its passes, replayed.
+    after_ns
+        What follows the last backward pass.
+    peaks
+        Most memory at any instant on the devices of each pipeline stage.
+    """
+
+    played: Replay
+    after_ns: int
+    peaks: tuple[int, ...]
+
+    @property
+    def step_ns(self) -> int:
+        """Time of the step."""
+        return self.played.makespan_ns + self.after_ns
+
+
+def derive(costs: Costs, plan: TrainingPlan) -> Step:
+    """Replay the step of a plan whose configuration can run.
+
+    Raises
+    ------
+    NoScheduleError
+        The schedule is not defined for it.
+    """
+    configuration = plan.configuration
+    played = replay(configuration, costs.chunks(configuration))
+    resident = costs.resident_bytes(configuration)
+    peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
+    return Step(played, costs.after_ns(configuration), peaks)
+
+
+def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdict:
+    """Check a plan against every law and recompute its value; never raises.
+
+    Returns
+    -------
+    Verdict
+        Value: time of a step in nanoseconds; ``None`` if the configuration cannot run. Components:
+        passes, what follows them, and the peak memory of each pipeline stage.
+    """
+    broken = [*misattributed(problem, plan), *_degrees(problem, plan)]
+    if any(violation.rule == "degrees" for violation in broken):
+        return Verdict(tuple(broken), OBJECTIVE, None)
+    try:
+        step = derive(costs, plan)
+    except NoScheduleError as error:
+        broken.append(Violation("schedule", (str(plan.configuration.schedule),), str(error)))
+        return Verdict(tuple(broken), OBJECTIVE, None)
+    broken += _memory(problem, plan, step)
+    broken += overclaimed(problem, plan, step.step_ns, "a step", Counts.TIME)
+    parts = {"passes": step.played.makespan_ns, "after": step.after_ns}
+    parts |= {f"peak_memory stage {stage}": peak for stage, peak in enumerate(step.peaks)}
+    return Verdict(tuple(broken), OBJECTIVE, step.step_ns, parts)
+
+
+def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
+    reasons = plan.configuration.reasons(
+        problem.architecture, problem.cluster, problem.global_batch
+    )
+    for reason in reasons:
+        yield Violation("degrees", (), reason)
+
+
+def _memory(problem: TrainingProblem, plan: TrainingPlan, step: Step) -> Iterator[Violation]:
+    for stage, peak in enumerate(step.peaks):
+        limit = problem.limit_bytes(plan.configuration, stage)
+        if peak > limit:
+            subjects = (f"stage {stage}",)
+            text = f"a device of pipeline stage {stage} needs more memory than it has"
+            yield Violation("memory", subjects, text, peak, limit, Counts.SIZE)
