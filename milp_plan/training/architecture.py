@@ -395,6 +395,43 @@ class Architecture:
                 runs.append((block, 1))
         return tuple(runs)
 
+    def kinds(self, spans: tuple[tuple[int, int], ...]) -> tuple[tuple[Block, int], ...]:
+        """Count the different blocks of some spans (first block, number of blocks).
+
+        The same counts are the same object, so that it can be looked up by identity.
+        """
+        if spans not in self._by_spans:
+            counts = [0] * len(self._distinct)
+            for start, count in spans:
+                before, after = self._before[start], self._before[start + count]
+                counts = [n + b - a for n, a, b in zip(counts, before, after, strict=True)]
+            made = tuple((b, n) for b, n in zip(self._distinct, counts, strict=True) if n)
+            self._by_spans[spans] = self._by_counts.setdefault(tuple(counts), made)
+        return self._by_spans[spans]
+
+    @cached_property
+    def _distinct(self) -> tuple[Block, ...]:
+        return tuple(dict.fromkeys(self.blocks))
+
+    @cached_property
+    def _before(self) -> tuple[tuple[int, ...], ...]:
+        """Different blocks among the first so many."""
+        rows = [[0] * len(self._distinct)]
+        for block, count in self.runs:
+            at = self._distinct.index(block)
+            for _ in range(count):
+                rows.append(list(rows[-1]))
+                rows[-1][at] += 1
+        return tuple(map(tuple, rows))
+
+    @cached_property
+    def _by_spans(self) -> dict[tuple[tuple[int, int], ...], tuple[tuple[Block, int], ...]]:
+        return {}
+
+    @cached_property
+    def _by_counts(self) -> dict[tuple[int, ...], tuple[tuple[Block, int], ...]]:
+        return {}
+
     @property
     def embedding_parameters(self) -> int:
         """Parameters before the first block."""
