@@ -269,6 +269,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--formulation": _no("--formulation latency", "latency does not apply"),
         "--option": _set("--option symmetry=false", "options", {"symmetry": False}),
         "--only": Example("--only"),
+        "--two-stage": Example("--two-stage"),
         "--solver": Example("--solver nonsense"),
         "--dask": _no("--dask tcp://nowhere:1", "--dask"),
         "--start": Example("--start {schedule.plan}"),
