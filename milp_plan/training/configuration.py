@@ -8,7 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
 
-from .architecture import Architecture, Moe
+from .architecture import Architecture
+from .blocks import Moe
 from .cluster import TrainingCluster
 
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .architecture import Architecture, Block, Mlp
+from .architecture import Architecture
+from .blocks import Block, Mlp
 from .cluster import TrainingCluster
 from .configuration import Configuration, Recompute, Schedule
 from .efficiency import Software

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .architecture import Architecture, Attention, Block, Mlp, Moe
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute
