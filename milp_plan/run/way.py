@@ -107,6 +107,7 @@ class Way(ABC, Generic[P, S]):
 
     def __init__(self, ledger: Ledger[P, S]) -> None:
         self.ledger = ledger
+        self.compiling: Compiling | None = None
 
     @classmethod
     def formulation_for(cls, problem: P) -> str | None:
@@ -228,6 +229,7 @@ class Way(ABC, Generic[P, S]):
         # a repeatable run does the same on every machine, whatever is compiled there
         parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
         with compiled_beside(parts, patient=self.patient) as beside:
+            self.compiling = beside
             if beside.parts:
                 self._begin_uncompiled(beside)
             for step in steps:
