@@ -127,7 +127,14 @@ class Meter:
 
     def stages(self, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline device, of which the work is known."""
-        return tuple(self.stage(index, work) for index, work in enumerate(works))
+        made: dict[tuple[object, ...], MemoryUse] = {}
+        uses = []
+        for stage, work in enumerate(works):
+            key = (id(work), in_flight(self.configuration, stage))
+            if key not in made:
+                made[key] = self.stage(stage, work)
+            uses.append(made[key])
+        return tuple(uses)
 
     def stage(self, stage: int, work: StageWork) -> MemoryUse:
         """Peak memory of one pipeline device."""
