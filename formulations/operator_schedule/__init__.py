@@ -60,6 +60,7 @@ from milp_plan.api import (
 )
 
 from .columns import Columns, Combination, Copy, Pair, Weights, choose
+from .event_rows import EventRows, devices_are_alike
 from .goals import GOALS, tick_of
 from .meetings import Meetings
 from .memory_rows import MemoryRows, StaticRows
@@ -359,11 +360,12 @@ class _Builder:
 
     def memory(self) -> None:
         """Memory over time or in all, on the devices where it can bind."""
-        static = self.problem.memory_law is MemoryLaw.STATIC
         self.m.near_covers = pyo.ConstraintList()
-        self.rows = StaticRows(self) if static else MemoryRows(self)
-        for device in self.risky:
-            self.rows.write(device)
+        if self.problem.memory_law is MemoryLaw.STATIC:
+            self.rows: MemoryRows = StaticRows(self)
+        else:
+            self.rows = EventRows(self) if devices_are_alike(self.problem) else MemoryRows(self)
+        self.rows.write_all(self.risky)
 
     def fits(self, device: str, held: list[Held]) -> None:
         """``capacity``: bytes on a device at most its memory, or the peak."""

@@ -7,11 +7,11 @@ models shrink by themselves.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from milp_plan.api import Leg, Placement, ScheduleSets, TransferTask, label
+from milp_plan.api import Leg, Placement, Route, ScheduleSets, TransferTask, label
 
 Column = Any
 Pair = tuple[str, str]
@@ -183,15 +183,15 @@ class Columns:
             [(ticks.get(c, 0), self.flows[(*pair, *c)]) for c in self.sets.combinations[pair]], 1
         )
 
-    def holding(self, name: str) -> Weights:
-        """Weights that sum to 1 where a transfer holds any resource."""
+    def presence(self, name: str, which: Callable[[Route], Any]) -> Weights:
+        """Weights that sum to 1 where a transfer takes a route of some kind."""
         task = self.task[name]
         if task.shared:
-            return [(1, use) for use, route in self.uses(task) if route.resources]
+            return [(1, use) for use, route in self.uses(task) if which(route)]
         pair = (task.producer, task.legs[0].consumer)
-        holding = {leg.combination for leg in task.legs if leg.route.resources}
+        taken = {leg.combination for leg in task.legs if which(leg.route)}
         return _one_of(
-            [(int(c in holding), self.flows[(*pair, *c)]) for c in self.sets.combinations[pair]], 1
+            [(int(c in taken), self.flows[(*pair, *c)]) for c in self.sets.combinations[pair]], 1
         )
 
     def holds(self, name: str) -> dict[str, list[Column]]:

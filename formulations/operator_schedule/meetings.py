@@ -69,7 +69,7 @@ class Meetings:
         """1 where a task holds anything."""
         if name not in self.columns.task:
             return 1
-        return pyo.quicksum(count * column for count, column in self.columns.holding(name))
+        return pyo.quicksum(n * c for n, c in self.columns.presence(name, lambda r: r.resources))
 
     def encode(self) -> None:
         """Set the columns to the least values that the others allow."""

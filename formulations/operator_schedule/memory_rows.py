@@ -92,6 +92,11 @@ class MemoryRows:
             reached = max(0.0, *(pyo.value(expression) for expression in expressions))
             self.m.component(family)[tuple(key)].set_value(min(1.0, reached))
 
+    def write_all(self, devices: list[str]) -> None:
+        """Write the rows of devices whose memory may overflow."""
+        for device in devices:
+            self.write(device)
+
     def write(self, device: str) -> None:
         """At the start of every allocating task, what is alive on the device fits."""
         base = self.persistent(device)
