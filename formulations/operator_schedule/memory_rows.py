@@ -24,6 +24,7 @@ import pyomo.environ as pyo
 from milp_plan.api import at_most
 
 from .columns import Columns
+from .meetings import Meetings
 from .retention import Holding, copies, holdings, persistent, workspaces
 from .rooms import Held, Rooms
 from .sequence import Interval, Sequence
@@ -40,6 +41,7 @@ class Model(Protocol):
     m: Any
     columns: Columns
     sequence: Sequence
+    meetings: Meetings
     unit: float
     rooms: Rooms
     tick: int
