@@ -48,6 +48,11 @@ def interpreted() -> Iterator[None]:
         _interpreted.reset(before)
 
 
+def interpreting() -> bool:
+    """Whether loops of this thread run as Python functions: what needs long loops is left out."""
+    return _interpreted.get()
+
+
 class Loop:
     """A function that is compiled when it is first called, from Python or from another loop."""
 

@@ -22,22 +22,37 @@ SHARDING = "sharding"
 SHARDING_SEARCH = "sharding search"
 """The part that comes after them."""
 
-LIST_SCHEDULES, NEAR = "list schedules", "near a schedule"
-"""The decoder and its search; models near a plan."""
+LIST_SCHEDULES, MOVES, SEQUENCES = "list schedules", "moves of a search", "orders of a search"
+"""The decoder and its search; a half of their loops, for a second process; a search over orders."""
+
+ENUMERATION, NEAR, RUNS = "enumeration", "near a schedule", "runs along a spine"
+"""Placements and orders of few operators; models near a plan; a bound."""
 
 LATENCY, LARGEST_LOAD, CONTIGUOUS_PARTS = "latency", "largest load", "contiguous parts"
 """Problems under the serial law."""
 
+HYBRID, PACKING = "hybrid parallelism", "packing"
+"""Stages with degrees; buffers in one memory."""
+
 LAST: Mapping[str, str] = {
     SHARDING: "milp_plan.coarsen.sharding.steps:_best_labels",
     SHARDING_SEARCH: "milp_plan.planners.sharding.trees:tree_search",
-    LIST_SCHEDULES: "milp_plan.planners.enumeration.placing:advance",
+    LIST_SCHEDULES: "milp_plan.planners.search.annealing:cool",
+    MOVES: "milp_plan.planners.decoder.events:run_events",
+    SEQUENCES: "milp_plan.planners.search.sequences:cool",
+    ENUMERATION: "milp_plan.planners.enumeration.placing:advance",
+    RUNS: "milp_plan.bounds.runs:possible",
     NEAR: "milp_plan.run.near.loops:contract",
     LATENCY: "milp_plan.serial.lattice_loops:drop_all",
     LARGEST_LOAD: "milp_plan.planners.serial.local_loops:descend",
     CONTIGUOUS_PARTS: "milp_plan.planners.serial.chain_loops:extend_chains",
+    HYBRID: "milp_plan.planners.hybrid.sweep:sweep",
+    PACKING: "milp_plan.planners.packing.search:_search",
 }
 """A loop of each part that is compiled after most others: once it is kept, so are they."""
+
+AFTER: Mapping[str, str] = {SEQUENCES: MOVES, ENUMERATION: LIST_SCHEDULES}
+"""Parts of which most loops are those of another one: they begin when that one is compiled."""
 
 PATIENCE = 10
 """By how much the priority of a process that compiles is lowered where others come first."""
@@ -109,6 +124,11 @@ class Compiling:
     def _idle(self, parts: Iterable[str]) -> bool:
         return not any(part in self._waiting or part in self._running for part in parts)
 
+    def _next(self) -> str | None:
+        """Return the next part to begin."""
+        missing = {*self._waiting, *self._running}
+        return next((part for part in self._waiting if AFTER.get(part) not in missing), None)
+
     def _work(self) -> None:
         """Begin processes as others end; runs in a thread."""
         most = os.cpu_count() or 1
@@ -118,11 +138,11 @@ class Compiling:
                     if process.poll() is not None:
                         end(self._running.pop(part))
                         self._changed.notify_all()
-                while self._waiting and len(self._running) < most:
-                    part = self._waiting.pop(0)
-                    self._running[part] = _begun(part)
+                while len(self._running) < most and (ready := self._next()) is not None:
+                    self._waiting.remove(ready)
+                    self._running[ready] = _begun(ready)
                     if self.patient:
-                        _lower(self._running[part])
+                        _lower(self._running[ready])
                 self._changed.wait(LOOK_S)
 
 

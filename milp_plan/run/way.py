@@ -107,6 +107,7 @@ class Way(ABC, Generic[P, S]):
 
     def __init__(self, ledger: Ledger[P, S]) -> None:
         self.ledger = ledger
+        self.compiling: Compiling | None = None
 
     @classmethod
     def formulation_for(cls, problem: P) -> str | None:
@@ -128,7 +129,7 @@ class Way(ABC, Generic[P, S]):
         return False
 
     def offer_first(self) -> None:
-        """Offer any plan, by what has no loop to compile; asked where loops are compiled beside."""
+        """Offer any plan; asked where loops are compiled beside, which run as Python here."""
 
     def alone(self) -> Iterable[Step]:
         """Steps of a run that is to hear the formulation's model and nobody else."""
@@ -228,6 +229,7 @@ class Way(ABC, Generic[P, S]):
         # a repeatable run does the same on every machine, whatever is compiled there
         parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
         with compiled_beside(parts, patient=self.patient) as beside:
+            self.compiling = beside
             if beside.parts:
                 self._begin_uncompiled(beside)
             for step in steps:
@@ -243,13 +245,15 @@ class Way(ABC, Generic[P, S]):
 
     def _begin_uncompiled(self, beside: Compiling) -> None:
         """Have a plan while loops are compiled; the run says so."""
+        from milp_plan.core.compiled import interpreted
+
         from .compiling import SAID
 
         ledger = self.ledger
         logger.info("way %s: compiled beside: %s", self.name, ", ".join(beside.parts))
         ledger.details["compiled_beside"] = list(beside.parts)
         ledger.say(SAID)
-        with ledger.budget.phase("first plan"):
+        with ledger.budget.phase("first plan"), interpreted():
             self.offer_first()
 
     def _await(self, beside: Compiling, step: Step) -> None:
