@@ -10,14 +10,16 @@ from functools import cached_property
 
 from .architecture import Architecture
 from .cluster import TrainingCluster
+from .collectives import Traffic
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
 from .costs import NANO, StepSeconds, StepTime, step_seconds, timed
 from .efficiency import Efficiency
 from .memory import MemoryUse, Meter
 from .problem import TrainingProblem
 from .replay import Chunk
-from .step import Priced
-from .work import Known, StageWork, stage_works, width_of
+from .step import Priced, micro_batches_ahead
+from .work import Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
+from .work import _Counter as Counter
 
 
 class PlanCosts:
@@ -35,6 +37,7 @@ class PlanCosts:
         self.problem, self.efficiency = problem, efficiency
         self._known: Known = {}
         self._whole: dict[object, float] = {}
+        self._held: dict[object, tuple[float, float]] = {}
 
     @cached_property
     def _fastest(self) -> float:
@@ -90,6 +93,34 @@ class PlanCosts:
                 sum(self._seconds(alone, cluster).stages[0][:3]) for cluster in clusters
             )
         return int(c.micro_batches * self._whole[width] * NANO) // c.pipeline
+
+    def first_peak(self, configuration: Configuration) -> int:
+        """Memory that the first pipeline device takes at least, whatever the others do."""
+        c, p = configuration, self.problem
+        spans = c.spans(p.architecture, 0)
+        parameters = self._first_parameters(c, p.architecture.kinds(spans))
+        ranks = (c.context * c.data, c.expert_data) if c.zero else (1, 1)
+        sharded = sum(count / rank for count, rank in zip(parameters, ranks, strict=True))
+        none = Traffic()
+        work = StageWork(Passes(), none, none, none, 0.0, sum(parameters), sharded)
+        software = self.efficiency.software
+        meter = Meter(p.architecture, c, p.sequence, software, known=self._known)
+        use = meter.stage(0, work)
+        kept = sum(
+            count * sum(n * meter.kept(block) for block, n in p.architecture.kinds((span,)))
+            for count, span in zip(micro_batches_ahead(c)[0], spans, strict=True)
+        )
+        return use.total_bytes - use.activations_bytes + int(kept)
+
+    def _first_parameters(self, c: Configuration, kinds: Kinds) -> tuple[float, float]:
+        """Parameters of the first device, but for experts, and those of experts."""
+        last = c.chunks - 1 in c.chunks_of(0)
+        key = (c.tensor, c.expert, c.expert_tensor, id(kinds), last)
+        if key not in self._held:
+            p, software = self.problem, self.efficiency.software
+            counter = Counter(p.architecture, Layout(c, 1), p.sequence, software)
+            self._held[key] = counter.parameters(kinds, True, last)
+        return self._held[key]
 
     def _works(self, c: Configuration, cluster: TrainingCluster) -> tuple[StageWork, ...]:
         p, software = self.problem, self.efficiency.software
