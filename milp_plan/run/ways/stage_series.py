@@ -262,7 +262,8 @@ class StageSeries:
             return
         share = 1.0 if ledger.settings.only else self.model_share
         part = budget.part("model", share, of_limit=False)
-        if not (budget.repeatable or self.light(below.problem, part.limit_s)):
+        asked = budget.repeatable or ledger.settings.target is not None
+        if not (asked or self.light(below.problem, part.limit_s)):
             ledger.say("model", "none of this coarse problem: building it would take too long")
             return
         limits = replace(below.limits(part.limit_s), threads=ledger.settings.threads or 1)
