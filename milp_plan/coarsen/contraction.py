@@ -273,7 +273,7 @@ def _joined_groups(graph: ComputationGraph, parts: Sequence[Part]) -> dict[str, 
             first, second = find(touched[-1][0]), find(other)
             leader[max(first, second)] = min(first, second)
     count = Counter(find(groups[0]) for groups in touched if groups)
-    for part, groups in zip(parts, touched, strict=True):
-        if groups and any(graph.operator(member).recomputable for member in part.members):
-            count[find(groups[0])] += 1
+    for part, own in zip(parts, touched, strict=True):
+        if own and any(graph.operator(member).recomputable for member in part.members):
+            count[find(own[0])] += 1
     return {group: find(group) for group in leader if count[find(group)] > 1}
