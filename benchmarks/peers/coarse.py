@@ -147,12 +147,8 @@ def _solver(found: Found) -> Solver:
 def modelled(
     problem: PlanningProblem, solver: Solver, case: Case, start: Plan | None = None
 ) -> tuple[Row, Plan | None]:
-    """Solve a formulation's model; return its figures and its plan.
-
-    The linear relaxation is solved apart, and its seconds do not count.
-    """
+    """Solve a formulation's model; return its figures and its plan."""
     guide = Guide(None if start is None else start.value)
-    lp_bound = _lp_bound(problem, solver, guide, case)
     budget = Budget(case["limit"])
     limits = Limits(time_s=case["limit"], seed=case["seed"], threads=case["threads"])
     found = solver.run(problem, guide, limits, budget, start=start)
@@ -163,7 +159,6 @@ def modelled(
         budget.elapsed_s,
         columns=found.columns,
         rows=found.rows,
-        lp_bound=lp_bound,
         root_bound=found.root_bound if bound is not None else None,
         nodes=found.report.nodes,
         start_accepted=found.report.start_accepted,
@@ -172,7 +167,9 @@ def modelled(
     return told, found.plan
 
 
-def _lp_bound(problem: PlanningProblem, solver: Solver, guide: Guide, case: Case) -> int | None:
+def lp_bound(problem: PlanningProblem, solver: Solver, case: Case) -> int | None:
+    """Return what the linear relaxation of a formulation's model proves, if it ends in time."""
+    guide = Guide()
     source = handed.built(solver.formulation, problem, solver.options, guide)
     model = handed.compiled(solver.formulation, source)
     scale = handed.scale_of(solver.formulation, problem, solver.options, guide)

@@ -169,7 +169,7 @@ def _show_coarse(row: Row, lists: int | None) -> None:
     }
     row["tight"] = "yes" if row["binds"] else "no"
     for name, found in (("exact", exact), ("cpsat", cpsat)):
-        for member in ("lp_bound", "root_bound", "value", "bound"):
+        for member in ("root_bound", "value", "bound"):
             row["shown"][f"{name}_{member}"] = amount(found.get(member), study.SCALE)
         ended = "proved" if found.get("proved") else share(found.get("gap"))
         row["shown"][f"{name}_gap"] = ended if found else "does not apply"
