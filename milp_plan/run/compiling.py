@@ -31,6 +31,9 @@ ENUMERATION, NEAR, RUNS = "enumeration", "near a schedule", "runs along a spine"
 LATENCY, LARGEST_LOAD, CONTIGUOUS_PARTS = "latency", "largest load", "contiguous parts"
 """Problems under the serial law."""
 
+HYBRID, PACKING = "hybrid parallelism", "packing"
+"""Stages with degrees; buffers in one memory."""
+
 LAST: Mapping[str, str] = {
     SHARDING: "milp_plan.coarsen.sharding.steps:_best_labels",
     SHARDING_SEARCH: "milp_plan.planners.sharding.trees:tree_search",
@@ -43,6 +46,8 @@ LAST: Mapping[str, str] = {
     LATENCY: "milp_plan.serial.lattice_loops:drop_all",
     LARGEST_LOAD: "milp_plan.planners.serial.local_loops:descend",
     CONTIGUOUS_PARTS: "milp_plan.planners.serial.chain_loops:extend_chains",
+    HYBRID: "milp_plan.planners.hybrid.sweep:sweep",
+    PACKING: "milp_plan.planners.packing.search:_search",
 }
 """A loop of each part that is compiled after most others: once it is kept, so are they."""
 

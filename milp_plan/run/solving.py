@@ -222,9 +222,11 @@ def choose(
     loading_s = LOADING_SHARE * settings.time_limit_s
     named = _named(settings, loading_s) if given is None else given.found
     left: list[str] = []
-    for way in kind.ways():
-        if way.unsuited(problem, settings.node_limit is not None) is not None:
-            continue
+    repeatable = settings.node_limit is not None
+    ways = [way for way in kind.ways() if way.unsuited(problem, repeatable) is None]
+    if settings.two_stage:
+        ways = [way for way in ways if "two_stage" in way.uses] or ways
+    for way in ways:
         own = way.formulation_for(problem)
         found = named
         if named is None and own is not None and not settings.options and way.surely(problem):

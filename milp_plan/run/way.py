@@ -129,7 +129,7 @@ class Way(ABC, Generic[P, S]):
         return False
 
     def offer_first(self) -> None:
-        """Offer any plan, by what has no loop to compile; asked where loops are compiled beside."""
+        """Offer any plan; asked where loops are compiled beside, which run as Python here."""
 
     def alone(self) -> Iterable[Step]:
         """Steps of a run that is to hear the formulation's model and nobody else."""
@@ -245,13 +245,15 @@ class Way(ABC, Generic[P, S]):
 
     def _begin_uncompiled(self, beside: Compiling) -> None:
         """Have a plan while loops are compiled; the run says so."""
+        from milp_plan.core.compiled import interpreted
+
         from .compiling import SAID
 
         ledger = self.ledger
         logger.info("way %s: compiled beside: %s", self.name, ", ".join(beside.parts))
         ledger.details["compiled_beside"] = list(beside.parts)
         ledger.say(SAID)
-        with ledger.budget.phase("first plan"):
+        with ledger.budget.phase("first plan"), interpreted():
             self.offer_first()
 
     def _await(self, beside: Compiling, step: Step) -> None:

@@ -30,7 +30,7 @@ from .cluster import DeviceGroup, TrainingCluster
 from .collectives import Traffic
 from .configuration import V_SHAPED, Configuration, Schedule
 from .efficiency import Efficiency
-from .work import Pass, StageWork, splits_backward, stage_works
+from .work import Known, Pass, StageWork, splits_backward, stage_works
 
 NANO = 1_000_000_000
 
@@ -101,6 +101,8 @@ def step_time(
     configuration: Configuration,
     sequence: int,
     efficiency: Efficiency,
+    *,
+    known: Known | None = None,
 ) -> StepTime:
     """Return the time of one training step, in integer nanoseconds.
 
@@ -116,9 +118,11 @@ def step_time(
         Tokens of a sample.
     efficiency
         Rates that devices and framework reach.
+    known
+        What is kept for the next configuration, as of :func:`.work.stage_works`.
     """
     software = efficiency.software
-    works = stage_works(architecture, cluster, configuration, sequence, software)
+    works = stage_works(architecture, cluster, configuration, sequence, software, known=known)
     return timed(works, cluster, configuration, efficiency)
 
 
@@ -157,7 +161,9 @@ class _Stage(NamedTuple):
         return self.forward + self.backward + self.weight + self.transfer
 
 
-class _Step(NamedTuple):
+class StepSeconds(NamedTuple):
+    """Parts of a step in seconds, not rounded; those of :class:`StepTime`."""
+
     stages: tuple[_Stage, ...]
     compute: float
     tensor: float
@@ -229,7 +235,7 @@ def step_seconds(
     cluster: TrainingCluster,
     configuration: Configuration,
     efficiency: Efficiency,
-) -> _Step:
+) -> StepSeconds:
     """Return the parts of a step in seconds, not rounded."""
     timed_stages: dict[tuple[int, int], _Stage] = {}
     stages = []
@@ -270,10 +276,10 @@ def _stage(work: StageWork, clock: _Clock, configuration: Configuration) -> _Sta
     )
 
 
-def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> _Step:
+def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> StepSeconds:
     slowest = max(stages, key=lambda each: each.micro_batch)
     m = configuration.micro_batches
-    return _Step(
+    return StepSeconds(
         stages,
         m * slowest.compute,
         m * slowest.tensor,

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from .architecture import Moe
+from .blocks import Moe
 from .configuration import (
     V_SHAPED,
     Configuration,

@@ -10,9 +10,10 @@ PyTorch's operators in Megatron's and nanotron's layers, rounded.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .architecture import Architecture, Attention, Block, Mlp, Moe
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute
@@ -174,25 +175,24 @@ def stage_works(
     configuration: Configuration,
     sequence: int,
     software: Software,
+    *,
+    known: Known | None = None,
 ) -> tuple[StageWork, ...]:
-    """Return what each pipeline device does; equal devices share one object."""
+    """Return what each pipeline device does; equal devices share one object.
+
+    ``known`` keeps what blocks do for the next configuration of the same width.
+    """
     node = min(group.node_devices for group in cluster.groups)
     layout = Layout(configuration, node)
-    counter = _Counter(architecture, layout, sequence, software)
-    counts = configuration.chunk_layers(architecture)
-    starts = [sum(counts[:i]) for i in range(len(counts))]
+    counter = _Counter(architecture, layout, sequence, software, known=known)
     made: dict[tuple[object, ...], StageWork] = {}
     works = []
     for stage in range(configuration.pipeline):
         chunks = configuration.chunks_of(stage)
-        spans = [(starts[i], counts[i]) for i in chunks]
-        blocks = [b for start, n in spans for b in architecture.blocks[start : start + n]]
-        kinds: dict[Block, int] = {}
-        for block in blocks:
-            kinds[block] = kinds.get(block, 0) + 1
+        kinds = architecture.kinds(configuration.spans(architecture, stage))
         first, last = 0 in chunks, configuration.chunks - 1 in chunks
         crosses = _crosses(configuration, stage, node)
-        key = (tuple(kinds.items()), first, last, crosses)
+        key = (id(kinds), first, last, crosses)
         if key not in made:
             made[key] = counter.stage(kinds, first, last, crosses)
         works.append(made[key])
@@ -207,12 +207,32 @@ def _crosses(configuration: Configuration, stage: int, node: int) -> bool:
     return stage * size // node != after * size // node
 
 
+Kinds = tuple[tuple[Block, int], ...]
+"""Different blocks, and how many there are of each."""
+
+Known = dict[Any, dict[Any, Any]]
+"""Width of a configuration -> what its blocks do, by their identity."""
+
+
+def width_of(c: Configuration) -> tuple[Any, ...]:
+    """Return what passes and activations of a block depend on."""
+    degrees = (c.tensor, c.context, c.expert, c.expert_tensor, c.micro_batch)
+    return (*degrees, c.recompute, c.sequence_parallel, c.precision, c.pipeline > 1)
+
+
 class _Counter:
     """Counts the work of one configuration."""
 
     def __init__(
-        self, architecture: Architecture, layout: Layout, sequence: int, software: Software
+        self,
+        architecture: Architecture,
+        layout: Layout,
+        sequence: int,
+        software: Software,
+        *,
+        known: Known | None = None,
     ) -> None:
+        self.known = {} if known is None else known.setdefault(width_of(layout.configuration), {})
         self.architecture = architecture
         self.layout = layout
         self.configuration = layout.configuration
@@ -294,6 +314,14 @@ class _Counter:
     # -- blocks ------------------------------------------------------------------------------
 
     def block(self, block: Block) -> Passes:
+        """Passes of a block, looked up where they are known."""
+        key = ("block", id(block))
+        if key not in self.known:
+            self.known[key] = self._block(block)
+        found: Passes = self.known[key]
+        return found
+
+    def _block(self, block: Block) -> Passes:
         c, h = self.configuration, block.hidden
         tokens = c.micro_batch * block.length(self.sequence) / c.context
         own = tokens / c.tensor if c.sequence_parallel else tokens
@@ -370,28 +398,49 @@ class _Counter:
 
     # -- stages ------------------------------------------------------------------------------
 
-    def stage(self, kinds: dict[Block, int], first: bool, last: bool, crosses: bool) -> StageWork:
-        c, model = self.configuration, self.architecture
+    def passes(self, kinds: Kinds, first: bool, last: bool) -> Passes:
+        """Passes of some blocks, with what is before the first and after the last."""
+        key = ("passes", id(kinds), first, last)
+        if key not in self.known:
+            self.known[key] = self._passes(kinds, first, last)
+        found: Passes = self.known[key]
+        return found
+
+    def _passes(self, kinds: Kinds, first: bool, last: bool) -> Passes:
+        prediction = self.architecture.prediction
         passes = Passes()
-        dense = experts = 0.0
-        for block, count in kinds.items():
+        for block, count in kinds:
             passes = passes.plus(self.block(block).times(count))
+        if first:
+            passes = passes.plus(self.embedding())
+        if last:
+            passes = passes.plus(self.head().times(1 + (prediction.modules if prediction else 0)))
+            if prediction:
+                passes = passes.plus(self.block(prediction.block).times(prediction.modules))
+        return passes
+
+    def parameters(self, kinds: Kinds, first: bool, last: bool) -> tuple[float, float]:
+        """Trained parameters on a device before any sharding: all but experts, and experts."""
+        c, model = self.configuration, self.architecture
+        dense = experts = 0.0
+        for block, count in kinds:
             if not block.frozen:
                 routed = block.expert_parameters
                 dense += count * (block.parameters - routed) / c.tensor
                 experts += count * routed / (c.expert * c.expert_tensor)
         if first:
-            passes = passes.plus(self.embedding())
             dense += model.embedding_parameters / c.tensor
         if last:
-            heads = 1 + (model.prediction.modules if model.prediction else 0)
-            passes = passes.plus(self.head().times(heads))
             shared = model.tied and not first
             dense += (model.head_parameters + shared * model.vocabulary * model.hidden) / c.tensor
             if model.prediction:
-                extra = self.block(model.prediction.block).times(model.prediction.modules)
-                passes = passes.plus(extra)
                 dense += model.prediction.parameters / c.tensor
+        return dense, experts
+
+    def stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool) -> StageWork:
+        c, model = self.configuration, self.architecture
+        passes = self.passes(kinds, first, last)
+        dense, experts = self.parameters(kinds, first, last)
         reduce, gather, sharded = self._data(dense, experts)
         transfer = Traffic()
         if c.pipeline > 1:

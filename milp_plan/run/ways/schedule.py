@@ -20,14 +20,15 @@ from ..compiling import ENUMERATION, LAST, LIST_SCHEDULES, MOVES, NEAR, RUNS, SE
 from ..ledger import Ledger
 from ..model import Solver
 from ..near import search_near
-from ..polish import OWN, polish, polishes
+from ..polish import OWN, polishes
 from ..settings import Settings
 from ..way import Step, Way
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
 from .small_schedule import SmallSearch
+from .stage_series import list_start, search_nearby
 from .tiny_schedule import is_tiny, offer_best_of_all
-from .two_stages import TwoStages, heuristics, list_start
+from .two_stages import TwoStages, heuristics
 
 BOUND_SHARE, BOUND_SHARE_BESIDE = 0.2, 0.35
 """Part of the time limit that bounds may take, and where plans are searched beside them: the best
@@ -74,7 +75,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     """The way for every schedule problem."""
 
     name = "schedule"
-    uses = Way.uses | {"rounds", "target", "dask"}
+    uses = Way.uses | {"rounds", "target", "dask", "two_stage"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -121,6 +122,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             why["target"] = "stage one makes a coarse model only of a schedule that a model plans"
         elif settings.only:
             why.pop("target", None)
+        if settings.two_stage:
+            why["dask"] = "both stages by themselves plan on this machine alone"
+            if solver is None:
+                why["two_stage"] = "no formulation is asked, so there is no second stage"
         near = problem.objective is Objective.MAKESPAN or settings.rounds is None
         if not (near or polishes(problem, solver)):
             why["rounds"] = "there is no search near a plan for this objective and formulation"
@@ -128,6 +133,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def steps(self) -> Iterable[Step]:
         """Both stages; with a cluster, its workers search beside what is done here."""
+        if self.settings.two_stage:
+            return self.stages.steps()
         modelled = self.ledger.formulation is not None
         alone = self.alone_here
         near = (NEAR,) if self.problem.objective is Objective.MAKESPAN else ()
@@ -430,10 +437,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def search_near(self) -> None:
         """Small models around the best plan."""
-        if self.stages.polishes:
-            polish(self.ledger)
-        elif self.problem.objective is Objective.MAKESPAN:
-            search_near(self.ledger)
+        search_nearby(self.ledger)
 
     def search_near_beside(self) -> None:
         """Small models around the best plan while the loops of the search are compiled."""
