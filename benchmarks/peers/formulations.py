@@ -30,7 +30,7 @@ def measure(case: Mapping[str, Any]) -> Row:
             return coarse.absent(case)
         problem = read(file)
         if "target" in case:
-            problem = coarse.coarsened(problem, case).problem
+            problem = coarse.coarsened(problem, case)[0].problem
         small = coarse.written(problem, folder)
         methods: dict[str, Row | None] = {
             name: {
