@@ -45,7 +45,7 @@ EXACT = "operator_schedule"
 """The formulation of stage two."""
 
 CPSAT, ENUMERATION = "CP-SAT", "enumeration"
-LISTS_S = 3.0
+LISTS_S = 10.0
 """Seconds that list schedules of one problem may take."""
 
 Row = dict[str, Any]
