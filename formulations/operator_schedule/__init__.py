@@ -60,6 +60,7 @@ from milp_plan.api import (
 )
 
 from .columns import Columns, Combination, Copy, Pair, Weights, choose
+from .event_rows import EventRows, devices_are_alike
 from .goals import GOALS, tick_of
 from .meetings import Meetings
 from .memory_rows import MemoryRows, StaticRows
@@ -194,6 +195,7 @@ class _Builder:
         """
         m, sets, columns = self.m, self.sets, self.columns
         m.flow, m.link_flows = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        m.together = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         tables: dict[Pair, dict[Pair, dict[Combination, Combination]]] = {}
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
@@ -202,7 +204,8 @@ class _Builder:
         for ends, table in tables.items():
             first, *others = table.values()
             allowed = [both for both in first if all(both in other for other in others)]
-            columns.between[ends] = flows = self.link(ends, allowed)
+            flows = self.link(ends, allowed)
+            self.join(ends, flows)
             for pair, combinations in table.items():
                 for own, both in combinations.items():
                     columns.flows[(*pair, *both)] = flows.get(own, 0)
@@ -231,10 +234,28 @@ class _Builder:
                     at_most(self.m.link_flows, place, pyo.quicksum(sharing))
         return flows
 
+    def join(self, ends: Pair, flows: Mapping[Combination, Any]) -> None:
+        """A column for whether two deciders share a device, where each runs on one."""
+        if any(len(p.devices) > 1 for both in flows for p in both):
+            return
+        shared = [flow for (one, other), flow in flows.items() if one.devices == other.devices]
+        column: Any = shared[0] if len(shared) == 1 else 0
+        if len(shared) > 1:
+            column = self.m.together[ends]
+            self.total(shared, column, self.m.link_flows)
+        self.columns.together[ends] = column
+
+    def total(self, columns: list[Any], total: Any, rows: Any) -> None:
+        """Have a column be the sum of others, in whose place it appears in other rows."""
+        at_most(rows, pyo.quicksum(columns), total)
+        at_most(rows, total, pyo.quicksum(columns))
+        self.columns.sums[frozenset(map(id, columns))] = total
+
     def use_legs(self) -> None:
         """A shared transfer runs if any of its consumers calls for it."""
         m, columns = self.m, self.columns
         m.use, m.use_legs = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        m.sent = pyo.Var(pyo.Any, bounds=(0, 1), dense=False)
         for task in self.transfers:
             if not task.shared:
                 continue
@@ -248,6 +269,10 @@ class _Builder:
             for made, readers in calls.items():
                 wanted = [sum(flows.values()) for flows in readers.values()]
                 self.use(task, made, list(sources[made]), wanted)
+            uses = [use for use, _ in columns.uses(task)]
+            if len(uses) > 1 and not any(isinstance(use, int) for use in uses):
+                columns.sent[task.name] = m.sent[task.name]
+                self.total(uses, m.sent[task.name], m.use_legs)
 
     def use(
         self, task: TransferTask, made: Placement, sources: list[tuple[str, ...]], wanted: list[Any]
@@ -275,7 +300,8 @@ class _Builder:
         self.latest_stop = {name: self.horizon - sets.tails[name] for name in sets.operators}
         for task in self.transfers:
             self.earliest[task.name] = sets.heads[task.producer] + sets.shortest[task.producer]
-            self.latest_stop[task.name] = self.horizon
+            last = (sets.tails[name] + sets.shortest[name] for name in task.consumers)
+            self.latest_stop[task.name] = self.horizon - min(last)
         self.latest = {n: self.latest_stop[n] - sets.shortest.get(n, 0) for n in self.names}
         self.m.start = pyo.Var(
             self.names,
@@ -359,11 +385,12 @@ class _Builder:
 
     def memory(self) -> None:
         """Memory over time or in all, on the devices where it can bind."""
-        static = self.problem.memory_law is MemoryLaw.STATIC
         self.m.near_covers = pyo.ConstraintList()
-        self.rows = StaticRows(self) if static else MemoryRows(self)
-        for device in self.risky:
-            self.rows.write(device)
+        if self.problem.memory_law is MemoryLaw.STATIC:
+            self.rows: MemoryRows = StaticRows(self)
+        else:
+            self.rows = EventRows(self) if devices_are_alike(self.problem) else MemoryRows(self)
+        self.rows.write_all(self.risky)
 
     def fits(self, device: str, held: list[Held]) -> None:
         """``capacity``: bytes on a device at most its memory, or the peak."""
@@ -455,12 +482,17 @@ class _Builder:
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
                 choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
+        for ends, together in columns.together.items():
+            sites = [placements[name].devices for name in ends]
+            if sites[0] == sites[1]:
+                choose(together)
         sources = {(t.value, t.target, t.layout): t.source for t in plan.transfers}
         needed = needed_routes(sets, placements, sources)
         for task in self.transfers:
             if task.shared and task.name in needed:
                 source = needed[task.name][0].source
                 choose(columns.use[task.name, placements[task.producer], source])
+                choose(columns.sent.get(task.name, 1))
         times = intervals(sets, plan)
         moments = sorted({interval.start_ns for interval in times.values()})
         later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}

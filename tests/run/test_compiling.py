@@ -258,34 +258,37 @@ COLD = """
 import json, sys
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import read
-outcome = solve(read(sys.argv[1])[1], Settings(time_limit_s=120))
+outcome = solve(read(sys.argv[1])[1], Settings(time_limit_s=120, formulation=sys.argv[2]))
 events = [[point["phase"], point["incumbent"]] for point in outcome.record["trace"]]
 print(json.dumps([outcome.proved, outcome.record, events, "numba" in sys.modules]))
 """
 
 
-def test_a_process_without_compiled_loops_proves_a_dozen_operators_by_the_model(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("formulation", "by"), [("auto", "enumeration"), ("operator_schedule", "operator_schedule")]
+)
+def test_a_process_without_compiled_loops_proves_a_dozen_operators_without_any(
+    formulation: str, by: str, tmp_path: Path
 ) -> None:
-    """It took ten seconds to compile a bound; the model alone takes a second and no loop."""
+    """It took ten seconds to compile a bound; Python or the model prove in less than two."""
     file, cache = tmp_path / "dozen.json", tmp_path / "cache"
     file.write_bytes(native.to_json(dozen()))
     cache.mkdir()
     environment = {"NUMBA_CACHE_DIR": str(cache), "PATH": "", "HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", COLD, str(file)],
+        [sys.executable, "-c", COLD, str(file), formulation],
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     proved, record, events, loaded = json.loads(done.stdout)
     assert proved
-    assert record["bound_name"] == "operator_schedule"
+    assert record["bound_name"] == by
     assert record["compiled_beside"]
     assert not loaded, "this process itself compiled or loaded a loop"
     assert "compiling" not in record["phases"], "it waited for a loop"
     phases = [phase for phase, _ in events]
     first = next(number for number, (_, incumbent) in enumerate(events) if incumbent is not None)
     assert phases[first] == "first plan"
-    assert first < phases.index("model")
+    assert first < phases.index("bounds")
 
 
 def dozen(seed: int = 5) -> PlanningProblem:

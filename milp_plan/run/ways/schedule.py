@@ -180,6 +180,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         bounds = Step("bounds, first", interpreted()(self.find_bounds))
         if self.few:
             yield from (lists, bounds, self.every_step())
+            begin = interpreted()(self.small.begin)
+            yield Step("enumeration, first", begin, lambda: self.small.suits)
             yield from self.model_first() if self.model_leads else ()
             yield self.enumeration_step()
         else:
