@@ -150,7 +150,7 @@ def best_cut(problem: PlanningProblem, target: int) -> Cut:
         stages = Stages(problem, size)
         cuts += [cut for rest in Rest for cut in stages.cuts(target, rest)]
         size *= 2
-    rooms = [device.memory_bytes for device in problem.cluster.devices]
+    rooms = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
     forecast = Forecast(problem, stages.ticks)
     values = [forecast.value(cut.clusters, cut.parts) for cut in cuts]
     like = ALIKE * min(values)
@@ -194,7 +194,7 @@ class Stages:
             self.work[self.unit[name]] += ticks
         self.stored, self.stashed = self._bytes()
         self._keys: dict[tuple[int, ...], list[tuple[int, str, int]]] = {}
-        limits = [device.memory_bytes for device in problem.cluster.devices]
+        limits = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
         known = [limit for limit in limits if limit is not None]
         self.room = max(known) if len(known) == len(limits) else inf
 

@@ -12,11 +12,12 @@ from .architecture import Architecture
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
-from .costs import NANO, StepSeconds, StepTime, step_seconds, timed
+from .costs import NANO, StepSeconds, StepTime, group_of, step_seconds, timed
 from .efficiency import Efficiency
 from .memory import MemoryUse, Meter
 from .problem import TrainingProblem
 from .replay import Chunk
+from .stages import balanced_layers
 from .step import Priced, micro_batches_ahead
 from .work import Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
 from .work import _Counter as Counter
@@ -37,6 +38,7 @@ class PlanCosts:
         self.problem, self.efficiency = problem, efficiency
         self._known: Known = {}
         self._whole: dict[object, float] = {}
+        self._blocks: dict[object, tuple[list[int], int, int]] = {}
         self._held: dict[object, tuple[float, float]] = {}
 
     @cached_property
@@ -93,6 +95,39 @@ class PlanCosts:
                 sum(self._seconds(alone, cluster).stages[0][:3]) for cluster in clusters
             )
         return int(c.micro_batches * self._whole[width] * NANO) // c.pipeline
+
+    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
+        """The same with blocks on stages so that the slowest stage is the shortest, if it differs.
+
+        With virtual stages, and where the user fixed the blocks of each chunk, there is none.
+        """
+        c, model = configuration, self.problem.architecture
+        if c.layers or c.virtual > 1 or c.pipeline == 1:
+            return ()
+        groups = [group_of(self.problem.cluster, k * c.stage_devices) for k in range(c.pipeline)]
+        made = [self._block_times(c, group) for group in groups]
+        layers = balanced_layers(*(list(part) for part in zip(*made, strict=True)))
+        return () if layers == c.chunk_layers(model) else (replace(c, layers=layers),)
+
+    def _block_times(self, c: Configuration, group: int) -> tuple[list[int], int, int]:
+        """Time of each block on a device of a group, of the embedding, and of the head."""
+        key = (width_of(c), group, c.schedule in SPLIT_BACKWARD)
+        if key not in self._blocks:
+            model, cluster = self.problem.architecture, self.problem.cluster
+            alone = replace(cluster, groups=(cluster.groups[group],))
+            single = replace(
+                c, pipeline=len(model.blocks), micro_batches=1, layers=(1,) * len(model.blocks)
+            )
+            stages = self._seconds(single, alone).stages
+            times = [_ns(sum(stage[:3])) for stage in stages]
+            inner = {
+                id(block): time for block, time in zip(model.blocks[1:-1], times[1:-1], strict=True)
+            }
+            first = inner.get(id(model.blocks[0]), times[0])
+            last = inner.get(id(model.blocks[-1]), times[-1])
+            blocks = [first, *times[1:-1], last][: len(times)]
+            self._blocks[key] = (blocks, times[0] - first, times[-1] - last)
+        return self._blocks[key]
 
     def first_peak(self, configuration: Configuration) -> int:
         """Memory that the first pipeline device takes at least, whatever the others do."""

@@ -39,6 +39,9 @@ class Costs(Protocol):
     def evenly_ns(self, configuration: Configuration) -> int:
         """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
 
+    def variants(self, configuration: Configuration) -> Iterable[Configuration]:
+        """Return other partitions of the blocks that the bounds above hold for."""
+
     def first_peak(self, configuration: Configuration) -> int:
         """Return memory that the devices of the first pipeline stage take at least."""
 
@@ -139,6 +142,7 @@ class _Search:
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.misses: list[Miss] = []
+        self.waiting = 0
 
     @property
     def value(self) -> float:
@@ -171,22 +175,28 @@ class _Search:
         return min(entries[0][0] for entries in (self.unseen, self.ready) if entries)
 
     def look(self, least: int, level: int, number: int, configuration: Configuration) -> None:
-        """Look closer: a better bound first, then chunks; what cannot fit is a miss."""
+        """Look closer: a better bound first, then the chunks of every variant."""
         costs = self.costs
         if level == _SEEN:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        if not self.fits(configuration, least, (costs.first_peak(configuration),)):
+        for variant in (configuration, *costs.variants(configuration)):
+            self.price(least, variant)
+
+    def price(self, least: int, configuration: Configuration) -> None:
+        """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
+        if not self.fits(configuration, least, (self.costs.first_peak(configuration),)):
             return
         self.found.timed += 1
-        priced = costs.priced(configuration)
+        priced = self.costs.priced(configuration)
         least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
         if least >= self.value:
             return
         peaks = least_peaks(configuration, priced)
         if self.fits(configuration, least, peaks):
-            heapq.heappush(self.ready, (least, number, configuration, priced))
+            self.waiting += 1
+            heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
 
     def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks little."""

@@ -28,6 +28,7 @@ NOT_CONSIDERED = (
     f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
     f"micro-batches of more than {LARGEST_MICRO_BATCH} samples",
     "optimizer state on every data rank (never faster by these costs, and larger)",
+    "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
     "recomputation that differs between blocks",
     "8-bit products",
     "offload to the host",
