@@ -141,7 +141,8 @@ def figures(rows: list[Row]) -> dict[str, Any]:
             line = -names.index(entry["row"]["name"])
             if entry["noise"] is not None:
                 wide = 200 * entry["noise"]
-                axes.barh(line, wide, left=-wide / 2, height=0.6, color="0.9", zorder=0)
+                label = "noise" if entry is found[0] else None
+                axes.barh(line, wide, 0.6, -wide / 2, color="0.9", zorder=0, label=label)
         for number, variant in enumerate(variants):
             own = [e for e in found if e["variant"] == variant and e["change"] is not None]
             lines = [-names.index(entry["row"]["name"]) for entry in own]

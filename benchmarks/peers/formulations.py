@@ -30,10 +30,13 @@ def measure(case: Mapping[str, Any]) -> Row:
             return coarse.absent(case)
         problem = read(file)
         if "target" in case:
-            problem = coarse.coarsened(problem, case).problem
+            problem = coarse.coarsened(problem, case)[0].problem
         small = coarse.written(problem, folder)
         methods: dict[str, Row | None] = {
-            name: coarse.modelled(problem, solver, case)[0]
+            name: {
+                **coarse.modelled(problem, solver, case)[0],
+                "lp_bound": coarse.lp_bound(problem, solver, case),
+            }
             for name, solver in coarse.formulations(problem)
         }
         methods[coarse.ENUMERATION] = coarse.enumerated(problem, case)
