@@ -18,7 +18,7 @@ from .configuration import Configuration
 from .problem import TrainingProblem
 from .replay import NoScheduleError, schedule_bound
 from .space import Space
-from .step import Priced, derive, micro_batches_ahead
+from .step import Priced, derive, excess_of, least_peaks
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
@@ -40,7 +40,7 @@ class Costs(Protocol):
         """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
 
     def variants(self, configuration: Configuration) -> Iterable[Configuration]:
-        """Return other partitions of the blocks that the bounds above hold for."""
+        """Return configurations that only differ inside of stages; the bounds hold for them."""
 
     def first_peak(self, configuration: Configuration) -> int:
         """Return memory that the devices of the first pipeline stage take at least."""
@@ -129,15 +129,17 @@ def search(
     problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
 ) -> Found:
     """Return the best configurations of the space that the fixed fields leave."""
-    return _Search(problem, costs, budget).run(Space(problem, fixed))
+    return _Search(problem, costs, fixed, budget).run(Space(problem, fixed))
 
 
 _SEEN, _WIDE = 0, 1
 
 
 class _Search:
-    def __init__(self, problem: TrainingProblem, costs: Costs, budget: Budget) -> None:
-        self.problem, self.costs, self.budget = problem, costs, budget
+    def __init__(
+        self, problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
+    ) -> None:
+        self.problem, self.costs, self.fixed, self.budget = problem, costs, fixed, budget
         self.found = Found()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
@@ -181,8 +183,10 @@ class _Search:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        for variant in (configuration, *costs.variants(configuration)):
-            self.price(least, variant)
+        self.price(least, configuration)
+        for variant in costs.variants(configuration):
+            if all(getattr(variant, name) == value for name, value in self.fixed.items()):
+                self.price(least, variant)
 
     def price(self, least: int, configuration: Configuration) -> None:
         """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
@@ -234,36 +238,7 @@ class _Search:
         found.misses = list(nearest.values())[:MISSES]
 
 
-def excess_of(
-    problem: TrainingProblem, configuration: Configuration, peaks: tuple[int, ...]
-) -> tuple[int, int]:
-    """Return how much memory the worst stage lacks on a device, and that stage; at most 0: fits."""
-    over = [
-        (peak - problem.limit_bytes(configuration, stage), -stage)
-        for stage, peak in enumerate(peaks)
-    ]
-    excess, stage = max(over)
-    return excess, -stage
-
-
 def simplicity(candidate: Candidate) -> tuple[int, ...]:
     """Return what decides between configurations of equal time: the least of everything."""
     c = candidate.configuration
     return (c.context, c.pipeline, c.tensor, c.zero, c.expert * c.expert_tensor, c.micro_batch)
-
-
-def least_peaks(configuration: Configuration, priced: Priced) -> tuple[int, ...]:
-    """Return memory of each stage that the schedule takes at least; most schedules take just that.
-
-    Forward passes ahead of the first backward pass have no choice; their number follows from the
-    schedule's definition.
-    """
-    counts = micro_batches_ahead(configuration)
-    return tuple(
-        fixed
-        + sum(
-            count * priced.chunks[k].activation_bytes
-            for k, count in zip(configuration.chunks_of(stage), counts[stage], strict=True)
-        )
-        for stage, fixed in enumerate(priced.resident_bytes)
-    )

@@ -29,7 +29,7 @@ NOT_CONSIDERED = (
     f"micro-batches of more than {LARGEST_MICRO_BATCH} samples",
     "optimizer state on every data rank (never faster by these costs, and larger)",
     "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
-    "recomputation that differs between blocks",
+    "numbers of recomputed blocks that differ between chunks, or are more than memory asks for",
     "8-bit products",
     "offload to the host",
 )
@@ -155,5 +155,5 @@ class Space:
         return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
 
 
-_FREE = frozenset({"sequence_parallel", "precision", "offload", "layers"})
+_FREE = frozenset({"recomputed", "sequence_parallel", "precision", "offload", "layers"})
 """Fields that only the user changes."""
