@@ -135,7 +135,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Both stages; with a cluster, its workers search beside what is done here."""
         if self.settings.two_stage:
             return self.stages.steps()
-        modelled = self.ledger.formulation is not None
+        modelled = self.modelled
         alone = self.alone_here
         near = (NEAR,) if self.problem.objective is Objective.MAKESPAN else ()
         return (
@@ -172,12 +172,18 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         yield self.enumeration_step()
         yield self.every_step()
         yield Step("exact coarsening", self.stages.choose_coarsening)
+        yield Step(
+            "stages",
+            self.stages.plan_for_a_moment,
+            lambda: self.modelled and self.searched and not self.ledger.repeatable,
+            loops=(NEAR,),
+        )
         yield self.annealing_step()
 
     def uncompiled_steps(self) -> Iterable[Step]:
         """The same, where loops are compiled beside: at first by what needs none of them."""
         lists = Step("baselines", self.find_baselines, always=True)
-        bounds = Step("bounds, first", interpreted()(self.find_bounds), always=True)
+        bounds = Step("bounds, first", interpreted()(self.ledger.find_bounds), always=True)
         begin = interpreted()(self.small.begin)
         enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
         if self.few:
@@ -222,6 +228,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.ledger.find_bounds(self.bound_share)
 
     @property
+    def modelled(self) -> bool:
+        """Whether stage two is wanted, and has a formulation."""
+        return self.ledger.formulation is not None and self.settings.two_stage is not False
+
+    @property
     def alone_here(self) -> bool:
         """Whether this machine searches, not a cluster."""
         return self.settings.dask is None
@@ -256,7 +267,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     @property
     def model_leads(self) -> bool:
         """Whether the model comes before all searches: few operators, loops not compiled yet."""
-        return self.uncompiled and self.few and self.ledger.formulation is not None
+        return self.uncompiled and self.few and self.modelled
 
     def model_first(self) -> Iterable[Step]:
         """The model of all operators, which has nothing to compile; it may take all of the time."""
