@@ -183,7 +183,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def uncompiled_steps(self) -> Iterable[Step]:
         """The same, where loops are compiled beside: at first by what needs none of them."""
         lists = Step("baselines", self.find_baselines, always=True)
-        bounds = Step("bounds, first", interpreted()(self.find_bounds), always=True)
+        bounds = Step("bounds, first", interpreted()(self.ledger.find_bounds), always=True)
         begin = interpreted()(self.small.begin)
         enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
         if self.few:
