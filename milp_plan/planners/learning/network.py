@@ -74,15 +74,21 @@ class Network:
         """A new variable from 0 to 1 that nobody decides: clauses make it 1 where it matters."""
         return self.number(0, 1)
 
-    def decision(self, units: tuple[int, int] = (-1, -1), phase: int = 0) -> int:
-        """A new decision, which matters if these units are on one device (-1: always)."""
+    def decision(
+        self, units: tuple[int, int] = (0, 0), starts: tuple[int, int] | None = None
+    ) -> int:
+        """A new decision, which matters if these units are on one device.
+
+        ``starts`` are variables of two tasks of which it says that the first one runs first.
+        """
         variable = self.number(0, 1)
         state = self.state
         row = int(state.n[DECISIONS])
         state.decision[0, row] = variable
         state.decision[1, row], state.decision[2, row] = units
         state.n[DECISIONS] += 1
-        state.phase[variable] = phase
+        state.decision[3, row], state.decision[4, row] = starts or (-1, -1)
+        state.phase[variable] = -1 if starts else 0
         return variable
 
     def clause(self, literals: Iterable[Literal]) -> None:

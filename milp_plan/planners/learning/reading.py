@@ -10,11 +10,11 @@ it, units being taken by their work: renaming devices turns any plan into such a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import combinations, permutations, product
 
 from milp_plan.coarsen import interchangeable_devices
-from milp_plan.core import FULL, CommunicationModel, MemoryLaw, Objective, PlanningProblem
+from milp_plan.core import FULL, CommunicationModel, MemoryLaw, Objective, Plan, PlanningProblem
 from milp_plan.cost import route_between
 
 from .network import Literal, Moment, Network, no, yes
@@ -25,6 +25,9 @@ LARGEST, LARGEST_DEVICES = 160, 32
 
 LONGEST = 1 << 58
 """Ticks of all tasks together, at most."""
+
+Key = int | tuple[str, int]
+"""A task: an operator's number, or a value and the unit to which it is sent."""
 
 Lags = dict[tuple[int, int], int | None]
 """(device, device) -> ticks, ``None`` without a way."""
@@ -91,7 +94,15 @@ class Reading:
         ]
         self._together: dict[tuple[int, int], int] = {}
         self._apart: dict[tuple[int, int], int] = {}
-        self._order: dict[tuple[object, object], Literal] = {}
+        self._order: dict[tuple[Key, Key], Literal] = {}
+        self.transfers: dict[tuple[str, int], tuple[Moment, Moment]] = {}
+        read = {v.name: v for v in graph.values if v.producer is None}
+        self.persistent = {
+            name: sorted({self.unit[self.index[c]] for c in value.consumers})
+            for name, value in read.items()
+            if value.consumers
+        }
+        self.persistent_bytes = {name: read[name].bytes[FULL] for name in self.persistent}
         self._far: dict[tuple[int, int, frozenset[tuple[int, int]]], int] = {}
         self.build()
 
@@ -140,7 +151,7 @@ class Reading:
             self.first_place[u] = net.variables
             net.state.place[0, u] = net.variables
             for d in range(devices):
-                net.decision(phase=0)
+                net.decision()
                 if d not in self.able[u]:
                     net.clause([no(self.on(u, d))])
             net.clause(self.on(u, d) for d in self.able[u])
@@ -252,7 +263,7 @@ class Reading:
         for i, k in self.pairs:
             u, w = self.unit[i], self.unit[k]
             if u == w:
-                first = yes(net.decision((u, w)))
+                first = yes(net.decision((u, w), (self.start[i][0], self.start[k][0])))
                 self._order[i, k], self._order[k, i] = first, no(first)
                 net.edge(self.stop[i], self.start[k], first)
                 net.edge(self.stop[k], self.start[i], no(first))
@@ -278,7 +289,7 @@ class Reading:
         """The literal that one operator stops before another starts."""
         i, k = pair
         if pair not in self._order:
-            self._order[pair] = yes(self.net.decision(units))
+            self._order[pair] = yes(self.net.decision(units, (self.start[i][0], self.start[k][0])))
             self.net.edge(self.stop[i], self.start[k], self._order[pair])
         return self._order[pair]
 
@@ -292,6 +303,78 @@ class Reading:
                     if device in self.able[u]:
                         earlier = [self.on(w, before) for w in self.turn[:j] if before in self.able[w]]
                         self.net.clause([no(self.on(u, device)), *earlier])
+
+    # -- what leaves add -------------------------------------------------------------------------
+
+    def maker(self, value: str) -> int:
+        """Number of the operator that makes a value."""
+        return self.index[str(self.graph.value(value).producer)]
+
+    def transfer(self, value: str, unit: int) -> tuple[Moment, Moment]:
+        """Start and stop of the send of a value to wherever a unit is, if its maker is apart."""
+        key = value, unit
+        if key in self.transfers:
+            return self.transfers[key]
+        net, maker = self.net, self.maker(value)
+        own = self.unit[maker]
+        ticks = self.send_ticks(value)
+        here = {(a, b): ticks[a, b] for a in self.able[own] for b in self.able[unit] if a != b}
+        numbers = sorted({number for number in here.values() if number is not None})
+        start = (net.number(0, 2 * self.horizon), 0)
+        stop = (start[0], numbers[0])
+        if len(numbers) > 1:
+            stop = (net.number(0, 3 * self.horizon), 0)
+            net.edge((start[0], numbers[0]), stop)
+            self.lag(start, stop, (own, unit), ticks)
+        net.edge(self.stop[maker], start)
+        apart = self.apart(own, unit)
+        for consumer in self.graph.value(value).consumers:
+            k = self.index[consumer]
+            if self.unit[k] == unit:
+                net.edge(stop, self.start[k], apart)
+        for (other_value, other), (other_start, _) in self.transfers.items():
+            if other_value == value:
+                both = self.together(unit, other)
+                assert both is not None
+                net.edge(start, other_start, both)
+                net.edge(other_start, start, both)
+        self.transfers[key] = start, stop
+        return self.transfers[key]
+
+    def before(self, first: Key, second: Key) -> Literal:
+        """The literal that one task stops before another starts."""
+        if (first, second) not in self._order:
+            (start, stop), (other, _) = self.moments(first), self.moments(second)
+            literal = yes(self.net.decision((0, 0), (start[0], other[0])))
+            self._order[first, second] = literal
+            self.net.edge(stop, other, literal)
+        return self._order[first, second]
+
+    def moments(self, key: Key) -> tuple[Moment, Moment]:
+        """Start and stop of a task."""
+        if isinstance(key, int):
+            return self.start[key], self.stop[key]
+        return self.transfer(*key)
+
+    def follow(self, plan: Plan) -> None:
+        """Decide as a plan does, with devices that are alike in the order of their first use."""
+        device = {name: d for d, name in enumerate(self.devices)}
+        runs = [plan.run(name) for name in self.names]
+        place = [device[runs[members[0]].devices[0]] for members in self.members]
+        renamed = dict(zip(device.values(), device.values(), strict=True))
+        for devices in self.alike:
+            used = [d for d in dict.fromkeys(place[u] for u in self.turn) if d in devices]
+            used += [d for d in devices if d not in used]
+            renamed |= dict(zip(used, devices, strict=True))
+        phase = self.net.state.phase
+        for u, first in enumerate(self.first_place):
+            for d in range(len(self.devices)):
+                phase[first + d] = int(renamed[place[u]] == d)
+        for (i, k), literal in self._order.items():
+            if isinstance(i, int) and isinstance(k, int) and literal[0] & 1:
+                one, other = runs[i].start_ns, runs[k].start_ns
+                assert one is not None and other is not None
+                phase[literal[0] >> 1] = int(one <= other)
 
     # -- values of a leaf ------------------------------------------------------------------------
 

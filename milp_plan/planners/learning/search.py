@@ -14,6 +14,7 @@ from .propagation import propagate
 from .state import (
     AIM,
     BY_CLAUSE,
+    CANDIDATES,
     CLAUSE_LITERALS,
     CLAUSES,
     CONFLICTS,
@@ -28,6 +29,7 @@ from .state import (
     LEVEL,
     LITERALS,
     MOST_CLAUSES,
+    PLACED_AT,
     SPREAD,
     TRAIL,
     UNIT_CONFLICT,
@@ -73,6 +75,7 @@ def search(s: State, steps: Ints, weights: Floats) -> int:
     that are kept; ``weights``: the step of activities.
     """
     until = s.n[CONFLICTS] + steps[0]
+    s.n[PLACED_AT] = -1
     if s.n[UNIT_CONFLICT]:
         return DONE
     while True:
@@ -111,35 +114,76 @@ def search(s: State, steps: Ints, weights: Floats) -> int:
             if steps[1] % 2 == 1 and aim < most:
                 decide(s, goal, aim)
                 continue
-        v = _pick(s)
-        if v < 0:
+        i = _pick(s)
+        if i < 0:
             return LEAF
-        if s.phase[v]:
-            decide(s, 2 * v + 1, -1)
-        else:
-            decide(s, 2 * v, 0)
+        _choose(s, i)
+
+
+@compiled
+def _matters(s: State, i: int) -> bool:
+    """Whether a decision is open and matters: an order does once both are on one device."""
+    v, a, b = s.decision[0, i], s.decision[1, i], s.decision[2, i]
+    if s.upper[2 * v] + s.upper[2 * v + 1] == 0:
+        return False
+    return bool(a == b or s.place[1, a] == s.place[1, b])
 
 
 @compiled
 def _pick(s: State) -> int:
-    """The open decision of the largest activity that matters; -1 without any.
+    """The open decision that matters with the largest activity; -1 without any.
 
-    The order of two tasks matters once both are on one device.
+    Of equals the one whose tasks can start first. Once all units are placed, ``candidate`` has what
+    mattered then, until one of them is taken back.
     """
+    if s.n[PLACED_AT] >= s.n[LEVEL] or s.n[PLACED_AT] < 0:
+        s.n[PLACED_AT] = s.n[LEVEL] if _place(s) else -1
+        s.n[CANDIDATES] = 0
+        for i in range(s.n[DECISIONS]):
+            if _matters(s, i):
+                s.candidate[s.n[CANDIDATES]] = i
+                s.n[CANDIDATES] += 1
+    best, most, least = -1, -1.0, 1 << 62
+    for c in range(s.n[CANDIDATES]):
+        i = s.candidate[c]
+        v = s.decision[0, i]
+        if s.upper[2 * v] + s.upper[2 * v + 1] == 0 or s.activity[v] < most:
+            continue
+        early = -1
+        if s.decision[3, i] >= 0:
+            one, other = s.decision[3, i], s.decision[4, i]
+            early = min(-s.upper[2 * one + 1], -s.upper[2 * other + 1])
+        if s.activity[v] > most or early < least:
+            best, most, least = i, s.activity[v], early
+    return best
+
+
+@compiled
+def _place(s: State) -> bool:
+    """Find where units are; whether all are somewhere."""
+    every = True
     for unit in range(len(s.place[0])):
         s.place[1, unit] = -1 - unit
         for v in range(s.place[0, unit], s.place[0, unit] + s.n[DEVICES]):
             if s.upper[2 * v + 1] <= -1:
                 s.place[1, unit] = v - s.place[0, unit]
-    best, most = -1, -1.0
-    for i in range(s.n[DECISIONS]):
-        v = s.decision[0, i]
-        if s.activity[v] <= most or s.upper[2 * v] + s.upper[2 * v + 1] == 0:
-            continue
-        a, b = s.decision[1, i], s.decision[2, i]
-        if a < 0 or a == b or s.place[1, a] == s.place[1, b]:
-            best, most = v, s.activity[v]
-    return best
+        every = every and s.place[1, unit] >= 0
+    return every
+
+
+@compiled
+def _choose(s: State, i: int) -> None:
+    """Decide as last time; an order for the first time by the middle of both windows."""
+    v = s.decision[0, i]
+    wanted = s.phase[v]
+    if wanted < 0:
+        one, other = s.decision[3, i], s.decision[4, i]
+        first = s.upper[2 * one] - s.upper[2 * one + 1]
+        wanted = 1 if first <= s.upper[2 * other] - s.upper[2 * other + 1] else 0
+    if wanted:
+        decide(s, 2 * v + 1, -1)
+    else:
+        decide(s, 2 * v, 0)
 
 
 @compiled

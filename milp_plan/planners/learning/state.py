@@ -22,12 +22,13 @@ Ints = NDArray[np.int64]
 
 (TRAIL, QUEUE, LEVEL, WHY, CLAUSES, LITERALS, EDGES, CONFLICT, CONFLICTS, BUFFER, UNIT_CONFLICT,
  LEARNED, GOAL, AIM, PICKED, DECISIONS, DEVICES,
- RELAXED) = range(18)  # fmt: skip
+ RELAXED, PLACED_AT, CANDIDATES) = range(20)  # fmt: skip
 """Numbers of a state: events; events propagated; decisions; literals of reasons; clauses and their
 literals; edges; literals of the conflict; conflicts so far; literals of a reason asked for; whether
 the clauses contradict each other without any decision; clauses learned; the variable to be
 minimised; sixteenths of its range that are tried first; events picked by an analysis;
-decisions and devices in use; edges that have been looked at."""
+decisions and devices in use; edges that have been looked at;
+decisions when all units were placed, -1 while they are not; candidates."""
 
 (SIGNED, NEW, OLD, BEFORE, KIND, DATA, DEPTH) = range(7)
 """Rows of the trail: signed variable, its bound after and before, the event of it before this one,
@@ -78,10 +79,12 @@ class State(NamedTuple):
     activity: NDArray[np.float64]
     phase: Ints
     decision: Ints
+    candidate: Ints
     place: Ints
     slot: Ints
     slot_at: Ints
     work: Ints
+    quiet: Ints
 
 
 EVENTS, REASONS = 1 << 17, 1 << 21
@@ -103,7 +106,7 @@ def new_state(sizes: dict[str, int]) -> State:
     variables, edges = sizes["variables"], sizes["edges"]
     wide = 2 * variables + 4 * sizes["slots"] + 64
     return State(
-        n=room(20),
+        n=room(24),
         upper=np.full(2 * variables, LARGEST, dtype=np.int64),
         last=np.full(2 * variables, -1, dtype=np.int64),
         trail=room(7, EVENTS),
@@ -121,11 +124,13 @@ def new_state(sizes: dict[str, int]) -> State:
         picked=room(EVENTS),
         activity=np.zeros(variables, dtype=np.float64),
         phase=room(variables),
-        decision=room(3, sizes["decisions"]),
+        decision=room(5, sizes["decisions"]),
+        candidate=room(sizes["decisions"]),
         place=room(2, sizes["units"]),
         slot=room(6, sizes["slots"]),
         slot_at=room(sizes["devices"] + 1),
         work=room(12, sizes["slots"] + 1),
+        quiet=np.full((2, sizes["devices"]), -1, dtype=np.int64),
     )
 
 

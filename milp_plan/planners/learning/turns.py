@@ -23,12 +23,24 @@ position on: work of the set, largest r plus work, and its position."""
 
 @compiled
 def take_turns(s: State) -> bool:
-    """Look at all devices; ``False`` where one has too much to do."""
+    """Look at all devices; ``False`` where one has too much to do.
+
+    Slack only shrinks as bounds are drawn in: where it is what it was, nothing has changed.
+    """
     for device in range(len(s.slot_at) - 1):
         for side in range(2):
             count = _gather(s, device, side)
-            if count > 1 and not _find(s, count, side):
+            if count < 2:
+                continue
+            slack = 0
+            for j in range(count):
+                slack += s.work[LCT, j] - s.work[EST, j]
+            if s.quiet[0, device] == count and s.quiet[1, device] == slack:
+                break
+            if not _find(s, count, side):
                 return False
+            if side:
+                s.quiet[0, device], s.quiet[1, device] = count, slack
     return True
 
 
