@@ -188,7 +188,7 @@ def _exclude(s: State, e: int) -> bool:
     return bool(put(s, off, bound, EDGE_OFF, e))
 
 
-@compiled
+@inlined
 def _relax(s: State, e: int) -> bool:
     """Look at a new edge."""
     if _applies(s, e):

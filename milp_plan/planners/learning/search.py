@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, inlined
 
 from .analysis import learn
 from .propagation import propagate
@@ -27,9 +27,10 @@ from .state import (
     KIND,
     LENGTH,
     LEVEL,
+    LISTED_AT,
     LITERALS,
     MOST_CLAUSES,
-    PLACED_AT,
+    PLACED,
     SPREAD,
     TRAIL,
     UNIT_CONFLICT,
@@ -52,7 +53,7 @@ SHORTEST_RUN = 64
 """Conflicts of the shortest run between two restarts."""
 
 
-@compiled
+@inlined
 def luby(number: int) -> int:
     """The sequence 1 1 2 1 1 2 4 ... (Luby, Sinclair and Zuckerman 1993), from number 1 on."""
     size, power = 1, 1
@@ -75,7 +76,7 @@ def search(s: State, steps: Ints, weights: Floats) -> int:
     that are kept; ``weights``: the step of activities.
     """
     until = s.n[CONFLICTS] + steps[0]
-    s.n[PLACED_AT] = -1
+    s.n[PLACED] = -1
     if s.n[UNIT_CONFLICT]:
         return DONE
     while True:
@@ -120,7 +121,7 @@ def search(s: State, steps: Ints, weights: Floats) -> int:
         _choose(s, i)
 
 
-@compiled
+@inlined
 def _matters(s: State, i: int) -> bool:
     """Whether a decision is open and matters: an order does once both are on one device."""
     v, a, b = s.decision[0, i], s.decision[1, i], s.decision[2, i]
@@ -133,11 +134,12 @@ def _matters(s: State, i: int) -> bool:
 def _pick(s: State) -> int:
     """The open decision that matters with the largest activity; -1 without any.
 
-    Of equals the one whose tasks can start first. Once all units are placed, ``candidate`` has what
-    mattered then, until one of them is taken back.
+    Of equals the one whose tasks can start first. ``candidate`` has what mattered at an earlier
+    level, as long as that stands and no unit has been placed since.
     """
-    if s.n[PLACED_AT] >= s.n[LEVEL] or s.n[PLACED_AT] < 0:
-        s.n[PLACED_AT] = s.n[LEVEL] if _place(s) else -1
+    placed = _place(s)
+    if s.n[LEVEL] <= s.n[LISTED_AT] or placed != s.n[PLACED]:
+        s.n[LISTED_AT], s.n[PLACED] = s.n[LEVEL], placed
         s.n[CANDIDATES] = 0
         for i in range(s.n[DECISIONS]):
             if _matters(s, i):
@@ -158,20 +160,20 @@ def _pick(s: State) -> int:
     return best
 
 
-@compiled
-def _place(s: State) -> bool:
-    """Find where units are; whether all are somewhere."""
-    every = True
+@inlined
+def _place(s: State) -> int:
+    """Find where units are; how many are somewhere."""
+    placed = 0
     for unit in range(len(s.place[0])):
         s.place[1, unit] = -1 - unit
         for v in range(s.place[0, unit], s.place[0, unit] + s.n[DEVICES]):
             if s.upper[2 * v + 1] <= -1:
                 s.place[1, unit] = v - s.place[0, unit]
-        every = every and s.place[1, unit] >= 0
-    return every
+                placed += 1
+    return placed
 
 
-@compiled
+@inlined
 def _choose(s: State, i: int) -> None:
     """Decide as last time; an order for the first time by the middle of both windows."""
     v = s.decision[0, i]
@@ -186,7 +188,7 @@ def _choose(s: State, i: int) -> None:
         decide(s, 2 * v, 0)
 
 
-@compiled
+@inlined
 def _learned(s: State) -> int:
     found = 0
     for number in range(s.n[CLAUSES]):

@@ -22,13 +22,13 @@ Ints = NDArray[np.int64]
 
 (TRAIL, QUEUE, LEVEL, WHY, CLAUSES, LITERALS, EDGES, CONFLICT, CONFLICTS, BUFFER, UNIT_CONFLICT,
  LEARNED, GOAL, AIM, PICKED, DECISIONS, DEVICES,
- RELAXED, PLACED_AT, CANDIDATES) = range(20)  # fmt: skip
+ RELAXED, LISTED_AT, PLACED, CANDIDATES) = range(21)  # fmt: skip
 """Numbers of a state: events; events propagated; decisions; literals of reasons; clauses and their
 literals; edges; literals of the conflict; conflicts so far; literals of a reason asked for; whether
 the clauses contradict each other without any decision; clauses learned; the variable to be
 minimised; sixteenths of its range that are tried first; events picked by an analysis;
 decisions and devices in use; edges that have been looked at;
-decisions when all units were placed, -1 while they are not; candidates."""
+decisions and units placed when candidates were listed, and their number."""
 
 (SIGNED, NEW, OLD, BEFORE, KIND, DATA, DEPTH) = range(7)
 """Rows of the trail: signed variable, its bound after and before, the event of it before this one,
