@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import polytope
+from frontier import plan_breadth_first
+from metropolis import BLOCKS, FLEXFLOW, plan_metropolis
+from pase_baselines import data_parallel, experts, greedy
+from pase_costs import MULTIPLY_ADD_TICKS, pase_tables
+from pase_networks import network
 
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.cost.pase import MULTIPLY_ADD_TICKS, pase_tables
-from milp_plan.planners.sharding.baselines import data_parallel, experts, greedy
 from milp_plan.planners.sharding.elimination import eliminate
-from milp_plan.planners.sharding.frontier import plan_breadth_first
-from milp_plan.planners.sharding.metropolis import BLOCKS, FLEXFLOW, plan_metropolis
-from milp_plan.zoo.pase import network
 
 FRONTIER_CAP = 30_000_000
 """Entries of a table of the breadth-first baseline, 240 MB."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from milp_plan.planners.swarm import Policy, Swarm, simulate
+from swarm_simulation import Policy, Swarm, simulate
 
 SECOND = 1_000
 """Ticks."""

@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import polytope
+from folding import Tied, plan_exact, plan_tied, tie
+from folding.tied import model_columns
+from pase_costs import pase_tables
+from pase_networks import transformer
 
 from milp_plan.core.repeated import RepeatedProblem
-from milp_plan.cost.pase import pase_tables
 from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
 from milp_plan.planners.sharding.elimination import eliminate
-from milp_plan.planners.sharding.folding import Tied, plan_exact, plan_tied, tie
-from milp_plan.planners.sharding.folding.tied import model_columns
 from milp_plan.report.pages import DASH
-from milp_plan.zoo.pase import transformer
 
 Row = dict[str, Any]
 

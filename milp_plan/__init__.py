@@ -28,6 +28,8 @@ Verbs take problems of every kind, and models:
 ``draw``           a picture of a plan
 ``to_frame``       a plan as a table (pandas)
 ``write``          a problem or a plan to a file
+``build_model``    the Pyomo model that a formulation writes, to inspect and change
+``solve_model``    the plan of such a model, checked
 ``from_networkx``  a placement problem from a graph, and ``to_networkx`` back
 =================  ===================================================================
 
@@ -51,7 +53,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from .core import (
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from .face.explanation import Explanation
     from .face.handles import Handle
     from .face.model import Model
+    from .face.models import build_model, solve_model
     from .face.networks import from_networkx, to_networkx
     from .face.reasons import explain
     from .face.swept import Variants
@@ -92,6 +95,7 @@ _HOMES = {
     **dict.fromkeys(("Objective", "Operator", "Option", "Plan", "PlanningProblem"), "core"),
     **dict.fromkeys(("InputError", "MilpPlanError", "SerialLaw", "Value", "Verdict"), "core"),
     **dict.fromkeys(("diff", "sweep"), "face.variants"),
+    **dict.fromkeys(("build_model", "solve_model"), "face.models"),
     "Bound": "core.bound",
     "Comparison": "run.comparison",
     "Explanation": "face.explanation",
@@ -132,6 +136,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "bound",
+    "build_model",
     "check",
     "diff",
     "draw",
@@ -141,6 +146,7 @@ __all__ = [
     "read",
     "read_plan",
     "solve",
+    "solve_model",
     "sweep",
     "to_frame",
     "to_networkx",

@@ -14,9 +14,7 @@ from milp_plan.core import (
     FormulationError,
     MemoryLaw,
     Objective,
-    Operator,
     OperatorRun,
-    Option,
     Passes,
     Placement,
     Plan,
@@ -25,6 +23,7 @@ from milp_plan.core import (
     Value,
     local_updates,
     packing,
+    resharding,
 )
 from milp_plan.core.labelling import Labelling
 from milp_plan.core.rematerialisation import (
@@ -32,7 +31,6 @@ from milp_plan.core.rematerialisation import (
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.core.resharding import Delivery, ReshardingPlan, ReshardingProblem
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route
 from milp_plan.lp.tableau import Tableau, Term
@@ -48,6 +46,7 @@ from milp_plan.models.builders import (
 from milp_plan.models.labelling import read_labelling
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
 from milp_plan.models.retime import Arc, retime
+from milp_plan.models.schedule import ScheduleData, ScheduleFormulation
 from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
 from milp_plan.models.staged import StagedFormulation, StagedRows
@@ -62,7 +61,6 @@ __all__ = [
     "Card",
     "CompiledModel",
     "Contiguity",
-    "Delivery",
     "FormulationError",
     "Guide",
     "Labelling",
@@ -70,9 +68,7 @@ __all__ = [
     "MemoryLaw",
     "Neighbourhood",
     "Objective",
-    "Operator",
     "OperatorRun",
-    "Option",
     "Passes",
     "Placement",
     "Plan",
@@ -80,10 +76,10 @@ __all__ = [
     "RematerialisationObjective",
     "RematerialisationPlan",
     "RematerialisationProblem",
-    "ReshardingPlan",
-    "ReshardingProblem",
     "Route",
     "Scale",
+    "ScheduleData",
+    "ScheduleFormulation",
     "ScheduleSets",
     "ShardingObjective",
     "ShardingPlan",
@@ -110,6 +106,7 @@ __all__ = [
     "packing",
     "pipeline",
     "read_labelling",
+    "resharding",
     "retime",
     "serial",
     "spread_levels",

@@ -11,7 +11,7 @@ horizon.
 ``precede``       start[k] >= start[i] + length[i] + longest route of the chosen flow
 ``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
 ``order_tasks``   start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
-``order_tasks``   before[i,k] + before[k,i] >= on[i,r] + on[k,r] - 1 for each resource r
+``order_tasks``   before[k,i] = meets[i,k] - before[i,k] >= 0: see :mod:`.meetings`
 (objective)       the column of the objective and its rows: see :mod:`.goals`
 ``memory``        later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
 ``memory``        alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
@@ -30,7 +30,7 @@ form of transfers and the retention of copies follow the laws in docs/laws.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
@@ -59,8 +59,9 @@ from milp_plan.api import (
     retime,
 )
 
-from .columns import Columns, choose
+from .columns import Columns, Combination, Copy, Pair, Weights, choose
 from .goals import GOALS, tick_of
+from .meetings import Meetings
 from .memory_rows import MemoryRows, StaticRows
 from .rooms import Held, Rooms
 from .sequence import Interval, Sequence, counted_sets, guided_sets, intervals
@@ -76,7 +77,7 @@ class Switches:
         default=True, metadata={"help": "break the symmetry between identical devices"}
     )
     load_thresholds: int = field(
-        default=5, metadata={"help": "head and tail levels per device for the load rows"}
+        default=12, metadata={"help": "head and tail levels of the load rows, per device or group"}
     )
 
 
@@ -187,33 +188,48 @@ class _Builder:
                     at_most(m.same_devices, two, one)
 
     def link_flows(self) -> None:
-        """Pair the placements of producers and consumers; forbidden pairs have no column."""
-        m, sets = self.m, self.sets
+        """Pair the placements of deciders whose operators exchange values.
+
+        All values between two of them share the columns. Forbidden pairs have none.
+        """
+        m, sets, columns = self.m, self.sets, self.columns
         m.flow, m.link_flows = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        tables: dict[Pair, dict[Pair, dict[Combination, Combination]]] = {}
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
-                self.link(*pair)
+                ends, found = columns.owned_combinations(pair)
+                tables.setdefault(ends, {})[pair] = found
+        for ends, table in tables.items():
+            first, *others = table.values()
+            allowed = [both for both in first if all(both in other for other in others)]
+            columns.between[ends] = flows = self.link(ends, allowed)
+            for pair, combinations in table.items():
+                for own, both in combinations.items():
+                    columns.flows[(*pair, *both)] = flows.get(own, 0)
 
-    def link(self, producer: str, consumer: str) -> None:
-        sets, columns = self.sets, self.columns
-        sides = [(producer, sets.placements[producer]), (consumer, sets.placements[consumer])]
+    def link(self, ends: Pair, allowed: list[Combination]) -> dict[Combination, Any]:
+        """Columns of the allowed pairs of placements of two deciders; they sum to 1."""
+        columns = self.columns
+        sides = [(name, self.sets.placements[name]) for name in ends]
+        flows: dict[Combination, Any] = {}
         found: list[dict[Placement, list[Any]]] = [{p: [] for p in side} for _, side in sides]
-        for made, read in sets.combinations[producer, consumer]:
-            if len(sides[0][1]) == 1:  # the other side alone decides
-                column = columns.place(consumer, read)
+        for one, other in allowed:
+            if len(sides[0][1]) == 1 or ends[0] == ends[1]:  # the other side alone decides
+                column = columns.place(ends[1], other)
             elif len(sides[1][1]) == 1:
-                column = columns.place(producer, made)
+                column = columns.place(ends[0], one)
             else:
-                column = self.m.flow[producer, consumer, label(made), label(read)]
-            columns.flows[producer, consumer, made, read] = column
-            found[0][made].append(column)
-            found[1][read].append(column)
+                column = self.m.flow[(*ends, label(one), label(other))]
+            flows[one, other] = column
+            found[0][one].append(column)
+            found[1][other].append(column)
         for (name, _), table in zip(sides, found, strict=True):
-            for placement, flows in table.items():
+            for placement, sharing in table.items():
                 place = columns.place(name, placement)
-                if len(flows) != 1 or flows[0] is not place:
-                    at_most(self.m.link_flows, sum(flows), place)
-                    at_most(self.m.link_flows, place, sum(flows))
+                if len(sharing) != 1 or sharing[0] is not place:
+                    at_most(self.m.link_flows, pyo.quicksum(sharing), place)
+                    at_most(self.m.link_flows, place, pyo.quicksum(sharing))
+        return flows
 
     def use_legs(self) -> None:
         """A shared transfer runs if any of its consumers calls for it."""
@@ -266,10 +282,11 @@ class _Builder:
             bounds=lambda _, n: (self.earliest[n] / unit, self.latest[n] / unit),
         )
         self.goal.declare()
-        self.lengths = {
-            name: pyo.quicksum(ticks / unit * c for ticks, c in self.columns.lengths(name) if ticks)
-            for name in self.names
-        }
+        self.lengths = {name: self.timed_sum(self.columns.lengths(name)) for name in self.names}
+
+    def timed_sum(self, weights: Weights) -> Any:
+        """Sum of ticks times columns, in units."""
+        return pyo.quicksum(ticks / self.unit * column for ticks, column in weights if ticks)
 
     def stop(self, name: str) -> Any:
         return self.m.start[name] + self.lengths[name]
@@ -279,13 +296,8 @@ class _Builder:
         m, sets = self.m, self.sets
         m.precede = pyo.ConstraintList()
         for pair in sets.values_between:
-            wait: list[Any] = []
-            if pair not in sets.local_pairs:
-                for combination, needed in sets.combinations[pair].items():
-                    ticks = max((r.duration_ns for way in needed.values() for r in way), default=0)
-                    if ticks:
-                        wait.append(ticks / self.unit * self.columns.flows[(*pair, *combination)])
-            at_most(m.precede, self.stop(pair[0]) + pyo.quicksum(wait), m.start[pair[1]])
+            wait = self.timed_sum(self.columns.wait(pair))
+            at_most(m.precede, self.stop(pair[0]) + wait, m.start[pair[1]])
 
     def travel(self) -> None:
         """Transfers after their producer and before the consumers that need them."""
@@ -297,35 +309,36 @@ class _Builder:
             for consumer in task.consumers:
                 slack: Any = 0
                 if task.shared:
-                    legs = {leg.combination: leg for leg in task.legs if leg.consumer == consumer}
                     big = (self.latest_stop[task.name] - self.earliest[consumer]) / self.unit
-                    calls = sum(self.columns.flow(task, leg) for leg in legs.values())
-                    slack = big * (1 - calls)
+                    calls = self.columns.calls(task, consumer)
+                    slack = big * (1 - pyo.quicksum(c * column for c, column in calls))
                 at_most(m.travel, self.stop(task.name) - slack, m.start[consumer])
 
     def order_tasks(self) -> None:
         """Order bits, for pairs that can meet on a resource and are not ordered already."""
         m = self.m
-        self.sequence = Sequence(self.columns, self.names, self.guide.neighbourhood)
-        self.pairs = self.sequence.pairs()
-        directions = [
-            pair
-            for first, second in self.pairs
-            for pair in ((first, second), (second, first))
-            if self.may_precede(*pair)
-        ]
-        m.before = pyo.Var(directions, domain=pyo.Binary)
+        m.before = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
         m.sequence, m.meet = pyo.ConstraintList(), pyo.ConstraintList()
-        for pair in directions:
-            self.after_if(m.sequence, *pair, m.before[pair])
-        held = self.sequence.held
-        for (first, second), common in self.pairs.items():
-            bits = [m.before[p] for p in ((first, second), (second, first)) if p in m.before]
-            if len(bits) == 2:
-                at_most(m.meet, sum(bits), 1)
-            for resource in common:
-                both = sum(held[first][resource]) + sum(held[second][resource])
-                at_most(m.meet, both - 1, sum(bits))
+        self.sequence = Sequence(self.columns, self.names, self.guide.neighbourhood)
+        self.meetings = Meetings(self.sequence, m)
+        self.bits: dict[tuple[str, str], Any] = {}
+        for first, second in self.sequence.pairs():
+            meets = self.meetings.of(first, second)
+            forth, back = self.may_precede(first, second), self.may_precede(second, first)
+            if forth and back:
+                before = m.before[first, second]
+                if not isinstance(meets, int):
+                    at_most(m.meet, before, meets)
+            elif not forth and not back:
+                at_most(m.meet, meets, 0)
+                continue
+            else:
+                before = meets if forth else 0
+            self.bits[first, second], self.bits[second, first] = before, meets - before
+            if forth:
+                self.after_if(m.sequence, first, second, before)
+            if back:
+                self.after_if(m.sequence, second, first, meets - before)
 
     def may_precede(self, first: str, second: str) -> bool:
         if self.sequence.decided(first, second) is not None:
@@ -335,10 +348,8 @@ class _Builder:
 
     def order(self, first: str, second: str) -> Any:
         """Column or number: 1 where the first of two tasks that meet comes first."""
-        if (first, second) in self.m.before:
-            return self.m.before[first, second]
-        if (first, second) in self.pairs or (second, first) in self.pairs:
-            return 0
+        if (first, second) in self.bits:
+            return self.bits[first, second]
         return int(bool(self.sequence.decided(first, second)))
 
     def after_if(self, rows: Any, first: str, second: str, bit: Any) -> None:
@@ -392,13 +403,42 @@ class _Builder:
         placements = columns.decided_placements(values.get("place", {}))
         sources = columns.decided_sources(values.get("use", {}))
 
-        def bits(family: str) -> Iterable[tuple[str, str]]:
-            return (pair for pair, bit in values.get(family, {}).items() if bit > 0.5)
-
-        arcs = [Arc(first, second) for first, second in bits("before")]
-        arcs += [Arc(reader, event) for reader, event in bits("ended")]
-        arcs += [Arc(e, m, from_stop=False, lag_ns=tick_of(sets)) for e, m in bits("later")]
+        arcs = [Arc(*pair) for pair in self.orders(values, placements, sources)]
+        arcs += [Arc(*pair) for pair, bit in values.get("ended", {}).items() if bit > 0.5]
+        later = [pair for pair, bit in values.get("later", {}).items() if bit > 0.5]
+        arcs += [Arc(event, maker, False, tick_of(sets)) for event, maker in later]
         return retime(sets, placements, arcs, values["start"], sources)
+
+    def orders(
+        self,
+        values: Values,
+        placements: Mapping[str, Placement],
+        sources: Mapping[Copy, tuple[str, ...]],
+    ) -> Iterator[tuple[str, str]]:
+        """Yield pairs of tasks that share a resource, the first before the second.
+
+        By their bit; what windows or a neighbourhood decide has none, and follows the starts.
+        """
+        sets, start, bits = self.timed, values["start"], values.get("before", {})
+        routes = needed_routes(sets, placements, sources)
+        held = {name: set(placements[name].devices) for name in sets.operators}
+        held |= {name: set(route.resources) for name, (route, _) in routes.items()}
+        length = {name: sets.duration[name, placements[name]] for name in sets.operators}
+        length |= {name: route.duration_ns for name, (route, _) in routes.items()}
+        for (first, second), bit in bits.items():
+            if not held.get(first, set()).isdisjoint(held.get(second, ())):
+                yield (first, second) if bit > 0.5 else (second, first)
+        lines: dict[str, list[str]] = {}
+        for name in (name for name in held if name in start):
+            for resource in held[name]:
+                lines.setdefault(resource, []).append(name)
+        for line in lines.values():
+            line.sort(key=lambda name: (start[name], start[name] + length[name] / self.unit))
+            far = len(line) if self.guide.neighbourhood is None else 1
+            for place, first in enumerate(line):
+                for second in line[place + 1 : place + 1 + far]:
+                    if (first, second) not in bits and (second, first) not in bits:
+                        yield first, second
 
     def encode(self, plan: Plan) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
@@ -434,12 +474,11 @@ class _Builder:
         return column_values(m)
 
     def encode_bits(self, times: dict[str, Interval]) -> None:
-        """Order bits as the times say; of two that both hold, the first."""
-        m = self.m
-        for first, second in m.before:
-            if times[first].stop_ns <= times[second].start_ns:
-                reverse = (second, first) in m.before and m.before[second, first].value
-                m.before[first, second].set_value(0 if reverse else 1)
+        """Order bits as the times say, for tasks that meet."""
+        self.meetings.encode()
+        for (first, second), column in self.m.before.items():
+            ordered = times[first].stop_ns <= times[second].start_ns
+            column.set_value(int(ordered and pyo.value(self.meetings.of(first, second)) > 0.5))
 
 
 FORMULATION = OperatorSchedule(_Builder)

@@ -6,12 +6,19 @@ models shrink by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from milp_plan.api import Leg, Placement, ScheduleSets, TransferTask, label
 
 Column = Any
+Pair = tuple[str, str]
+Combination = tuple[Placement, Placement]
+Spot = tuple[str, Placement]
+Weights = list[tuple[int, Column]]
+"""(ticks, column) whose products sum to a time; the column may be the number 1."""
 Copy = tuple[str, tuple[str, ...], str]
 """Value, target and layout of what a transfer makes."""
 
@@ -37,22 +44,43 @@ class Columns:
         self.sets = sets
         self.task = {task.name: task for task in transfers}
         self.owner = _owners(sets)
+        self._owned = dict(self._ownership())
         self.places: dict[tuple[str, Placement], Column] = {}
         self.flows: dict[tuple[str, str, Placement, Placement], Column] = {}
+        self.between: dict[Pair, dict[Combination, Column]] = {}
         self.use: dict[tuple[str, Placement, tuple[str, ...]], Column] = {}
 
-    @property
+    @cached_property
+    def rank(self) -> dict[str, int]:
+        """Position of each decider."""
+        return {name: number for number, name in enumerate(self.deciders)}
+
+    @cached_property
     def deciders(self) -> list[str]:
         """Operators that own placement columns, in topological order."""
         return [name for name in self.sets.operators if name not in self.owner]
 
     def owned(self, name: str, placement: Placement) -> tuple[str, Placement]:
         """Owner of an operator's column, and its placement on the same devices."""
-        owner = self.owner.get(name, name)
-        if owner == name:
-            return name, placement
-        devices = placement.devices
-        return owner, next(p for p in self.sets.placements[owner] if p.devices == devices)
+        return self._owned[name, placement]
+
+    def _ownership(self) -> Iterator[tuple[Spot, Spot]]:
+        for name, places in self.sets.placements.items():
+            owner = self.owner.get(name, name)
+            at = {p.devices: p for p in self.sets.placements[owner]}
+            for placement in places:
+                own = placement if owner == name else at[placement.devices]
+                yield (name, placement), (owner, own)
+
+    def owned_combinations(self, pair: Pair) -> tuple[Pair, dict[Combination, Combination]]:
+        """Owners of a pair's columns, in the order of deciders; their placements -> the pair's."""
+        names = tuple(self.owner.get(name, name) for name in pair)
+        turned = self.rank[names[0]] > self.rank[names[1]]
+        found = {}
+        for both in self.sets.combinations[pair]:
+            one, other = (self._owned[spot][1] for spot in zip(pair, both, strict=True))
+            found[(other, one) if turned else (one, other)] = both
+        return (names[1], names[0]) if turned else (names[0], names[1]), found
 
     def place(self, name: str, placement: Placement) -> Column:
         """Whether an operator has this placement."""
@@ -84,6 +112,13 @@ class Columns:
         """Columns whose sum says whether an operator runs on a device."""
         return [self.place(name, p) for p in self.sets.placements[name] if device in p.devices]
 
+    def flows_between(self, first: str, second: str) -> dict[Combination, Column] | None:
+        """Columns of the pairs of placements of two operators' owners, if they have any."""
+        if first in self.task or second in self.task:
+            return None
+        one, other = (self.owner.get(name, name) for name in (first, second))
+        return self.between.get((one, other), self.between.get((other, one)))
+
     def flow(self, task: TransferTask, leg: Leg) -> Column:
         """Whether the pair of placements of a leg is chosen."""
         return self.flows[(task.producer, leg.consumer, *leg.combination)]
@@ -95,6 +130,38 @@ class Columns:
             return [(self.use[task.name, *way], route) for way, route in ways.items()]
         return [(self.flow(task, leg), leg.route) for leg in task.legs]
 
+    def calls(self, task: TransferTask, consumer: str) -> Weights:
+        """Weights that sum to 1 where a consumer calls for a shared task."""
+        called = {leg.combination for leg in task.legs if leg.consumer == consumer}
+        pair = (task.producer, consumer)
+        found: Weights = []
+        for read in dict.fromkeys(read for _, read in called):
+            into = [both for both in self.sets.combinations[pair] if both[1] == read]
+            weights = [(int(both in called), self.flows[(*pair, *both)]) for both in into]
+            found += _one_of(weights, self.place(consumer, read))
+        return found
+
+    def wait(self, pair: Pair) -> Weights:
+        """Ticks of the longest journey between a producer and a consumer."""
+        if pair in self.sets.local_pairs:
+            return []
+        return _one_of([(t, self.flows[(*pair, *both)]) for both, t in self._waits(pair)], 1)
+
+    def least_wait(self, pairs: Sequence[Pair]) -> Weights:
+        """Least ticks that any of some pairs of two groups' operators waits."""
+        if not self.sets.local_pairs.isdisjoint(pairs):
+            return []
+        least: dict[int, tuple[int, Column]] = {}
+        for pair in pairs:
+            for both, ticks in self._waits(pair):
+                column = self.flows[(*pair, *both)]
+                least[id(column)] = min(ticks, least.get(id(column), (ticks, 0))[0]), column
+        return _one_of(list(least.values()), 1)
+
+    def _waits(self, pair: Pair) -> Iterator[tuple[Combination, int]]:
+        for both, needed in self.sets.combinations[pair].items():
+            yield both, max((r.duration_ns for way in needed.values() for r in way), default=0)
+
     def column(self, reference: tuple[Any, ...]) -> Column:
         """Column that a reference of the memory sets means."""
         kind, *index = reference
@@ -102,14 +169,30 @@ class Columns:
             return self.place(*index)
         return self.use[tuple(index)] if kind == "use" else self.flows[tuple(index)]
 
-    def lengths(self, name: str) -> list[tuple[int, Column]]:
-        """(ticks, column) whose products sum to the length of a task."""
-        if name in self.task:
-            return [(route.duration_ns, use) for use, route in self.uses(self.task[name])]
-        places = self.sets.placements[name]
-        found = [(self.sets.duration[name, p], self.place(name, p)) for p in places]
-        ticks = {length for length, _ in found}
-        return [(ticks.pop(), 1)] if len(ticks) == 1 else found
+    def lengths(self, name: str) -> Weights:
+        """Weights that sum to the length of a task."""
+        task = self.task.get(name)
+        if task is None:
+            places = self.sets.placements[name]
+            return _one_of([(self.sets.duration[name, p], self.place(name, p)) for p in places], 1)
+        if task.shared:
+            return [(route.duration_ns, use) for use, route in self.uses(task)]
+        pair = (task.producer, task.legs[0].consumer)
+        ticks = {leg.combination: leg.route.duration_ns for leg in task.legs}
+        return _one_of(
+            [(ticks.get(c, 0), self.flows[(*pair, *c)]) for c in self.sets.combinations[pair]], 1
+        )
+
+    def holding(self, name: str) -> Weights:
+        """Weights that sum to 1 where a transfer holds any resource."""
+        task = self.task[name]
+        if task.shared:
+            return [(1, use) for use, route in self.uses(task) if route.resources]
+        pair = (task.producer, task.legs[0].consumer)
+        holding = {leg.combination for leg in task.legs if leg.route.resources}
+        return _one_of(
+            [(int(c in holding), self.flows[(*pair, *c)]) for c in self.sets.combinations[pair]], 1
+        )
 
     def holds(self, name: str) -> dict[str, list[Column]]:
         """Resource -> columns whose sum says whether a task holds it."""
@@ -138,6 +221,14 @@ class Columns:
         producer = self.task[second].producer if second in self.task else second
         after = self.sets.surely_after if first in self.task else self.sets.graph.descendants
         return producer in after[first] or (second in self.task and producer == first)
+
+
+def _one_of(weights: Weights, whole: Column) -> Weights:
+    """Weights with the same sum and fewer columns, for columns that sum to ``whole``."""
+    most = Counter(ticks for ticks, _ in weights).most_common(1)
+    base = most[0][0] if most else 0
+    found = [(base, whole)] if base else []
+    return found + [(ticks - base, column) for ticks, column in weights if ticks != base]
 
 
 def _owners(sets: ScheduleSets) -> dict[str, str]:

@@ -3,6 +3,7 @@
 ====================  =========================================================================
 ``span``              makespan >= stop[i] + tail[i]
 ``workload``          makespan >= head + work on r of tasks between head and tail + tail
+``occupied``          makespan >= head + work + tail of a group: see :mod:`.group_rows`
 ``device_span``       first[d] <= start[i] + M (1 - on[i,d]);  last[d] >= stop[i] - M (1 - on[i,d])
 ``device_span``       widest >= last[d] - first[d]
 ``device_load``       widest >= sum of duration on d: a device runs one operator at a time
@@ -20,6 +21,7 @@ import pyomo.environ as pyo
 
 from milp_plan.api import Objective, Scale, ScheduleSets, at_most
 
+from .group_rows import GroupRows
 from .retention import devices_at_risk
 from .work_rows import WorkRows
 
@@ -96,10 +98,13 @@ class Makespan(Goal):
         for name in self.sets.operators:
             at_most(m.span, model.stop(name) + self.sets.tails[name] / model.unit, m.makespan)
         WorkRows(model).write(model.options.load_thresholds)
+        self.groups = GroupRows(model)
+        self.groups.write(model.options.load_thresholds)
 
     def encode(self, makespan: float) -> None:
         """Set the columns from those of times and places."""
         self.model.m.makespan.set_value(makespan)
+        self.groups.encode()
 
 
 class Span(Goal):

@@ -45,15 +45,13 @@ import pyomo.environ as pyo
 from milp_plan.api import (
     BuilderFormulation,
     Card,
-    Delivery,
     Guide,
     Objective,
-    ReshardingPlan,
-    ReshardingProblem,
     Scale,
     Values,
     coarser,
     column_values,
+    resharding,
 )
 
 NAME = "resharding"
@@ -86,12 +84,12 @@ class Resharding(BuilderFormulation):
         objectives=(Objective.MAKESPAN,),
         exact=True,
     )
-    handles = ReshardingProblem
+    handles = resharding.ReshardingProblem
     Options = Switches
 
     def unsupported(self, problem: Any, options: Switches) -> str | None:
         """Slices that somebody has."""
-        if not isinstance(problem, ReshardingProblem):
+        if not isinstance(problem, resharding.ReshardingProblem):
             return "it is for problems of resharding"
         if not problem.slices:
             return "there is nothing to deliver"
@@ -111,7 +109,7 @@ class Resharding(BuilderFormulation):
         return None
 
 
-def _time(problem: ReshardingProblem, cutoff: int | None) -> tuple[int, int]:
+def _time(problem: resharding.ReshardingProblem, cutoff: int | None) -> tuple[int, int]:
     """Common divisor of all lengths, and the horizon: one after the other, at most the cutoff."""
     lengths = [[problem.ticks(entry, s) for s in entry.senders] for entry in problem.slices]
     serial = sum(map(max, lengths))
@@ -119,7 +117,7 @@ def _time(problem: ReshardingProblem, cutoff: int | None) -> tuple[int, int]:
     return grain, serial if cutoff is None else min(serial, cutoff)
 
 
-def _entries(problem: ReshardingProblem, cutoff: int | None) -> int:
+def _entries(problem: resharding.ReshardingProblem, cutoff: int | None) -> int:
     """Entries of the matrix of a model by slots, about."""
     grain, end = _time(problem, cutoff)
     held = (
@@ -133,7 +131,9 @@ def _entries(problem: ReshardingProblem, cutoff: int | None) -> int:
 class _Builder:
     """One model, and what decoding needs."""
 
-    def __init__(self, problem: ReshardingProblem, options: Switches, guide: Guide) -> None:
+    def __init__(
+        self, problem: resharding.ReshardingProblem, options: Switches, guide: Guide
+    ) -> None:
         self.problem = problem
         self.slices = problem.slices
         self.ticks = {
@@ -240,7 +240,7 @@ class _Builder:
             if set(one.receivers) & set(two.receivers) or set(one.senders) & set(two.senders):
                 yield i, j
 
-    def decode(self, values: Values) -> ReshardingPlan:
+    def decode(self, values: Values) -> resharding.ReshardingPlan:
         """Take senders and order; each delivery starts as soon as its ports are free."""
         if self.by_slots:
             chosen = sorted(
@@ -259,12 +259,12 @@ class _Builder:
             start = max(free.get(port, 0) for port in ports)
             stop = start + self.ticks[i, s]
             free.update(dict.fromkeys(ports, stop))
-            deliveries.append(Delivery(entry.name, s, start, stop))
-        return ReshardingPlan(
+            deliveries.append(resharding.Delivery(entry.name, s, start, stop))
+        return resharding.ReshardingPlan(
             self.problem.name, tuple(deliveries), self.problem.fingerprint, planner=NAME
         )
 
-    def encode(self, plan: ReshardingPlan) -> Values | None:
+    def encode(self, plan: resharding.ReshardingPlan) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the horizon."""
         m, number = self.m, {entry.name: i for i, entry in enumerate(self.slices)}
         free: dict[tuple[str, str], int] = {}

@@ -116,3 +116,12 @@ class SolverReport:
     def gap(self) -> float | None:
         """Relative gap reached, ``None`` without solution or bound."""
         return relative_gap(self.objective, self.bound)
+
+    @property
+    def root_bound(self) -> float | None:
+        """Last bound before branching, in the model's unit; ``None`` when there is none."""
+        if self.nodes <= 1:
+            return self.bound
+        return max(
+            (p.bound for p in self.trace if p.nodes <= 1 and p.bound is not None), default=None
+        )

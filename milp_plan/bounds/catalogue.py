@@ -9,6 +9,7 @@ from functools import partial
 from milp_plan.core import Objective, PlanningProblem
 from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget, OutOfTime
+from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
 
 from .anywhere import anywhere, anywhere_unlimited
@@ -200,7 +201,7 @@ class _Catalogue:
             bounds.append(chosen)
             yield chosen
         best = max(bound.value for bound in bounds)
-        if not small and (incumbent is None or best < incumbent):
+        if not (small or interpreting()) and (incumbent is None or best < incumbent):
             from .runs import run_bounds  # loads compiled code
 
             yield from run_bounds(self.frame, windows, self.budget, (best, incumbent), known)

@@ -198,6 +198,7 @@ def tell_warnings(outcome: Outcome[Any, Any], written: Writing) -> None:
 def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     """Write the result of one file for people."""
     from milp_plan.run import telling
+    from milp_plan.run.stages import HEADS, stage_table
 
     measure, record = outcome.measure, outcome.record
     say(telling.headline(outcome))
@@ -208,6 +209,10 @@ def show(outcome: Outcome[Any, Any], files: dict[str, str]) -> None:
     if rows:
         heads = ["found by", measure.objective, "this plan is better by"]
         say_table(heads, rows, numeric=[1, 2])
+    if record.get("coarse_stages"):
+        say_table(
+            list(HEADS), stage_table(record["coarse_stages"], measure), numeric=range(1, len(HEADS))
+        )
     if outcome.plan is not None and outcome.verdict is not None:
         story = outcome.kind.story(outcome.problem, outcome.plan, outcome.verdict)
         if story:

@@ -72,7 +72,16 @@ class Request:
     help="Switch of the formulation (operator_schedule, if none is named). Repeatable.",
 )
 @click.option(
-    "--only", is_flag=True, help="The formulation's model alone: no heuristics, no other search."
+    "--only",
+    is_flag=True,
+    help="The formulation's model alone, from a list schedule or --start: no other search.",
+)
+@click.option(
+    "--two-stage",
+    is_flag=True,
+    help="Coarsening and exact models by themselves: coarse problems of growing size, each planned "
+    "by the formulation's model from a list schedule, expanded, then small models near the plan. "
+    "No annealing, no enumeration.",
 )
 @click.option("--solver", default="highs", show_default=True, help="'highs', or one Pyomo knows.")
 @click.option(

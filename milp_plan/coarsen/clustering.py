@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +20,7 @@ from .caps import (
 )
 from .contraction import contract
 from .nodes import Caps
+from .paths import Paths
 from .quotient import Quotient
 from .reduction import Reduction
 
@@ -170,7 +170,8 @@ class _Round:
         self.caps = caps
         self.size = size
         self.target = target
-        self.heads, self.tails = quotient.paths()
+        self.paths = Paths(quotient)
+        self.heads, self.tails = self.paths.heads, self.paths.tails
         self.pairs = list(_pairs(quotient, self.heads))
 
     def merge_on_site(self) -> int:
@@ -202,32 +203,8 @@ class _Round:
         if self._score(i, j) is None or not quotient.may_merge([i, j], self.caps):
             return None
         kept = quotient.merge([i, j])
-        self._lengthen(kept, self.heads, self.tails)
+        self.paths.lengthen(kept)
         return kept
-
-    def _lengthen(self, kept: int, heads: dict[int, float], tails: dict[int, float]) -> None:
-        """Carry longer paths through a merged cluster on to everything after and before it."""
-        quotient = self.quotient
-        queue = deque([kept])
-        heads[kept] = max(
-            (heads[j] + quotient.way_ns(j, kept) for j in quotient.nodes[kept].before), default=0.0
-        )
-        while queue:
-            i = queue.popleft()
-            for j in quotient.nodes[i].after:
-                if heads[i] + quotient.way_ns(i, j) > heads[j]:
-                    heads[j] = heads[i] + quotient.way_ns(i, j)
-                    queue.append(j)
-        queue = deque([kept])
-        tails[kept] = max(
-            (quotient.back_ns(kept, j) + tails[j] for j in quotient.nodes[kept].after), default=0.0
-        )
-        while queue:
-            i = queue.popleft()
-            for j in quotient.nodes[i].before:
-                if quotient.back_ns(j, i) + tails[i] > tails[j]:
-                    tails[j] = quotient.back_ns(j, i) + tails[i]
-                    queue.append(j)
 
     def _score(self, i: int, j: int) -> float | None:
         """Cost of merging two clusters, in ticks; ``None`` when beyond the caps."""

@@ -14,6 +14,7 @@ from milp_plan.core import (
     MemoryLaw,
     Operator,
     Option,
+    Plan,
     PlanningProblem,
     Value,
 )
@@ -114,7 +115,11 @@ def contract(
     members = {part.name: part.members for part in parts}
     travels = {b.name: tuple(value.name for value in b.parts) for b in bundles}
     expansion = Expansion(problem, members, chosen, travels)
-    return Reduction(name, exact, problem, after, expansion.undo, members)
+
+    def project(plan: Plan) -> Plan | None:
+        return expansion.project(plan, after)
+
+    return Reduction(name, exact, problem, after, expansion.undo, members, project)
 
 
 def _parts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from milp_plan.core import FULL, OperatorRun, Placement, Plan, PlanningProblem, Transfer
 from milp_plan.cost import route_between
@@ -49,6 +49,50 @@ class Expansion:
         expanded = Plan(self.before.name, runs, planner=plan.planner, notes=dict(plan.notes))
         transfers = tuple(t for coarse in plan.transfers for t in self._transfers(coarse, expanded))
         return Plan(self.before.name, runs, transfers, planner=plan.planner, notes=dict(plan.notes))
+
+    def project(self, plan: Plan, after: PlanningProblem) -> Plan | None:
+        """Plan of clusters that decides what a plan of ``before`` decides; its times are rough.
+
+        A cluster is on its members' site (those of no length go along), with the options they
+        have or the fastest there, from the start of the first to the stop of the last; retiming
+        makes a valid plan of that.
+        ``None`` where members are on several sites, or nothing runs them together there.
+        """
+        runs = [self._joined(plan, operator.name, after) for operator in after.graph.operators]
+        if any(run is None for run in runs):
+            return None
+        sent: dict[str, list[Transfer]] = {}
+        for transfer in plan.transfers:
+            sent.setdefault(transfer.value, []).append(transfer)
+        transfers: dict[tuple[str, tuple[str, ...], str], Transfer] = {}
+        for value, parts in self.parts.items():
+            for t in (t for part in parts for t in sent.get(part, ())):
+                key = (value, t.target, t.layout)
+                last = transfers.get(key)
+                if last is None or (last.start_ns or 0) < (t.start_ns or 0):
+                    transfers[key] = replace(t, value=value)
+        found = [run for run in runs if run is not None]
+        return Plan(after.name, tuple(found), tuple(transfers.values()), planner=plan.planner)
+
+    def _joined(self, plan: Plan, name: str, after: PlanningProblem) -> OperatorRun | None:
+        runs = [plan.run(member) for member in self.members[name]]
+        long = max(runs, key=self._ticks_of)
+        devices = long.devices
+        if any(run.devices != devices and self._ticks_of(run) for run in runs):
+            return None
+        chosen = tuple(run.option for run in runs)
+        able = [p for p in after.placements(name) if p.devices == devices]
+        same = [p for p in able if self.options[name, p.option] == chosen]
+        if not able:
+            return None
+        best = min(same or able, key=lambda p: after.duration_ns(name, p))
+        starts, stops = [r.start_ns for r in runs], [r.stop_ns for r in runs]
+        start = None if None in starts else min(s for s in starts if s is not None)
+        stop = None if None in stops else max(s for s in stops if s is not None)
+        return OperatorRun(name, best.option, devices, start, stop)
+
+    def _ticks_of(self, run: OperatorRun) -> int:
+        return self.before.duration_ns(run.operator, run.placement)
 
     def _runs(self, coarse: OperatorRun) -> Iterator[OperatorRun]:
         start = coarse.start_ns

@@ -9,6 +9,7 @@ from milp_plan.core import (
     ComputationGraph,
     MemoryLaw,
     Operator,
+    OperatorRun,
     Option,
     Placement,
     Plan,
@@ -50,9 +51,22 @@ class UselessOptions:
         def undo(plan: Plan) -> Plan:
             return replace(plan, fingerprint=None)
 
-        return Reduction(
-            self.name, self.exact, problem, after, undo, {name: (name,) for name in slim}
-        )
+        def project(plan: Plan) -> Plan | None:
+            runs = [_with_useful_option(after, run) for run in plan.runs]
+            found = tuple(run for run in runs if run is not None)
+            return replace(plan, runs=found, fingerprint=None) if len(found) == len(runs) else None
+
+        alone = {name: (name,) for name in slim}
+        return Reduction(self.name, self.exact, problem, after, undo, alone, project)
+
+
+def _with_useful_option(after: PlanningProblem, run: OperatorRun) -> OperatorRun | None:
+    """The run with an option that is left: its own, or the fastest on its site."""
+    able = [p for p in after.placements(run.operator) if p.devices == run.devices]
+    if not able or any(p.option == run.option for p in able):
+        return run if able else None
+    best = min(able, key=lambda placement: after.duration_ns(run.operator, placement))
+    return replace(run, option=best.option)
 
 
 def _common_sites(problem: PlanningProblem, operators: Sequence[Operator]) -> set[tuple[str, ...]]:

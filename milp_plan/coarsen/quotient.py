@@ -293,7 +293,7 @@ class Quotient:
         held = sum(self.nodes[i].held_bytes for i in nodes)
         if stored + held > limit and stored + self._peak(self._members(nodes)) > limit:
             return False
-        if len(parts) == 1 or not known:
+        if len(parts) == 1 or not known or self.guide is not None:
             return True
         return stored + Component.joined(parts, sites).stash_bytes() <= max(known)
 

@@ -27,6 +27,9 @@ class Reduction:
         the value of the plan it came from, for every objective.
     members
         Operator of ``after`` -> the operators of ``before`` it stands for, in running order.
+    project
+        Turns a plan of ``before`` into one of ``after`` that decides the same, with rough times;
+        ``None`` where ``after`` has no such plan.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Reduction:
     after: PlanningProblem
     undo: Callable[[Plan], Plan]
     members: Mapping[str, tuple[str, ...]]
+    project: Callable[[Plan], Plan | None]
 
 
 class Step(Protocol):
@@ -110,6 +114,17 @@ class Coarsening:
         for reduction in reversed(self.reductions):
             plan = reduction.undo(plan)
         return replace(plan, fingerprint=self.original.fingerprint)
+
+    def project(self, plan: Plan) -> Plan | None:
+        """Turn a plan of ``original`` into one of ``problem`` that decides the same.
+
+        Its times are rough: it has the sites, options and orders, and is a start once it is
+        timed anew. ``None`` where clusters are torn, or no option of theirs does.
+        """
+        found: Plan | None = plan
+        for reduction in self.reductions:
+            found = None if found is None else reduction.project(found)
+        return found
 
     def table(self) -> tuple[Row, ...]:
         """Operators and values before and after each step."""

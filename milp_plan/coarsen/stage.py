@@ -8,6 +8,7 @@ from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
 from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from .folding import BlockFolding
+from .guided import GuidedClustering
 from .options import UselessOptions
 from .reduction import Coarsening, Reduction, Step
 from .stages import StageClustering
@@ -29,7 +30,7 @@ def heuristic_steps(
     if stages:
         return (StageClustering(target), AcyclicClustering(target))
     if guide is not None:
-        return (AcyclicClustering(target, guide=guide), AcyclicClustering(target))
+        return (GuidedClustering(target, guide),)
     return (
         BlockFolding(target),
         ColocationMerging(target),
@@ -59,9 +60,10 @@ def coarsen(
     exact_only
         Take no heuristic step, whatever the size.
     guide
-        A valid plan of the problem, with times: the best one known. Clusters then follow its
-        sites and orders, so that the coarse problem has a plan nearly as good, where clusters
-        made from the graph alone may lose the parallelism of a pipeline.
+        A valid plan of the problem, with times: the best one known. Clusters are then on one of
+        its sites each, and the coarse problem has that plan, with a longer or equal makespan:
+        :meth:`Coarsening.project` gives it. There can be more of them than the target, where
+        fewer would not have the plan.
     stages
         Cut the graph into stages first, which keep micro-batches, passes and branches apart.
 
@@ -95,18 +97,10 @@ def coarsen(
         take(step)
     if exact_only:
         return Coarsening(problem, tuple(reductions))
-    hints = None if guide is None else _hints(Coarsening(problem, tuple(reductions)), guide)
+    rough = None if guide is None else Coarsening(problem, tuple(reductions)).project(guide)
+    hints = None if rough is None else {run.operator: run for run in rough.runs}
     for step in heuristic_steps(wanted, hints, stages=stages):
         smallest = reductions[-1].after if reductions else problem
         if len(smallest.graph.operators) > wanted:
             take(step)
     return Coarsening(problem, tuple(reductions))
-
-
-def _hints(coarsening: Coarsening, guide: Plan) -> dict[str, OperatorRun]:
-    """Run of each operator after the exact steps: that of its longest member in the guide."""
-    found = {}
-    for name, members in coarsening.members.items():
-        runs = [guide.run(member) for member in members]
-        found[name] = max(runs, key=lambda run: (run.stop_ns or 0) - (run.start_ns or 0))
-    return found

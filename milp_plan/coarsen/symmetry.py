@@ -9,23 +9,25 @@ def interchangeable_devices(problem: PlanningProblem) -> tuple[tuple[str, ...], 
     """Classes of two or more devices that any permutation maps to an equivalent problem.
 
     Two devices may change places when they are of one class with the same memory, have equal
-    channels to and from every third device and to each other, and the process groups stay what
-    they are: either the swap maps the list of groups onto itself, order within groups included,
-    or no group holds just one of the two (then every group is mapped onto itself as a set, its
-    order is kept, and the channels of all its pairs are equal). So every plan turns into a plan
-    of the same value. Swaps generate all permutations, and the relation is transitive
-    (conjugate one swap by the other), so classes are found against one representative.
+    channels to and from every third device and to each other, and the process groups that some
+    option may hold stay what they are: either the swap maps the list of groups onto itself, order
+    within groups included, or no group holds just one of the two (then every group is mapped onto
+    itself as a set, its order is kept, and the channels of all its pairs are equal). So every plan
+    turns into a plan of the same value. Swaps generate all permutations, and the relation is
+    transitive (conjugate one swap by the other), so classes are found against one representative.
 
     Returns
     -------
     tuple of tuple of str
         In device order; devices without a twin are left out.
     """
-    cluster = problem.cluster
+    cluster, graph = problem.cluster, problem.graph
+    gangs = {option.gang for operator in graph.operators for option in operator.options}
+    groups = {group for group in cluster.groups if len(group) in gangs}
     classes: list[list[str]] = []
     for name in cluster.device_names:
         for members in classes:
-            if _swappable(cluster, members[0], name):
+            if _swappable(cluster, groups, members[0], name):
                 members.append(name)
                 break
         else:
@@ -33,7 +35,7 @@ def interchangeable_devices(problem: PlanningProblem) -> tuple[tuple[str, ...], 
     return tuple(tuple(members) for members in classes if len(members) > 1)
 
 
-def _swappable(cluster: Cluster, first: str, second: str) -> bool:
+def _swappable(cluster: Cluster, groups: set[tuple[str, ...]], first: str, second: str) -> bool:
     a, b = cluster.device(first), cluster.device(second)
     if (a.device_class, a.memory_bytes) != (b.device_class, b.memory_bytes):
         return False
@@ -47,7 +49,6 @@ def _swappable(cluster: Cluster, first: str, second: str) -> bool:
             cluster, swap.get(name, name), second
         ):
             return False
-    groups = set(cluster.groups)
     if {tuple(swap.get(d, d) for d in group) for group in groups} == groups:
         return True
     return all((first in group) == (second in group) for group in groups)

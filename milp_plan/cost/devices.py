@@ -122,6 +122,7 @@ LINKS = {
     for link in (
         _link("NVLink5", 900 * _GB, 2_000, 800, "NVIDIA DGX B200 data sheet, half of 1.8 TB/s"),
         _link("NVLink4", 450 * _GB, 2_000, 800, "NVIDIA H100 data sheet, half of 900 GB/s"),
+        _link("NVLink4-H800", 200 * _GB, 2_000, 800, "NVIDIA H800, half of 400 GB/s"),
         _link("NVLink3", 300 * _GB, 2_000, 800, "NVIDIA A100 data sheet, half of 600 GB/s"),
         _link("NVLink2", 150 * _GB, 2_500, 800, "NVIDIA V100 data sheet, half of 300 GB/s"),
         _link(
@@ -164,6 +165,10 @@ DEVICES = {
         _device(
             *("H100", (989_400, 3_350, 80), (600, 850, 5_000), ("NVLink4", "NDR")),
             "NVIDIA H100 Tensor Core GPU data sheet, SXM",
+        ),
+        _device(
+            *("H800", (989_400, 3_350, 80), (600, 850, 5_000), ("NVLink4-H800", "NDR")),
+            "as NVIDIA H100 SXM, with NVLink of 400 GB/s (arXiv:2412.19437, section 3.1)",
         ),
         _device(
             *("A100", (312_000, 2_039, 80), (700, 850, 5_000), ("NVLink3", "HDR")),

@@ -167,6 +167,7 @@ def solve(
     solver: str = "highs",
     dask: str | None = None,
     only: bool = False,
+    two_stage: bool = False,
 ) -> Outcome[Any, Any]:
     """Plan a problem of any kind.
 
@@ -190,7 +191,8 @@ def solve(
         they are computed anew; the outcome says so.
     hints
         Plans of similar problems, whose orders may be worth a try.
-    seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only
+    seed, threads, gap, node_limit, rounds, target, formulation, options, solver, dask, only, \
+    two_stage
         As of :class:`milp_plan.Settings`; the same as on the command line.
 
     Returns
@@ -234,6 +236,7 @@ def solve(
         solver=text(solver, "solve, solver"),
         dask=None if dask is None else text(dask, "solve, dask"),
         only=flag(only, "solve, only"),
+        two_stage=flag(two_stage, "solve, two_stage"),
     )
     on_progress = a_hook(on_progress, "solve, on_progress")
     on_incumbent = a_hook(on_incumbent, "solve, on_incumbent")

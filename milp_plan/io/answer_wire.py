@@ -58,6 +58,25 @@ class Bound(msgspec.Struct, kw_only=True):
     detail: str
 
 
+class Stage(msgspec.Struct, kw_only=True):
+    """A coarse problem that a run planned: values are ticks or bytes, null means unknown."""
+
+    coarsening: str
+    clusters: int
+    columns: int | None
+    rows: int | None
+    start: int | None
+    start_accepted: bool | None
+    model: int | None
+    bound: int | None
+    stop: str | None
+    windows: int | None
+    seconds: float
+    before: int | None
+    after: int | None
+    gap: float | None
+
+
 class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     """What ``solve`` answers."""
 
@@ -87,6 +106,7 @@ class Solve(Answer, kw_only=True, tag_field="verb", tag="solve"):
     best_baseline: int | None = None
     baseline_name: str | None = None
     bounds: dict[str, int] = {}
+    coarse_stages: list[Stage] = []
     about: dict[str, Any] | None = None
     seconds: float | None = None
     phases: dict[str, float] = {}

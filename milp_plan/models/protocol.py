@@ -49,6 +49,9 @@ class Card:
         Whether it can search near a plan (:class:`Neighbourhood`).
     memory_ways
         Whether operators may run again and values may wait on hosts.
+    surrogate
+        Whether the model minimises something else than the problem's objective: then values are
+        not compared, and bounds prove nothing.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Card:
     exact: bool
     neighbourhoods: bool = False
     memory_ways: bool = False
+    surrogate: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from threading import Condition, Thread
 from types import TracebackType
 
@@ -21,22 +22,40 @@ SHARDING = "sharding"
 SHARDING_SEARCH = "sharding search"
 """The part that comes after them."""
 
-LIST_SCHEDULES, NEAR = "list schedules", "near a schedule"
-"""The decoder and its search; models near a plan."""
+LIST_SCHEDULES, MOVES, SEQUENCES = "list schedules", "moves of a search", "orders of a search"
+"""The decoder and its search; a half of their loops, for a second process; a search over orders."""
+
+ENUMERATION, NEAR, RUNS = "enumeration", "near a schedule", "runs along a spine"
+"""Placements and orders of few operators; models near a plan; a bound."""
 
 LATENCY, LARGEST_LOAD, CONTIGUOUS_PARTS = "latency", "largest load", "contiguous parts"
 """Problems under the serial law."""
 
+HYBRID, PACKING = "hybrid parallelism", "packing"
+"""Stages with degrees; buffers in one memory."""
+
 LAST: Mapping[str, str] = {
     SHARDING: "milp_plan.coarsen.sharding.steps:_best_labels",
     SHARDING_SEARCH: "milp_plan.planners.sharding.trees:tree_search",
-    LIST_SCHEDULES: "milp_plan.planners.enumeration.placing:advance",
+    LIST_SCHEDULES: "milp_plan.planners.search.annealing:cool",
+    MOVES: "milp_plan.planners.decoder.events:run_events",
+    SEQUENCES: "milp_plan.planners.search.sequences:cool",
+    ENUMERATION: "milp_plan.planners.enumeration.placing:advance",
+    RUNS: "milp_plan.bounds.runs:possible",
     NEAR: "milp_plan.run.near.loops:contract",
     LATENCY: "milp_plan.serial.lattice_loops:drop_all",
     LARGEST_LOAD: "milp_plan.planners.serial.local_loops:descend",
     CONTIGUOUS_PARTS: "milp_plan.planners.serial.chain_loops:extend_chains",
+    HYBRID: "milp_plan.planners.hybrid.sweep:sweep",
+    PACKING: "milp_plan.planners.packing.search:_search",
 }
 """A loop of each part that is compiled after most others: once it is kept, so are they."""
+
+AFTER: Mapping[str, str] = {SEQUENCES: MOVES, ENUMERATION: LIST_SCHEDULES}
+"""Parts of which most loops are those of another one: they begin when that one is compiled."""
+
+PATIENCE = 10
+"""By how much the priority of a process that compiles is lowered where others come first."""
 
 LOOK_S = 0.05
 """How often a process that compiles is looked at."""
@@ -55,9 +74,12 @@ class Compiling:
     ----------
     parts
         Names in :data:`LAST`, in the order in which they will be needed.
+    patient
+        Whether they use only processor time that this process leaves.
     """
 
-    def __init__(self, parts: Iterable[str]) -> None:
+    def __init__(self, parts: Iterable[str], *, patient: bool = False) -> None:
+        self.patient = patient
         self.parts = tuple(part for part in dict.fromkeys(parts) if not kept(LAST[part]))
         self._waiting = list(self.parts)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -102,6 +124,11 @@ class Compiling:
     def _idle(self, parts: Iterable[str]) -> bool:
         return not any(part in self._waiting or part in self._running for part in parts)
 
+    def _next(self) -> str | None:
+        """Return the next part to begin."""
+        missing = {*self._waiting, *self._running}
+        return next((part for part in self._waiting if AFTER.get(part) not in missing), None)
+
     def _work(self) -> None:
         """Begin processes as others end; runs in a thread."""
         most = os.cpu_count() or 1
@@ -111,9 +138,11 @@ class Compiling:
                     if process.poll() is not None:
                         end(self._running.pop(part))
                         self._changed.notify_all()
-                while self._waiting and len(self._running) < most:
-                    part = self._waiting.pop(0)
-                    self._running[part] = _begun(part)
+                while len(self._running) < most and (ready := self._next()) is not None:
+                    self._waiting.remove(ready)
+                    self._running[ready] = _begun(ready)
+                    if self.patient:
+                        _lower(self._running[ready])
                 self._changed.wait(LOOK_S)
 
 
@@ -128,7 +157,7 @@ def begin(parts: Iterable[str]) -> None:
         _AHEAD.append((frozenset(asked), Compiling(asked)))
 
 
-def beside(parts: Iterable[str]) -> Compiling:
+def beside(parts: Iterable[str], *, patient: bool = False) -> Compiling:
     """Return what compiles these parts: begun by :func:`begin`, if it named them all."""
     asked = tuple(parts)
     if _AHEAD:
@@ -136,7 +165,14 @@ def beside(parts: Iterable[str]) -> Compiling:
         if asked and named.issuperset(asked):
             return begun
         begun.stop(begun.parts)
-    return Compiling(asked)
+    return Compiling(asked, patient=patient)
+
+
+def _lower(process: subprocess.Popen[bytes]) -> None:
+    """Lower the priority of a process, where the system has such a thing."""
+    with suppress(AttributeError, OSError):
+        before = os.getpriority(os.PRIO_PROCESS, process.pid)
+        os.setpriority(os.PRIO_PROCESS, process.pid, before + PATIENCE)
 
 
 def _begun(part: str) -> subprocess.Popen[bytes]:

@@ -27,10 +27,16 @@ from milp_plan.serial import SerialGraph, operator_tables, read_serial
 
 from .compiling import (
     CONTIGUOUS_PARTS,
+    ENUMERATION,
+    HYBRID,
     LARGEST_LOAD,
     LATENCY,
     LIST_SCHEDULES,
+    MOVES,
     NEAR,
+    PACKING,
+    RUNS,
+    SEQUENCES,
     SHARDING,
     SHARDING_SEARCH,
 )
@@ -290,19 +296,49 @@ def _schedules() -> None:
     """Every loop of the decoder and of its search is compiled with whoever calls it."""
     from milp_plan.models.planted import planted_with_plan
     from milp_plan.planners import Crew
-    from milp_plan.planners.enumeration import Enumeration
-    from milp_plan.planners.search import Sequences
 
     problem, plan = planted_with_plan(0)
-    crew = Crew(problem)
+    crew = Crew(problem, orders=False)
     crew.construct(Budget(END_S))
     crew.add(plan)
     crew.run(Budget(END_S), 100)
+
+
+def _moves() -> None:
+    """Loops that the search calls, the last ones first: another process begins with the others."""
+    from milp_plan.models.planted import planted
+    from milp_plan.planners.decoder.events import run_events
+    from milp_plan.planners.search.annealing import Annealing
+    from milp_plan.planners.search.states import move, take_back
+    from milp_plan.planners.search.urgency import rank_anew
+    from milp_plan.planners.search.waits import note, same
+
+    search = Annealing(planted(0))
+    a, t, undo = search.decoder.memory.a, search.decoder.memory.t, search.undo
+    move(a, t, search.units, undo, search.width)
+    rank_anew(a, t, undo, search.urgency, search.width)
+    same(a, t, search.waits, undo)
+    note(a, t, search.waits, search.rules.holding)
+    take_back(a, t, undo)
+    run_events(a, t, (False, False, False), 0)
+
+
+def _sequences() -> None:
+    from milp_plan.models.planted import planted_with_plan
+    from milp_plan.planners.search import Sequences
+
+    problem, plan = planted_with_plan(0)
     roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
     orders = Sequences(problem.variant(cluster=roomy))
     assert orders.begin(plan)
     orders.load()
-    every = Enumeration(problem)
+
+
+def _enumeration() -> None:
+    from milp_plan.models.planted import planted
+    from milp_plan.planners.enumeration import Enumeration
+
+    every = Enumeration(planted(0))
     tuple(every.plans(Budget()))
     assert every.least is not None
 
@@ -321,16 +357,19 @@ def _runs() -> None:
 
 PARTS: dict[str, Callable[[], None]] = {
     LIST_SCHEDULES: _schedules,
+    MOVES: _moves,
     SHARDING: _sharding,
     SHARDING_SEARCH: _sharding_search,
-    "runs along a spine": _runs,
+    RUNS: _runs,
     LATENCY: _latency,
     LARGEST_LOAD: _largest_load,
     CONTIGUOUS_PARTS: _contiguous,
-    "hybrid parallelism": _hybrid,
+    HYBRID: _hybrid,
     "stashes": _stashes,
     NEAR: _near,
-    "packing": _packing,
+    SEQUENCES: _sequences,
+    ENUMERATION: _enumeration,
+    PACKING: _packing,
     "jobs": _jobs,
     "orders": _orders,
     "rematerialisation": _rematerialisation,

@@ -81,6 +81,8 @@ class ModelAnswer:
         The formulation's own code came to a bad end: there is nothing but the report.
     model
         What was solved, where the answer is disputed: so that it can be shown.
+    root_bound
+        As ``bound``, before the first branching.
     """
 
     report: SolverReport
@@ -97,6 +99,7 @@ class ModelAnswer:
     doubt: str = ""
     failed: bool = False
     model: CompiledModel | None = None
+    root_bound: int | None = None
 
     def doubted(self, doubt: str, bound: int | None = None) -> ModelAnswer:
         """Return the answer with another bound, or none, and why."""
@@ -132,6 +135,7 @@ class ModelAnswer:
                 "message": report.message,
                 "value": self.value,
                 "bound": self.bound,
+                "root_bound": self.root_bound,
                 "nodes": report.nodes,
                 "gap": report.gap,
                 "start_accepted": report.start_accepted,
@@ -308,6 +312,7 @@ class Solver:
         reader: Formulation[Any, Any],
     ) -> ModelAnswer:
         plan, verdict, value, disputed = None, None, None, ""
+        surrogate = self.formulation.card.surrogate
         if report.solution is not None:
             with budget.phase("decode"):
                 values = model.name_values(report.solution)
@@ -322,7 +327,7 @@ class Solver:
                     verdict = kind_of(problem).verify(problem, plan)
                 value = verdict.value if verdict.ok else None
                 if guide.memory:  # without memory rows a plan may rightly fail the check
-                    disputed = _dispute(verdict, report, scale)
+                    disputed = _dispute(verdict, report, None if surrogate else scale)
         doubt = doubt_of(model)
         if disputed and verdict is not None and _hardly_broken(verdict, scale):
             doubt = f"the model's tolerances hide that its plan breaks a law: {disputed}"
@@ -331,7 +336,7 @@ class Solver:
             plan=plan,
             verdict=verdict,
             value=value,
-            bound=None if doubt else _round_up(report.bound, scale),
+            bound=None if doubt or surrogate else _round_up(report.bound, scale),
             disputed="" if doubt else disputed,
             model_hash=model.content_hash,
             columns=model.num_columns,
@@ -340,6 +345,7 @@ class Solver:
             proves=self.proves,
             doubt=doubt,
             model=model if disputed and not doubt else None,
+            root_bound=None if doubt else _round_up(report.root_bound, scale),
         )
 
 
@@ -377,10 +383,15 @@ def backend(name: str) -> Callable[..., SolverReport]:
     return solve
 
 
-def _dispute(verdict: Verdict, report: SolverReport, scale: Scale) -> str:
-    """Why the checker does not accept what the solver claims; empty if it does."""
+def _dispute(verdict: Verdict, report: SolverReport, scale: Scale | None) -> str:
+    """Return why the checker does not accept what the solver claims; empty if it does.
+
+    Without a scale the plan alone is looked at: its value is not what the model minimises.
+    """
     if not verdict.ok:
         return "; ".join(str(violation) for violation in verdict.violations[:3])
+    if scale is None:
+        return ""
     assert verdict.value is not None
     assert report.objective is not None
     value, claim = verdict.value / scale.unit, report.objective

@@ -31,6 +31,7 @@ WHY_UNUSED = {
     "solver": "no solver is asked",
     "start": "the search does not begin from a plan",
     "hints": "plans of similar problems are not looked at",
+    "two_stage": "nothing is coarsened for a model whose plan is expanded",
     "dask": "the search is done on this machine alone",
 }
 """Why a setting would do nothing where no way declares that it uses it."""
@@ -78,7 +79,11 @@ class Settings:
     dask
         Address of a Dask scheduler whose workers do the search.
     only
-        Whether the formulation's model runs alone: no heuristics before it, no search after it.
+        Whether the formulation's model runs alone: no search before or after it. The model of a
+        schedule starts from a list schedule unless ``start`` is given.
+    two_stage
+        Whether coarsening and models plan by themselves, from list schedules: no annealing, no
+        enumeration, no bounds but the model's.
     """
 
     time_limit_s: float = 60.0
@@ -95,6 +100,7 @@ class Settings:
     solver: str = "highs"
     dask: str | None = None
     only: bool = False
+    two_stage: bool = False
 
     def __post_init__(self) -> None:
         """Refuse numbers that mean nothing, with every finding at once."""
@@ -112,6 +118,8 @@ class Settings:
             if not (fits or (whole is None and name != "seed")):
                 expected = f"a whole number from {least} to {LARGEST_SETTING}"
                 yield Finding(name, repr(whole), expected, "correct it")
+        if self.only and self.two_stage:
+            yield Finding("two_stage", "True beside only", "one of the two", "leave out one")
 
 
 @dataclass(frozen=True, slots=True)

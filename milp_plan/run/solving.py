@@ -14,7 +14,7 @@ from milp_plan.core import (
     unused_option,
 )
 from milp_plan.core.budget import Budget, TimeIsUp, alarm
-from milp_plan.models.registry import find, get, shipped
+from milp_plan.models.registry import Found, find, get, shipped
 
 from .cluster import client_at
 from .kind import Kind
@@ -68,6 +68,7 @@ def solve(
     began: float | None = None,
     on_incumbent: IncumbentHook | None = None,
     derived: bool = False,
+    solver: Solver | None = None,
 ) -> Outcome[Any, Any]:
     """Plan a problem.
 
@@ -88,6 +89,8 @@ def solve(
     derived
         The problem was made from the one that the settings were given for, a variant of it or a
         part: settings that would do nothing for it are left out, not refused.
+    solver
+        The formulation, loaded, in place of the one that ``settings.formulation`` names.
 
     Returns
     -------
@@ -118,7 +121,7 @@ def solve(
     )
     ledger.details["way"] = NO_WAY
     try:
-        _plan(ledger, derived=derived)
+        _plan(ledger, derived=derived, solver=solver)
     except KeyboardInterrupt:
         ledger.stop = Stop.INTERRUPTED
     except TimeIsUp:
@@ -133,13 +136,13 @@ def solve(
             ledger.stop = Stop.INTERRUPTED
 
 
-def _plan(ledger: Ledger[Any, Any], *, derived: bool) -> None:
+def _plan(ledger: Ledger[Any, Any], *, derived: bool, solver: Solver | None) -> None:
     """Choose a way, and go it; what is known by an interruption stands in the ledger."""
     kind, problem, settings = ledger.kind, ledger.problem, ledger.settings
     backend(settings.solver)  # say so now: heuristics may leave nothing for it to do
     if not ledger.look_for_places():
         return
-    choice = choose(kind, problem, settings)
+    choice = choose(kind, problem, settings, solver)
     unused = choice.unused(problem, settings)
     if derived:
         ledger.settings = settings = _without(settings, unused)
@@ -204,7 +207,9 @@ def _shown(value: Any) -> str:
     return repr(value) if plain else f"a {type(value).__name__}"
 
 
-def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
+def choose(
+    kind: Kind[Any, Any], problem: Any, settings: Settings, given: Solver | None = None
+) -> Choice:
     """Return the first way that applies, with the formulation asked for, or its own.
 
     Raises
@@ -215,11 +220,13 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
         The formulation that was named is not for this problem; says why.
     """
     loading_s = LOADING_SHARE * settings.time_limit_s
-    named = None if settings.formulation == AUTO else find(settings.formulation, loading_s)
+    named = _named(settings, loading_s) if given is None else given.found
     left: list[str] = []
-    for way in kind.ways():
-        if way.unsuited(problem, settings.node_limit is not None) is not None:
-            continue
+    repeatable = settings.node_limit is not None
+    ways = [way for way in kind.ways() if way.unsuited(problem, repeatable) is None]
+    if settings.two_stage:
+        ways = [way for way in ways if "two_stage" in way.uses] or ways
+    for way in ways:
         own = way.formulation_for(problem)
         found = named
         if named is None and own is not None and not settings.options and way.surely(problem):
@@ -230,7 +237,7 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
             continue
         if found is None:
             return Choice(way, None, "; ".join(left))
-        solver = Solver(found, make_options(found, settings.options), settings.solver)
+        solver = given or Solver(found, make_options(found, settings.options), settings.solver)
         try:
             reason = solver.unsupported(problem, loading_s)
         except FormulationFailureError as error:
@@ -245,3 +252,8 @@ def choose(kind: Kind[Any, Any], problem: Any, settings: Settings) -> Choice:
         if not way.own_formulation:
             return Choice(way, None, "; ".join(left))
     raise UnsupportedProblemError(f"{problem.name}: no way of planning applies: {'; '.join(left)}")
+
+
+def _named(settings: Settings, limit_s: float) -> Found | None:
+    """Return the formulation that the settings name."""
+    return None if settings.formulation == AUTO else find(settings.formulation, limit_s)

@@ -107,6 +107,7 @@ class Way(ABC, Generic[P, S]):
 
     def __init__(self, ledger: Ledger[P, S]) -> None:
         self.ledger = ledger
+        self.compiling: Compiling | None = None
 
     @classmethod
     def formulation_for(cls, problem: P) -> str | None:
@@ -122,8 +123,13 @@ class Way(ABC, Generic[P, S]):
     def steps(self) -> Iterable[Step]:
         """Steps in order: a list that a person can read aloud."""
 
+    @property
+    def patient(self) -> bool:
+        """Whether compiling loops beside may use only processor time that the run leaves."""
+        return False
+
     def offer_first(self) -> None:
-        """Offer any plan, by what has no loop to compile; asked where loops are compiled beside."""
+        """Offer any plan; asked where loops are compiled beside, which run as Python here."""
 
     def alone(self) -> Iterable[Step]:
         """Steps of a run that is to hear the formulation's model and nobody else."""
@@ -196,15 +202,19 @@ class Way(ABC, Generic[P, S]):
             else:
                 self.ask_up_to(known, budget, start=ledger.plan)
 
+    def start_alone(self) -> tuple[Any, int | None]:
+        """Return the start of a model that is asked alone, and its value: the user's, or none."""
+        return self.ledger.plan, self.ledger.value
+
     def ask_whole(self) -> None:
-        """Ask the exact model of the whole problem; the user's start is its start."""
+        """Ask the exact model of the whole problem, from the start that there is."""
         from milp_plan.models.protocol import Guide
 
-        ledger, cutoff = self.ledger, self.ledger.value
+        ledger = self.ledger
         if ledger.formulation is None:
             return
         problem: Any = ledger.problem
-        start: Any = ledger.plan
+        start, cutoff = self.start_alone()
         limits = ledger.limits(ledger.budget.left_s)
         guide = Guide(cutoff)
         answer = ledger.solver.run(problem, guide, limits, ledger.budget, start=start)
@@ -218,7 +228,8 @@ class Way(ABC, Generic[P, S]):
         steps = tuple(self.alone() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
         parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
-        with compiled_beside(parts) as beside:
+        with compiled_beside(parts, patient=self.patient) as beside:
+            self.compiling = beside
             if beside.parts:
                 self._begin_uncompiled(beside)
             for step in steps:
@@ -234,13 +245,15 @@ class Way(ABC, Generic[P, S]):
 
     def _begin_uncompiled(self, beside: Compiling) -> None:
         """Have a plan while loops are compiled; the run says so."""
+        from milp_plan.core.compiled import interpreted
+
         from .compiling import SAID
 
         ledger = self.ledger
         logger.info("way %s: compiled beside: %s", self.name, ", ".join(beside.parts))
         ledger.details["compiled_beside"] = list(beside.parts)
         ledger.say(SAID)
-        with ledger.budget.phase("first plan"):
+        with ledger.budget.phase("first plan"), interpreted():
             self.offer_first()
 
     def _await(self, beside: Compiling, step: Step) -> None:

@@ -16,6 +16,7 @@ from milp_plan.run.identity import cool, warm
 from milp_plan.run.record import whereabouts
 
 from .job import Child, Result, job_of
+from .rows import ABSENT
 from .store import FINISHED, Lock, Record, Store
 from .tasks import Task
 
@@ -346,7 +347,7 @@ class _Driver:
             self.state.stopped += 1
             return record
         self.state.seconds += float(record.get("wall_s") or 0.0)
-        if status in FINISHED:
+        if status in (*FINISHED, ABSENT):
             self.state.done += 1
         elif status == "interrupted":
             self.state.stopped += 1

@@ -21,6 +21,7 @@ from milp_plan.core import MilpPlanError
 from milp_plan.io.suite_file import SuiteLimits
 from milp_plan.run.key import run_key
 
+from .rows import ABSENT
 from .store import FINISHED, Store
 from .tasks import Task
 
@@ -100,14 +101,21 @@ def file_digest(source: str) -> str | None:
     """SHA-256 over a script and the modules beside it that it imports; ``None`` for a module."""
     if not source.endswith(".py"):
         return None
-    folder = Path(source).absolute().parent
-    beside = {
-        Path(file)
-        for entry in vars(load(source)).values()
-        if isinstance(entry, ModuleType) and (file := getattr(entry, "__file__", None)) is not None
-    }
-    files = [Path(source), *sorted(path for path in beside if path.parent == folder)]
+    files = [Path(source), *sorted(_beside(load(source), Path(source).absolute().parent))]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _beside(module: ModuleType, folder: Path) -> set[Path]:
+    """Files of a folder that a module imports, and those that they import."""
+    found: dict[Path, ModuleType] = {}
+    to_do = [module]
+    while to_do:
+        for entry in vars(to_do.pop()).values():
+            file = getattr(entry, "__file__", None) if isinstance(entry, ModuleType) else None
+            if file is not None and Path(file).parent == folder and Path(file) not in found:
+                found[Path(file)] = entry
+                to_do.append(entry)
+    return set(found)
 
 
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,9 +125,12 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
         raise MilpPlanError(f"{asked['source']} changed meanwhile; start the command again")
     row: Row = module.measure(asked["case"])
     plan = row.pop(PLAN, None)
-    stopped = row.get("stop") == INTERRUPTED
     outcome = json.loads(json.dumps(row))
-    status, error = (INTERRUPTED, "stopped by Ctrl-C") if stopped else ("done", None)
+    status, error = "done", None
+    if row.get("stop") == INTERRUPTED:
+        status, error = INTERRUPTED, "stopped by Ctrl-C"
+    elif row.get("stop") == ABSENT:
+        status, error = ABSENT, row.get("reason")
     return {"status": status, "error": error, "outcome": outcome, "plan": plan}
 
 
@@ -128,7 +139,7 @@ def rows_of(tasks: Sequence[Task], store: Store) -> tuple[list[Row], list[str]]:
     rows, failures = [], []
     for task in tasks:
         record = store.load(task.key)
-        if record is not None and record["status"] in FINISHED:
+        if record is not None and record["status"] in (*FINISHED, ABSENT):
             rows.append(dict(record["outcome"]))
         else:
             said = "not run" if record is None else f"{record['status']}: {record['error']}"

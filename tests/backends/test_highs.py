@@ -112,6 +112,17 @@ def test_node_limit_repeats_itself() -> None:
     assert_no_worse_than_start(first)
 
 
+def test_bound_before_branching() -> None:
+    trace = (
+        TracePoint(0.1, None, 3.0),
+        TracePoint(0.2, 9.0, 4.0, nodes=1),
+        TracePoint(0.3, 9.0, 6.0, nodes=7),
+    )
+    assert SolverReport(Stop.TIME_LIMIT, bound=6.0, nodes=7, trace=trace).root_bound == 4.0
+    assert SolverReport(Stop.PROVED, bound=6.0, nodes=1, trace=trace).root_bound == 6.0
+    assert SolverReport(Stop.TIME_LIMIT, bound=6.0, nodes=7, trace=trace[2:]).root_bound is None
+
+
 def test_further_options_reach_the_solver() -> None:
     hard, start = market_split()
     report = highs.solve(hard, LONG, start, options={"mip_max_nodes": 1})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from folding import tie
+from folding.tied import model_columns
+from pase_costs import pase_tables
+from pase_networks import network, transformer
 
-from milp_plan.cost.pase import pase_tables
 from milp_plan.planners.sharding.elimination import eliminate
-from milp_plan.planners.sharding.folding import tie
-from milp_plan.planners.sharding.folding.tied import model_columns
-from milp_plan.zoo.pase import network, transformer
 
 from .conftest import rows_of
 

@@ -14,6 +14,7 @@ from milp_plan.core import (
     Device,
     DeviceClass,
     Operator,
+    Option,
     Plan,
     PlanningProblem,
 )
@@ -22,8 +23,9 @@ from tests.support.problems import random_problem_with_plan
 from .drafts import problem_of, single, small_cluster
 
 
-def devices_of(cluster: Cluster) -> tuple[tuple[str, ...], ...]:
-    return interchangeable_devices(problem_of([Operator("a", single(1))], [], cluster))
+def devices_of(cluster: Cluster, gang: int = 1) -> tuple[tuple[str, ...], ...]:
+    options = (*single(1), Option("wide", {"fast": 1}, gang=gang)) if gang > 1 else single(1)
+    return interchangeable_devices(problem_of([Operator("a", options)], [], cluster))
 
 
 def test_equal_devices_are_one_class():
@@ -52,9 +54,14 @@ def replace_channel(channel: Channel, latency: int) -> Channel:
 def test_groups_must_be_kept():
     cluster = small_cluster(4)
     pairs = replace(cluster, groups=(("d0", "d1"), ("d2", "d3")))
-    assert devices_of(pairs) == (("d0", "d1"), ("d2", "d3"))
+    assert devices_of(pairs, gang=2) == (("d0", "d1"), ("d2", "d3"))
     crossed = replace(cluster, groups=(("d0", "d1"), ("d2", "d1")))
-    assert devices_of(crossed) == (("d0", "d2"),)
+    assert devices_of(crossed, gang=2) == (("d0", "d2"),)
+
+
+def test_groups_that_no_option_holds_do_not_count():
+    pairs = replace(small_cluster(4), groups=(("d0", "d1"), ("d2", "d3")))
+    assert devices_of(pairs) == (("d0", "d1", "d2", "d3"),)
 
 
 @pytest.mark.untraced

@@ -114,7 +114,9 @@ def test_the_scripts_of_the_readme_run(
     shown = capsys.readouterr().out
     assert "584614 584614 0.0 proved\n" in shown
     assert "\nTrue " in shown
-    assert len(blocks) == 2
+    exec(blocks[2], names)
+    assert capsys.readouterr().out.startswith("gpt-tiny-training-2xA100: makespan ")
+    assert len(blocks) == 3
 
 
 def test_the_example_is_the_script_of_the_readme() -> None:

@@ -25,8 +25,8 @@ from milp_plan.planners.packing.search import FAILED, PACKED, Trial
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
-from milp_plan.zoo.packings import dissection
 from tests.support.packing import lowest, tight_buffers
+from tests.support.packings import dissection
 from tests.support.public import PUBLIC, needs_public
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"

@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from milp_plan.api import (
-    FULL,
-    Guide,
-    MemoryLaw,
-    Objective,
-    Operator,
-    Option,
-    PlanningProblem,
-    Value,
-)
+from milp_plan.api import FULL, Guide, MemoryLaw, Objective, PlanningProblem, Value
 from milp_plan.backends import Limits, Stop
 from milp_plan.core import (
     Channel,
@@ -24,6 +15,8 @@ from milp_plan.core import (
     ComputationGraph,
     Device,
     DeviceClass,
+    Operator,
+    Option,
 )
 from milp_plan.lp.from_pyomo import compile_pyomo
 

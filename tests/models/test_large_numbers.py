@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from milp_plan.api import Objective, Option, PlanningProblem, Value
+from milp_plan.api import Objective, PlanningProblem, Value
+from milp_plan.core import Option
 from tests.support.brute import brute_force
 from tests.support.problems import random_problem
 

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from milp_plan.api import (
-    Guide,
-    MemoryLaw,
-    Objective,
-    Operator,
-    Option,
-    PlanningProblem,
-    interchangeable_devices,
-)
+from milp_plan.api import Guide, MemoryLaw, Objective, PlanningProblem, interchangeable_devices
 from milp_plan.check import verify
 from milp_plan.core import (
     Channel,
@@ -23,6 +16,8 @@ from milp_plan.core import (
     ComputationGraph,
     Device,
     DeviceClass,
+    Operator,
+    Option,
 )
 from milp_plan.lp.from_pyomo import compile_pyomo
 from tests.support.brute import brute_force
@@ -357,3 +352,52 @@ def test_sends_of_a_process_group(model: CommunicationModel, readers: str, optim
     assert known is not None
     assert known[0] == optimum
     assert optimise("operator_schedule", case).verdict.value == optimum
+
+
+def pipeline(stages: int, batches: int) -> PlanningProblem:
+    """Forward and backward steps of stages, each a group, on as many devices."""
+    steps = [("F", s) for s in range(stages)] + [("B", s) for s in reversed(range(stages))]
+    names = [[f"{kind}{s}.{batch}" for kind, s in steps] for batch in range(batches)]
+    ticks = {"F": 10, "B": 20}
+    operators = [op(n, ticks[n[0]], group=f"g{n[1]}") for line in names for n in line]
+    values = [value(f"v{a}", a, b) for line in names for a, b in pairwise(line)]
+    return problem(operators, values, devices="abcd"[:stages])
+
+
+def test_rows_of_groups_see_how_a_pipeline_fills_and_drains() -> None:
+    """Stage 2 of 3 begins after F0, and B0 follows it: no device is named, no order decided."""
+    case = pipeline(3, 3)
+    form = formulation("operator_schedule")
+
+    def relaxation(levels: int) -> float:
+        options = form.Options(load_thresholds=levels)
+        model = compile_pyomo(form.build(case, options, Guide())).relaxed()
+        found = solve_here(model, limits_for(form.scale(case, options, Guide()))).objective
+        assert found is not None
+        return found * form.scale(case, options, Guide()).unit
+
+    assert relaxation(12) > 1.3 * relaxation(0)
+
+
+def test_rows_of_groups_cut_no_optimum() -> None:
+    grouped = 0
+    for seed in range(40):
+        case = random_problem(seed, max_operators=5, objective=Objective.MAKESPAN)
+        if not any(len(names) > 1 for names in case.graph.groups.values()):
+            continue
+        best = brute_force(case)
+        assert best is not None
+        full = optimise("operator_schedule", case, Guide(best[0]))
+        grouped += hasattr(full.source, "occupied") and len(full.source.occupied) > 0
+        assert full.verdict.value == best[0], case.name
+    assert grouped >= 5
+
+
+def test_columns_do_not_grow_with_pairs_of_operators_between_groups() -> None:
+    def columns(batches: int, family: str) -> int:
+        case = pipeline(3, batches)
+        form = formulation("operator_schedule")
+        return len(form.build(case, form.Options(), Guide()).component(family))
+
+    assert columns(1, "flow") == columns(4, "flow") == 2 * 3 * 3
+    assert columns(4, "meets") <= 15

@@ -6,9 +6,9 @@ import pytest
 
 from formulations.operator_schedule.columns import Columns
 from formulations.operator_schedule.retention import devices_at_risk, holdings, persistent
-from milp_plan.api import FULL, Operator, Option, Placement, Value, needed_routes
+from milp_plan.api import FULL, Placement, Value, needed_routes
 from milp_plan.check import verify
-from milp_plan.core import CommunicationModel, FormulationError
+from milp_plan.core import CommunicationModel, FormulationError, Operator, Option
 from milp_plan.models.retime import Arc, retime
 from milp_plan.models.sets import ScheduleSets
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from milp_plan.api import Guide, Objective, Operator, Option, Plan, PlanningProblem, ScheduleSets
+from milp_plan.api import Guide, Objective, Plan, PlanningProblem, ScheduleSets
 from milp_plan.backends import Stop
 from milp_plan.check import verify
-from milp_plan.core import CommunicationModel, DeviceClass
+from milp_plan.core import CommunicationModel, DeviceClass, Operator, Option
 from milp_plan.io import native
 from milp_plan.io.plan_file import plan_from_json
 from milp_plan.lp.from_pyomo import compile_pyomo

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from frontier import plan_breadth_first
+from metropolis import BLOCKS, FLEXFLOW, plan_metropolis
+from pase_baselines import data_parallel, descend, experts, greedy
+from pase_costs import pase_tables
+from pase_networks import NETWORKS, network
 
 from milp_plan.core.repeated import RepeatedProblem, repeated
-from milp_plan.cost.pase import pase_tables
-from milp_plan.planners.sharding.baselines import data_parallel, descend, experts, greedy
 from milp_plan.planners.sharding.elimination import eliminate
-from milp_plan.planners.sharding.frontier import plan_breadth_first
-from milp_plan.planners.sharding.metropolis import BLOCKS, FLEXFLOW, plan_metropolis
-from milp_plan.zoo.pase import NETWORKS, network
 from tests.support.shardings import optimum, random_sharding
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from folding import classes, plan_exact, plan_tied, quotient, tie
+from folding.segments import chains
+from folding.tied import elimination_work, model_columns
+from folding.transfer import products
+from pase_costs import pase_tables
+from pase_networks import NETWORKS, network, transformer
 
 from milp_plan.check.sharding import verify_sharding
 from milp_plan.core.repeated import RepeatedProblem, repeated
 from milp_plan.core.sharding import ShardingPlan
-from milp_plan.cost.pase import pase_tables
 from milp_plan.planners.sharding.elimination import Caps, eliminate
 from milp_plan.planners.sharding.factors import factor_graph
-from milp_plan.planners.sharding.folding import classes, plan_exact, plan_tied, quotient, tie
-from milp_plan.planners.sharding.folding.segments import chains
-from milp_plan.planners.sharding.folding.tied import elimination_work, model_columns
-from milp_plan.planners.sharding.folding.transfer import products
-from milp_plan.zoo.pase import NETWORKS, network, transformer
 from tests.support.shardings import block_chain, optimum, random_sharding
 
 

@@ -11,13 +11,13 @@ import math
 
 import numpy as np
 import pytest
+from pase_baselines import data_parallel
+from pase_costs import MULTIPLY_ADD_TICKS, configurations, pase_problem, pase_tables
+from pase_networks import NETWORKS, alexnet, network, transformer
 
 from milp_plan.core import InputError
 from milp_plan.core.repeated import RepeatedProblem
-from milp_plan.cost.pase import MULTIPLY_ADD_TICKS, configurations, pase_problem, pase_tables
-from milp_plan.planners.sharding.baselines import data_parallel
 from milp_plan.planners.sharding.elimination import eliminate
-from milp_plan.zoo.pase import NETWORKS, alexnet, network, transformer
 
 # network, devices: operators, edges, most and all strategies, entries of edge tables, optimum,
 # data parallelism

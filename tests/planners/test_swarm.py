@@ -8,8 +8,8 @@ from functools import cache
 from statistics import median
 
 import pytest
+from swarm_simulation import Policy, Run, Swarm, simulate
 
-from milp_plan.planners.swarm import Policy, Run, Swarm, simulate
 from tests.support.seeds import few
 
 SECOND = 1_000

@@ -14,7 +14,7 @@ from milp_plan.io import read
 from milp_plan.planners import PLANNERS, best_plan
 from milp_plan.planners.enumeration import Enumeration, EveryPlan
 from milp_plan.run import Outcome, Settings, solve
-from milp_plan.run.ways import two_stages
+from milp_plan.run.ways import stage_series, two_stages
 from milp_plan.zoo import TRAPS
 from milp_plan.zoo.traps import Trap
 
@@ -47,6 +47,7 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     naive = {"single_device": PLANNERS["single_device"]}
     patch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
     patch.setattr(two_stages, "best_plan", partial(best_plan, planners=naive))
+    patch.setattr(stage_series, "LISTS", naive)
     patch.setattr(Enumeration, "suits", lambda _problem: False)
     patch.setattr(EveryPlan, "suits", lambda _problem: False)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,15 +14,28 @@ from typing import Any, NamedTuple
 import numba
 import pytest
 
-from milp_plan.core import Contiguity, InputError, SerialLaw
+from milp_plan.bounds import all_bounds
+from milp_plan.core import (
+    FULL,
+    ComputationGraph,
+    Contiguity,
+    Device,
+    DeviceClass,
+    InputError,
+    Option,
+    PlanningProblem,
+    SerialLaw,
+)
 from milp_plan.core import compiled as compiled_module
-from milp_plan.core.compiled import Loop, compiled, kept
+from milp_plan.core.compiled import Loop, compiled, interpreted, kept
 from milp_plan.core.sharding import sharding_problem
+from milp_plan.io import native
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run.compiling import LAST, SHARDING, SHARDING_SEARCH, Compiling, begin, beside
 from milp_plan.run.kinds import kinds, read
 from milp_plan.run.loops import PARTS
+from tests.core.builders import cluster, operator, value
 
 pytestmark = pytest.mark.untraced
 
@@ -208,8 +223,8 @@ assert kept and set(Path("KEPT").rglob("*.nbc")) == kept
 class Uncompiled(Compiling):
     """Loops that are never done: those of the first part that a run names."""
 
-    def __init__(self, parts: Iterable[str]) -> None:
-        super().__init__(())
+    def __init__(self, parts: Iterable[str], *, patient: bool = False) -> None:
+        super().__init__((), patient=patient)
         self.parts = tuple(dict.fromkeys(parts))
 
 
@@ -239,23 +254,89 @@ def test_a_plan_is_there_while_loops_are_compiled(
     assert "compiled_beside" not in again.record  # the same on every machine
 
 
-def test_a_small_schedule_is_proved_by_its_model_while_loops_are_compiled(
+COLD = """
+import json, sys
+from milp_plan.run import Settings, solve
+from milp_plan.run.kinds import read
+outcome = solve(read(sys.argv[1])[1], Settings(time_limit_s=120))
+events = [[point["phase"], point["incumbent"]] for point in outcome.record["trace"]]
+print(json.dumps([outcome.proved, outcome.record, events, "numba" in sys.modules]))
+"""
+
+
+def test_a_process_without_compiled_loops_proves_a_dozen_operators_by_the_model(
+    tmp_path: Path,
+) -> None:
+    """It took ten seconds to compile a bound; the model alone takes a second and no loop."""
+    file, cache = tmp_path / "dozen.json", tmp_path / "cache"
+    file.write_bytes(native.to_json(dozen()))
+    cache.mkdir()
+    environment = {"NUMBA_CACHE_DIR": str(cache), "PATH": "", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", COLD, str(file)],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    proved, record, events, loaded = json.loads(done.stdout)
+    assert proved
+    assert record["bound_name"] == "operator_schedule"
+    assert record["compiled_beside"]
+    assert not loaded, "this process itself compiled or loaded a loop"
+    assert "compiling" not in record["phases"], "it waited for a loop"
+    phases = [phase for phase, _ in events]
+    first = next(number for number, (_, incumbent) in enumerate(events) if incumbent is not None)
+    assert phases[first] == "first plan"
+    assert first < phases.index("model")
+
+
+def dozen(seed: int = 5) -> PlanningProblem:
+    """Twelve operators on two devices whose best value is above all combinatorial bounds."""
+    rng = random.Random(seed)
+    operators = [
+        operator(f"o{i}", Option("o", {"c": rng.randint(10**6, 10**7)})) for i in range(12)
+    ]
+    values = [
+        value(
+            f"v{i}",
+            f"o{i}",
+            " ".join(f"o{reader}" for reader in sorted(rng.sample(range(i + 1, 12), 2))),
+            bytes={FULL: rng.randint(10**5, 10**6)},
+        )
+        for i in range(9)
+    ]
+    roomy = cluster(
+        device_classes=(DeviceClass("c", 10**9),),
+        devices=(Device("d0", "c", 10**9), Device("d1", "c", 10**9)),
+    )
+    return PlanningProblem("dozen", ComputationGraph(tuple(operators), tuple(values)), roomy)
+
+
+def test_loops_that_are_not_loaded_run_as_python_where_that_is_asked() -> None:
+    loop = compiled(never_called.py_func)  # type: ignore[attr-defined]
+    with interpreted():
+        assert loop(7) == 7
+        assert loop._made is None  # type: ignore[attr-defined]
+    assert loop(7) == 7
+    assert loop._made is not None  # type: ignore[attr-defined]
+
+
+def test_bounds_of_few_operators_are_the_same_as_python() -> None:
+    for seed in range(4):
+        with interpreted():
+            slowly = tuple(all_bounds(dozen(seed)))
+        assert slowly == tuple(all_bounds(dozen(seed)))
+
+
+def test_bounds_of_a_small_schedule_come_before_its_model_while_loops_are_compiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A bound compiled its loops for ten seconds; the model alone proved in 1.4 s."""
+    """They prove it in a tenth of a second; the model takes a second to load alone."""
     from milp_plan.run.ways import schedule
 
-    _, problem = read(INSTANCES / "gpt-tiny-training-2xA100.json")
-
-    def uncompiled(_self: object, _share: float) -> None:
-        pytest.fail("bounds were asked before the model")
-
+    _, problem = read(INSTANCES / "moe-tiny-inference-4xA100.json")
     monkeypatch.setattr(schedule, "kept", lambda _: False)
-    monkeypatch.setattr("milp_plan.run.ledger.Ledger.find_bounds", uncompiled)
     outcome = solve(problem, Settings(time_limit_s=60))
     assert outcome.proved
-    assert outcome.record["formulation"]["name"] == "operator_schedule"
-    assert outcome.value == 584_614
+    assert "build" not in outcome.record["phases"]
 
 
 def test_every_plan_of_a_tiny_schedule_is_looked_at_before_its_model_while_loops_are_compiled(

@@ -1,5 +1,7 @@
 """Constructions before list schedules: a run that gets no further has one of their plans."""
 
+import subprocess
+import sys
 from itertools import takewhile
 
 import pytest
@@ -72,15 +74,36 @@ def test_what_was_constructed_is_no_start_twice(monkeypatch):
     assert len(way.crew.starts) == starts
 
 
-@pytest.mark.parametrize(
-    ("settings", "kept"),
-    [(Settings(time_limit_s=600.0), False), (Settings(time_limit_s=600.0, node_limit=9), True)],
-    ids=["loops to compile", "repeatable"],
-)
-def test_they_come_later_where_that_costs_seconds_or_repeatability(settings, kept, monkeypatch):
-    way, names = ahead_of_lists(training(), settings, monkeypatch, kept=kept)
+def test_they_come_later_where_a_run_must_be_repeatable(monkeypatch):
+    settings = Settings(time_limit_s=600.0, node_limit=9)
+    way, names = ahead_of_lists(training(), settings, monkeypatch, kept=True)
     assert not {"first constructions", "constructions"} & set(names)
     assert way.ledger.planner != "construction"
+
+
+def test_without_compiled_loops_they_run_as_python_behind_a_first_plan(monkeypatch):
+    way, names = ahead_of_lists(training(), Settings(time_limit_s=600.0), monkeypatch)
+    slow, later = ahead_of_lists(training(), Settings(time_limit_s=600.0), monkeypatch, kept=False)
+    assert later.index("first plan") < later.index("constructions")
+    assert "first plan" not in names
+    assert slow.ledger.planner == "construction"
+    assert slow.crew.starts[0].value == way.crew.starts[0].value, "Python finds the same"
+
+
+def test_what_python_constructs_loads_no_loop():
+    code = """
+import sys
+from milp_plan.core.budget import Budget
+from milp_plan.core.compiled import interpreted
+from milp_plan.planners import Crew
+from milp_plan.zoo import generate
+crew = Crew(generate("gpt-tiny", "2xA100", mode="training", batch=8, micro_batches=2))
+with interpreted():
+    crew.construct(Budget(600.0), most=20)
+assert crew.starts
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("formulation", ["auto", "operator_schedule"])

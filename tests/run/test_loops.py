@@ -13,8 +13,6 @@ import milp_plan
 from milp_plan.run.loops import PARTS, compile_loops
 
 SOURCES = Path(milp_plan.__file__).parent
-STUDIES = {"metropolis"}
-"""Modules of baselines that only studies run."""
 
 
 def test_parts_run_in_order(monkeypatch: pytest.MonkeyPatch):
@@ -32,7 +30,6 @@ def compiled_functions() -> set[tuple[str, str]]:
         (path.stem, name)
         for path in SOURCES.rglob("*.py")
         for name in re.findall(r"^@compiled\ndef (\w+)", path.read_text(), re.MULTILINE)
-        if path.stem not in STUDIES
     }
 
 

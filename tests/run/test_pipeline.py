@@ -23,7 +23,7 @@ from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, ledger, solve
 from milp_plan.run.model import make_options
 from milp_plan.run.telling import headline
-from milp_plan.run.ways import schedule, small_schedule, two_stages
+from milp_plan.run.ways import schedule, small_schedule, stage_series, two_stages
 from milp_plan.zoo import TRAPS
 from tests.check.cases import cluster, op, problem, value
 from tests.support.brute import brute_force
@@ -320,7 +320,8 @@ def test_without_heuristics_the_coarse_model_finds_a_plan(weak, monkeypatch, pla
     """Heuristics that find nothing, or something that breaks a law."""
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
-    monkeypatch.setattr(two_stages, "best_plan", lambda *_, **__: (None, {}))
+    for room in (two_stages, stage_series):
+        monkeypatch.setattr(room, "best_plan", lambda *_, **__: (None, {}))
     monkeypatch.setattr(schedule.ScheduleWay, "anneal", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "searched", False)
     run = ledger.Ledger

@@ -270,3 +270,39 @@ def test_only_a_study_has_parts(tmp_path):
     result = call("table", tmp_path, "--first", 2)
     assert result.exit_code == Exit.BAD_INPUT
     assert "study.toml" in result.stderr
+
+
+MISSING = """
+from pathlib import Path
+
+def measure(case):
+    if not Path(case["file"]).is_file():
+        return {"stop": "absent", "reason": f"no file {case['file']}", "size": None}
+    return {"size": Path(case["file"]).stat().st_size, "reason": None}
+"""
+
+
+def test_a_case_whose_file_is_missing_is_on_the_page_and_tried_again(tmp_path):
+    (tmp_path / "sizes.py").write_text(MISSING)
+    file = tmp_path / "five"
+    tables = '[[tables]]\ncolumns = [["size", "{size}"], ["missing", "{reason}"]]'
+    cases = f'cases = [{{ file = "{file}" }}]'
+    study = f'title = "Sizes"\nabout = ""\nscript = "sizes.py"\n{cases}\n{tables}\n'
+    (tmp_path / "study.toml").write_text(study)
+    asked = ("table", tmp_path, "--store", tmp_path / "store", "--quiet")
+    assert call(*asked).exit_code == Exit.DONE
+    assert f"| — | no file {file} |" in (tmp_path / "table.md").read_text()
+    file.write_text("12345")
+    assert call(*asked).exit_code == Exit.DONE
+    assert "| 5 | — |" in (tmp_path / "table.md").read_text()
+
+
+def test_modules_that_are_imported_by_those_beside_a_script_count(folder, monkeypatch):
+    monkeypatch.delitem(sys.modules, "deep", raising=False)
+    (folder / "helper.py").write_text("import deep\nONE = 1\n")
+    (folder / "deep.py").write_text("TWO = 2\n")
+    script = str(folder / "squares.py")
+    load.cache_clear()
+    before = file_digest(script)
+    (folder / "deep.py").write_text("TWO = 3\n")
+    assert file_digest(script) != before

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from milp_plan.core import FULL, Plan, PlanningProblem, Value
+from milp_plan.core import FULL, InputError, Plan, PlanningProblem, Value
 from milp_plan.core.budget import Budget
 
 from ..decoder import Decoder
@@ -83,7 +83,10 @@ def _windows(problem: PlanningProblem) -> Iterator[int | None]:
 def _constructed(
     problem: PlanningProblem, window: int | None, budget: Budget, most: int
 ) -> Gated | None:
-    narrow = problem if window is None else gated(problem, window)
+    try:
+        narrow = problem if window is None else gated(problem, window)
+    except InputError:
+        return None  # a later micro-batch goes ahead of an earlier one: gates close a cycle
     decoder = Decoder(narrow)
     starts = best_starts(narrow, decoder, budget, count=1, most=most, window=window)
     if not starts:

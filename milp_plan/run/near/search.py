@@ -8,6 +8,7 @@ share nothing but the best plan and the credit of the kinds of neighbourhoods.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from threading import RLock
 
@@ -81,6 +82,7 @@ def search_near(
     ledger: Ledger[PlanningProblem, Plan],
     budget: Budget | None = None,
     most_in_vain: int | None = None,
+    until: Callable[[], bool] = lambda: False,
 ) -> None:
     """Search near the best plan, until the budget ends or nothing is left to try.
 
@@ -92,6 +94,8 @@ def search_near(
         A part of the run's, if the search may not take all that is left.
     most_in_vain
         Rounds one after the other that may find nothing, whether or not neighbourhoods can grow.
+    until
+        Asked before each round: whether to end the search.
 
     Raises
     ------
@@ -101,7 +105,7 @@ def search_near(
     budget = budget or ledger.budget
     if ledger.plan is None or ledger.settings.rounds == 0 or budget.left_s < LEAST_S:
         return
-    search = Search(ledger, budget, most_in_vain)
+    search = Search(ledger, budget, most_in_vain, until)
     with ledger.budget.phase("near"):
         search.run(ledger.threads)
 
@@ -114,8 +118,10 @@ class Search:
         ledger: Ledger[PlanningProblem, Plan],
         budget: Budget,
         most_in_vain: int | None = None,
+        until: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ledger, self.budget, self.most_in_vain = ledger, budget, most_in_vain
+        self.until = until
         self.view = self._view()
         self.arms = Arms(CHOOSERS)
         self.lock = RLock()
@@ -158,7 +164,7 @@ class Search:
 
     def finished(self) -> bool:
         """Whether to stop."""
-        if self.stopped or self.ledger.settled or self.budget.left_s < LEAST_S:
+        if self.stopped or self.ledger.settled or self.budget.left_s < LEAST_S or self.until():
             return True
         if self.failed >= MOST_FAILURES:
             return True

@@ -10,19 +10,25 @@ that way is kept while a search places it anew, runs again and journeys as opera
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 
 from milp_plan.bounds import infeasibility
 from milp_plan.core import Objective, OperatorRun, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
+from milp_plan.models.registry import shipped
 from milp_plan.planners import Crew, best_plan, put_off
 from milp_plan.planners.memflow import Chain
 from milp_plan.planners.memory import Unrolled, balanced, fit, merged_plan
 
 from ..ledger import BOUND_SHARE, Ledger
+from ..model import Late, Solver
+from ..polish import OWN
+from ..settings import WHY_UNUSED, Incumbent, Settings
 from ..way import Step, Way
 from .small_memory import is_small, offer_orders
+from .two_stages import TwoStages
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
@@ -47,6 +53,9 @@ CONSTRUCT_SHARE = 0.06
 
 BALANCED_SHARE = 0.2
 """Part of the time left for stages that fill devices alike, and for placing the nearest anew."""
+
+OF_TWO_STAGES = ("rounds", "target")
+"""Settings that count where both stages plan by themselves."""
 
 PARTS = (0.6, 0.8, 0.45)
 """Of the memory of all devices: in so much of it runs again are decided as for one device."""
@@ -74,6 +83,7 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     """The way for problems with recomputable operators or hosts."""
 
     name = "memory"
+    uses = Way.uses | {"two_stage", *OF_TWO_STAGES}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -82,6 +92,16 @@ class MemoryWay(Way[PlanningProblem, Plan]):
         self.fitted: dict[str, int] = {}
         self.free: Plan | None = None
         self.seed = ledger.settings.seed
+
+    @classmethod
+    def unused(
+        cls, problem: PlanningProblem, settings: Settings, solver: Solver | None
+    ) -> dict[str, str]:
+        """Also what both stages alone use, where they do not plan by themselves."""
+        why = super().unused(problem, settings, solver)
+        if settings.two_stage:
+            return why
+        return why | {name: WHY_UNUSED[name] for name in OF_TWO_STAGES}
 
     @classmethod
     def formulation_for(cls, problem: PlanningProblem) -> str:
@@ -95,6 +115,11 @@ class MemoryWay(Way[PlanningProblem, Plan]):
 
     def steps(self) -> Iterable[Step]:
         """Proofs, plans that do without, then plans made to fit."""
+        if self.ledger.settings.two_stage:
+            return (
+                *TwoStages(self.ledger_without()).steps(),
+                Step("fit baselines", self.fit_baselines, lambda: self.unplanned, always=True),
+            )
         return (
             Step("obstacle", self.ledger.look_for_obstacle),
             Step("bounds", self.ledger.find_bounds, always=True),
@@ -142,6 +167,23 @@ class MemoryWay(Way[PlanningProblem, Plan]):
                 on_plan=lambda plan: self.ledger.offer(plan, plan.planner, "baselines"),
                 on_defect=self.ledger.fail,
             )
+
+    def ledger_without(self) -> Ledger[PlanningProblem, Plan]:
+        """Return a ledger of the problem without runs again and hosts: its plans are plans here."""
+        ledger = self.ledger
+
+        def take(found: Incumbent) -> None:
+            plan = replace(found.plan, fingerprint=None, parent=None)
+            ledger.offer(plan, found.planner, "plain", sure=False)
+
+        made = Ledger(
+            *(ledger.kind, self.plain, ledger.settings, self.budget),
+            solver=Late(shipped(OWN), ledger.settings.solver),
+            on_incumbent=take,
+        )
+        made.details = ledger.details
+        made.defects = ledger.defects
+        return made
 
     def fit_balanced(self) -> None:
         """Stages that fill devices alike: the fastest that fits, or else those that nearly do."""

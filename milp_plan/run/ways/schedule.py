@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.core.compiled import kept
+from milp_plan.core.compiled import interpreted, kept
 from milp_plan.planners import PLANNERS, Crew, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
 
 from ..cluster import Team
-from ..compiling import LAST, LIST_SCHEDULES, NEAR
+from ..compiling import ENUMERATION, LAST, LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..ledger import Ledger
 from ..model import Solver
 from ..near import search_near
-from ..polish import OWN, polish, polishes
+from ..polish import OWN, polishes
 from ..settings import Settings
 from ..way import Step, Way
 from .compaction import compact
 from .early_search import FIRST_SHARE, EarlySearch
 from .small_schedule import SmallSearch
+from .stage_series import list_start, search_nearby
 from .tiny_schedule import is_tiny, offer_best_of_all
 from .two_stages import TwoStages, heuristics
 
@@ -53,6 +54,9 @@ operators to be scheduled by each."""
 FEW = 40
 """Operators up to which constructions wait."""
 
+LOADING_S = 1.5
+"""Seconds that loading a formulation takes: with less left, no model is begun before the search."""
+
 
 SEARCHED = (Objective.MAKESPAN, Objective.SPAN, Objective.BOTTLENECK)
 """Objectives that the compiled decoder can search."""
@@ -71,7 +75,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     """The way for every schedule problem."""
 
     name = "schedule"
-    uses = Way.uses | {"rounds", "target", "dask"}
+    uses = Way.uses | {"rounds", "target", "dask", "two_stage"}
 
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         super().__init__(ledger)
@@ -118,6 +122,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             why["target"] = "stage one makes a coarse model only of a schedule that a model plans"
         elif settings.only:
             why.pop("target", None)
+        if settings.two_stage:
+            why["dask"] = "both stages by themselves plan on this machine alone"
+            if solver is None:
+                why["two_stage"] = "no formulation is asked, so there is no second stage"
         near = problem.objective is Objective.MAKESPAN or settings.rounds is None
         if not (near or polishes(problem, solver)):
             why["rounds"] = "there is no search near a plan for this objective and formulation"
@@ -125,14 +133,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def steps(self) -> Iterable[Step]:
         """Both stages; with a cluster, its workers search beside what is done here."""
+        if self.settings.two_stage:
+            return self.stages.steps()
         modelled = self.ledger.formulation is not None
-        alone = self.settings.dask is None
-        small, cold = self.small, self.cold
-        lists = (Step("baselines", self.find_baselines, always=True),)
-        at_once = (*lists, Step("enumeration", small.begin, lambda: small.ready))
-        every = Step(
-            "every plan", partial(offer_best_of_all, self.ledger), partial(is_tiny, self.ledger)
-        )
+        alone = self.alone_here
+        near = (NEAR,) if self.problem.objective is Objective.MAKESPAN else ()
         return (
             Step("cluster", self.join_cluster, lambda: not alone),
             Step("strategies first", self.choose_strategies, lambda: self.meshed),
@@ -140,38 +145,105 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             Step("search beside", self.search_beside, lambda: self.early is not None),
             Step("first plan", self.find_first, lambda: self.planless, always=True),
             Step("obstacle", self.ledger.look_for_obstacle, lambda: self.planless),
-            *(at_once if small.leads else lists if cold else ()),
-            *((every, *self.model_first()) if cold else ()),
-            Step("bounds", lambda: self.ledger.find_bounds(self.bound_share), always=True),
-            Step("constructions", self.construct_first, lambda: alone and self.at_hand),
-            *(() if small.leads or cold else lists),
-            Step("enumeration", small.go, lambda: small.suits, loops=(LIST_SCHEDULES,)),
-            *(() if cold else (every,)),
-            Step("exact coarsening", self.stages.choose_coarsening),
-            Step("annealing", self.anneal, lambda: alone, loops=(LIST_SCHEDULES,)),
+            *(self.uncompiled_steps() if self.uncompiled else self.compiled_steps()),
             Step(
                 "near, first",
                 self.search_near_first,
                 lambda: alone and modelled and not self.searched,
-                loops=(NEAR,),
+                loops=near,
             ),
-            Step("model", self.stages.plan, lambda: modelled and not (self.searched or cold)),
-            Step("near", self.search_near, lambda: alone, loops=(NEAR,)),
+            Step(
+                "model",
+                self.stages.plan,
+                lambda: modelled and not (self.searched or self.model_leads),
+            ),
+            Step("near", self.search_near, lambda: alone, loops=near),
             Step("cluster's search", self.await_cluster, lambda: not alone),
         )
 
+    def compiled_steps(self) -> Iterable[Step]:
+        """From bounds to annealing, with compiled loops on disk."""
+        small, lists = self.small, Step("baselines", self.find_baselines, always=True)
+        leading = (lists, Step("enumeration", small.begin, lambda: small.ready))
+        yield from leading if small.leads else ()
+        yield Step("bounds", self.find_bounds, always=True)
+        yield Step("constructions", self.construct_first, lambda: self.alone_here and self.at_hand)
+        yield from () if small.leads else (lists,)
+        yield self.enumeration_step()
+        yield self.every_step()
+        yield Step("exact coarsening", self.stages.choose_coarsening)
+        yield self.annealing_step()
+
+    def uncompiled_steps(self) -> Iterable[Step]:
+        """The same, where loops are compiled beside: at first by what needs none of them."""
+        lists = Step("baselines", self.find_baselines, always=True)
+        bounds = Step("bounds, first", interpreted()(self.find_bounds))
+        if self.few:
+            yield from (lists, bounds, self.every_step())
+            yield from self.model_first() if self.model_leads else ()
+            yield self.enumeration_step()
+        else:
+            construct = interpreted()(self.construct_first)
+            yield Step("constructions", construct, lambda: self.alone_here and self.anneals)
+            yield from (bounds, lists)
+            if self.problem.objective is Objective.MAKESPAN and self.alone_here:
+                yield Step("near, loops compiled beside", self.search_near_beside, loops=(NEAR,))
+        yield Step("exact coarsening", self.stages.choose_coarsening)
+        yield self.annealing_step()
+        yield Step(
+            "bounds", self.find_bounds, lambda: not self.few, loops=() if self.few else (RUNS,)
+        )
+
+    def enumeration_step(self) -> Step:
+        """Placements and orders of few operators."""
+        loops = (LIST_SCHEDULES, ENUMERATION) if self.small.suits else ()
+        return Step("enumeration", self.small.go, lambda: self.small.suits, loops=loops)
+
+    def every_step(self) -> Step:
+        """Every plan of a tiny problem."""
+        best = partial(offer_best_of_all, self.ledger)
+        return Step("every plan", best, partial(is_tiny, self.ledger))
+
+    def annealing_step(self) -> Step:
+        """Constructions and annealing."""
+        loops = (LIST_SCHEDULES, MOVES) if self.anneals else ()
+        return Step("annealing", self.anneal, lambda: self.alone_here and self.anneals, loops=loops)
+
+    def find_bounds(self) -> None:
+        """Every bound of the kind."""
+        self.ledger.find_bounds(self.bound_share)
+
     @property
-    def cold(self) -> bool:
-        """Whether the model comes before the bounds: few operators, and loops not compiled yet."""
-        few = len(self.problem.graph.operators) <= FEW and self.problem.needs_schedule
-        free = self.ledger.formulation is not None and not self.ledger.repeatable
-        return few and free and not kept(LAST[LIST_SCHEDULES])
+    def alone_here(self) -> bool:
+        """Whether this machine searches, not a cluster."""
+        return self.settings.dask is None
+
+    @property
+    def patient(self) -> bool:
+        """Whether compiling waits for the model, which proves most problems of few operators."""
+        return self.model_leads
+
+    @cached_property
+    def uncompiled(self) -> bool:
+        """Whether loops of its search are not on disk; repeatable runs do not look."""
+        searched = self.problem.needs_schedule and not self.ledger.repeatable
+        return searched and not kept(LAST[LIST_SCHEDULES])
+
+    @property
+    def few(self) -> bool:
+        """Whether bounds and models prove most of such problems at once."""
+        return len(self.problem.graph.operators) <= FEW
+
+    @property
+    def model_leads(self) -> bool:
+        """Whether the model comes before all searches: few operators, loops not compiled yet."""
+        return self.uncompiled and self.few and self.ledger.formulation is not None
 
     def model_first(self) -> Iterable[Step]:
         """The model of all operators, which has nothing to compile; it may take all of the time."""
         return (
             Step("exact coarsening, first", self.stages.choose_coarsening),
-            Step("model, first", self.stages.plan),
+            Step("model, first", self.stages.plan, lambda: self.budget.left_s >= LOADING_S),
         )
 
     def alone(self) -> Iterable[Step]:
@@ -179,6 +251,12 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if self.settings.target is None:
             return super().alone()
         return Step("coarsening", self.stages.choose_coarsening), Step("model", self.stages.plan)
+
+    def start_alone(self) -> tuple[Plan | None, int | None]:
+        """Return the user's plan and its value, or those of a list schedule."""
+        if self.ledger.plan is None and self.problem.needs_schedule:
+            return list_start(self.problem) or (None, None)
+        return super().start_alone()
 
     def go(self) -> None:
         """Take the steps; ask nothing more of the cluster behind them."""
@@ -263,8 +341,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         Not for few operators, of which bounds and models prove at once what is best. Not where a
         run must be repeatable: it does the same whatever lies on disk.
         """
-        many = len(self.problem.graph.operators) > FEW
-        return many and self.anneals and not self.ledger.repeatable and kept(LAST[LIST_SCHEDULES])
+        free = not self.few and self.anneals and not self.ledger.repeatable
+        return free and not self.uncompiled
 
     def construct_first(self) -> None:
         """Constructions before lists: a machine under load may have time for nothing else."""
@@ -308,6 +386,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         if self.early is not None and (state := self.early.end()) is not None:
             crew.begin_later(state)
         self.early = None
+        if self.uncompiled:
+            crew.orders = crew.orders and kept(LAST[SEQUENCES])
         known = ledger.value == self.constructed or ledger.planner == ANNEALING  # starts already
         if ledger.plan is not None and not known:
             crew.add(ledger.plan)
@@ -357,10 +437,16 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def search_near(self) -> None:
         """Small models around the best plan."""
-        if self.stages.polishes:
-            polish(self.ledger)
-        elif self.problem.objective is Objective.MAKESPAN:
-            search_near(self.ledger)
+        search_nearby(self.ledger)
+
+    def search_near_beside(self) -> None:
+        """Small models around the best plan while the loops of the search are compiled."""
+        beside = self.compiling
+
+        def compiled() -> bool:
+            return beside is None or not beside.at_work((LIST_SCHEDULES, MOVES))
+
+        search_near(self.ledger, until=compiled)
 
     def search_near_first(self) -> None:
         """A few small models before the one of everything: they find more in the same time.

@@ -8,7 +8,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.compiled import kept
 from milp_plan.planners.enumeration import Enumeration
 
-from ..compiling import LAST, LIST_SCHEDULES
+from ..compiling import ENUMERATION, LAST
 from ..ledger import Ledger
 from ..settings import AUTO
 
@@ -54,7 +54,7 @@ class SmallSearch:
         """Whether it can begin before the bounds: nothing to compile, and time for them left."""
         ledger = self.ledger
         enough = not ledger.repeatable and ledger.budget.left_s >= LEAST_S
-        return self.leads and enough and kept(LAST[LIST_SCHEDULES])
+        return self.leads and enough and kept(LAST[ENUMERATION])
 
     @property
     def _most(self) -> int:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from milp_plan.backends import Limits, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
+from milp_plan.core.budget import now
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import best_plan
 
+from ..compiling import NEAR
 from ..ledger import Ledger
 from ..polish import polishes
+from ..stages import Stage
+from ..way import Step
 from .compaction import compact
+from .stage_series import LISTS, StageSeries, list_start, search_nearby
 
 BASELINE_SHARE = 0.1
 """Part of the time limit that baselines may take."""
 
-COARSE_LIST_SHARE = 0.03
-"""Part of the time limit for heuristics on one of several coarse problems."""
-
 EXACT_SHARE, COARSE_SHARE = 0.7, 0.3
 """Parts of the time left that the model may take: on a problem with the original's optimum, whose
 bound counts, and on a heuristically coarsened one, after which the search goes on."""
+
+SERIES_SHARE = 0.5
+"""Part of the time left for coarse problems where both stages plan alone; small models near the
+plan of the original problem take the rest."""
 
 TARGET = 25
 """Operators that stage one aims at, unless the settings say otherwise."""
@@ -93,26 +100,63 @@ class TwoStages:
             "coarsening_exact": self.coarsening.exact,
         }
 
-    def plan(self) -> None:
-        """Plan the coarse problem by the model, expand."""
+    def steps(self) -> Iterable[Step]:
+        """The method by itself: list schedules, coarse problems, small models near the plan."""
+        windows = partial(search_nearby, self.ledger)
+        return (
+            Step("exact coarsening", self.choose_coarsening),
+            Step("list schedules", self.offer_lists, always=True),
+            Step("obstacle", self.ledger.look_for_obstacle, lambda: self.ledger.plan is None),
+            Step("model", self.plan_exactly, lambda: not (self.clusters or self.ledger.done)),
+            Step("stages", partial(self.plan, SERIES_SHARE), lambda: self.clusters, loops=(NEAR,)),
+            Step("windows", windows, loops=(NEAR,)),
+        )
+
+    def offer_lists(self) -> None:
+        """Offer every list schedule."""
         ledger = self.ledger
-        start = self.choose_clusters() if self.clusters else self.coarse_start()
+        with self.budget.phase("baselines"):
+            _, ledger.baselines = best_plan(
+                self.problem,
+                LISTS,
+                seed=self.settings.seed,
+                budget=self.budget.part("baselines", BASELINE_SHARE),
+                on_plan=lambda plan: ledger.offer(plan, plan.planner, "baselines"),
+                on_defect=ledger.fail,
+            )
+
+    def plan(self, share: float = COARSE_SHARE) -> None:
+        """Plan coarse problems that lose the optimum, or the one that keeps it.
+
+        Parameters
+        ----------
+        share
+            Part of the time left for the former.
+        """
+        if self.clusters:
+            share = 1.0 if self.settings.only else share
+            StageSeries(self.ledger).run(self.budget.part("stages", share, of_limit=False))
+        else:
+            self.plan_exactly()
+
+    def plan_exactly(self) -> None:
+        """Plan the problem that exact steps leave by the model, whose bound counts; expand."""
+        ledger, began = self.ledger, now()
+        start = self.coarse_start()
         coarse = self.coarsening.problem
-        ledger.say("model", f"{len(coarse.graph.operators)} operators")
+        stage = Stage("exact steps", len(coarse.graph.operators), before=ledger.value)
+        ledger.say("model", f"{stage.clusters} operators")
         cutoff = None if start is None else start[1]
-        guide = Guide(cutoff, ledger.lower)
+        stage.start = cutoff
         answer = ledger.solver.run(
             coarse,
-            guide,
+            Guide(cutoff, ledger.lower),
             self.model_limits(),
             self.budget,
             start=None if start is None else start[0],
             on_progress=self.model_progress,
-            confirm=self.coarsening.exact,
         )
         name = ledger.solver.found.name
-        if not self.coarsening.exact:
-            name += " + coarsening"
         expanded: list[Plan] = []
 
         def undo(plan: Plan) -> Plan:
@@ -121,35 +165,13 @@ class TwoStages:
             return expanded[0]
 
         try:
-            ledger.believe(
-                answer, cutoff, whole=self.coarsening.exact, by=name, phase="expand", undo=undo
-            )
-            if ledger.plan is None and not self.coarsening.exact:
-                ledger.say("model", "no plan of the coarse problem: none of the whole follows")
+            ledger.believe(answer, cutoff, by=name, phase="expand", undo=undo)
         finally:
-            ledger.details |= answer.described()
             for plan in expanded:
                 self.offer_compact(plan, name)
-
-    def choose_clusters(self) -> tuple[Plan, int] | None:
-        """Make the coarse problem whose heuristic plan is best; return that plan and its value.
-
-        Stages suit pipelines, pairwise clusters graphs with many branches, and clusters along the
-        best plan known keep its parallelism.
-        """
-        found: list[tuple[int, int, Coarsening, tuple[Plan, int]]] = []
-        for how in ({"stages": True}, {}, {"guide": self.ledger.plan}):
-            self.coarsen(**how)
-            start = self.coarse_start(COARSE_LIST_SHARE)
-            if start is not None:
-                found.append((start[1], len(found), self.coarsening, start))
-            elif self.settings.only:
-                return None  # no heuristic tells them apart
-        if not found:
-            return None
-        _, _, self.coarsening, best = min(found)
-        self.describe_coarsening()
-        return best
+            stage.answered(answer)
+            stage.after, stage.seconds = ledger.value, now() - began
+            ledger.details.setdefault("coarse_stages", []).append(stage.as_row())
 
     @property
     def polishes(self) -> bool:
@@ -163,25 +185,28 @@ class TwoStages:
                 tight = compact(self.problem, plan)
             self.ledger.offer(tight, name, "compact")
 
-    def coarse_start(self, share: float = BASELINE_SHARE) -> tuple[Plan, int] | None:
-        """Best heuristic plan of the coarse problem, offered to the original as well."""
+    def coarse_start(self) -> tuple[Plan, int] | None:
+        """Return the best plan known of the problem that exact steps leave, with its value."""
         coarse = self.coarsening.problem
-        if coarse is self.problem:
-            plan, value = self.ledger.plan, self.ledger.value
-            return None if plan is None or value is None else (plan, value)
+        if coarse is self.problem and self.ledger.plan is not None:
+            assert self.ledger.value is not None
+            return self.ledger.plan, self.ledger.value
         if self.settings.only:
+            return list_start(coarse)
+        if coarse is self.problem:
             return None
-        found, values = heuristics(self.ledger, coarse, share)
-        if found is None:
+        part = self.budget.part("lists", BASELINE_SHARE)
+        plan, value = StageSeries(self.ledger).start(self.coarsening, part)
+        if plan is None or value is None:
             return None
-        expanded = self.coarsening.undo(found)
+        expanded = self.coarsening.undo(plan)
         self.ledger.offer(expanded, "coarse heuristics", "baselines", sure=False)
         self.offer_compact(expanded, "coarse heuristics")
-        return found, min(value for value in values.values() if value is not None)
+        return plan, value
 
     def model_limits(self) -> Limits:
         """Part of the time left, or nodes, for the model."""
-        share = EXACT_SHARE if self.coarsening.exact else COARSE_SHARE
+        share = EXACT_SHARE
         if not self.polishes and self.problem.objective is not Objective.MAKESPAN:
             share = 1.0  # nothing follows
         if self.settings.only:

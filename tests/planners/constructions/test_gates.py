@@ -9,7 +9,20 @@ import numpy as np
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.core import Placement, PlanningProblem
+from milp_plan.core import (
+    FULL,
+    Channel,
+    Cluster,
+    ComputationGraph,
+    Device,
+    DeviceClass,
+    InputError,
+    Operator,
+    Option,
+    Placement,
+    PlanningProblem,
+    Value,
+)
 from milp_plan.planners.constructions import (
     best_gated,
     best_starts,
@@ -104,3 +117,28 @@ def test_a_gate_between_devices_leaves_no_transfer_behind() -> None:
         assert verdict.value == decoder.ticks(value)
         crossed += len(plan.transfers) > len(ungated(problem, plan).transfers)
     assert crossed
+
+
+def test_gates_that_would_close_a_cycle_are_left_out() -> None:
+    """The earlier micro-batch by number waits for the later one, so none may wait for it."""
+    options = (Option("one", {"A": 5}),)
+    operators = tuple(
+        Operator(f"{name}{batch}", options, group=name, micro_batch=batch)
+        for batch in (0, 1)
+        for name in "ab"
+    )
+    values = (
+        Value("first", "a1", ("a0",), {FULL: 8}),
+        *(Value(f"v{m}", f"a{m}", (f"b{m}",), {FULL: 8}, kept=False) for m in (0, 1)),
+    )
+    names = ("d0", "d1")
+    cluster = Cluster(
+        (DeviceClass("A", 16),),
+        tuple(Device(name, "A", 16) for name in names),
+        tuple(Channel(a, b, 1, 10**9) for a in names for b in names if a != b),
+    )
+    problem = PlanningProblem("crossed", ComputationGraph(operators, values), cluster)
+    with pytest.raises(InputError, match="cycle"):
+        gated(problem, 1)
+    found = best_gated(problem, most=20)
+    assert found is None or verify(problem, found.plan).ok

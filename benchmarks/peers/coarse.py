@@ -1,0 +1,209 @@
+"""Coarse problems, and what a formulation, an enumeration and CP-SAT make of a small problem.
+
+Shared by the studies of the two-stage method. Every method gets the same seconds and threads; all
+of them return the same members, so that a page can show them beside each other: ``value`` and
+``bound`` (ticks), ``proved``, ``gap``, ``seconds`` and the size of a model where there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from math import floor
+from pathlib import Path
+from typing import Any
+
+import cpsat
+import study
+
+from milp_plan.backends import Limits, Stop, highs
+from milp_plan.check import verify
+from milp_plan.coarsen import Coarsening, coarsen
+from milp_plan.core import Plan, PlanningProblem
+from milp_plan.core.budget import Budget
+from milp_plan.core.gap import proved_optimal, relative_gap
+from milp_plan.io import write
+from milp_plan.models import handed
+from milp_plan.models.protocol import Guide
+from milp_plan.models.registry import Found, discover
+from milp_plan.planners import best_plan
+from milp_plan.planners.baselines import PLANNERS
+from milp_plan.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.run.model import SAFETY, Solver, make_options
+from milp_plan.study.rows import ABSENT
+
+STAGES, PAIRWISE, GUIDED = "stages", "pairwise", "guided"
+"""Kinds of coarsening: stages of the graph, pairs of operators, and along a simple plan."""
+
+EXACT = "operator_schedule"
+"""The formulation of stage two."""
+
+CPSAT, ENUMERATION = "CP-SAT", "enumeration"
+SIMPLE_S = 3.0
+"""Seconds that simple planners may take on one problem."""
+
+Row = dict[str, Any]
+Case = Mapping[str, Any]
+
+
+@contextmanager
+def instance(case: Case) -> Iterator[tuple[Path, Path]]:
+    """Yield the file of a case, which may not be there, and a folder to work in."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        yield study.instance_file(case["file"], folder), folder
+
+
+def absent(case: Case) -> Row:
+    """Return the row of a case whose file is not there."""
+    variable = os.environ.get("MILP_PLAN_BENCHMARKS")
+    where = "is not set" if variable is None else f"is {variable}, which has no such file"
+    return {"stop": ABSENT, "reason": f"{case['file']}: MILP_PLAN_BENCHMARKS {where}"}
+
+
+def simple_plan(problem: PlanningProblem) -> tuple[Plan | None, int | None]:
+    """Return the best plan of all simple planners, and the value of the best list schedule."""
+    plan, values = best_plan(problem, budget=Budget(SIMPLE_S))
+    return plan, best_list(values)
+
+
+def best_list(baselines: Mapping[str, int | None]) -> int | None:
+    """Return the least value of a list schedule."""
+    found = [v for name, v in baselines.items() if name.startswith("list_") and v is not None]
+    return min(found, default=None)
+
+
+def coarsened(problem: PlanningProblem, case: Case) -> Coarsening:
+    """Return the coarse problem of a case with ``target`` and ``kind``.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind.
+    """
+    kind = case["kind"]
+    if kind == STAGES:
+        return coarsen(problem, case["target"], stages=True)
+    if kind == PAIRWISE:
+        return coarsen(problem, case["target"])
+    if kind == GUIDED:  # where there is no such plan, pairs merge freely
+        return coarsen(problem, case["target"], guide=simple_plan(problem)[0])
+    raise ValueError(f"kind is {kind!r}, expected {STAGES}, {PAIRWISE} or {GUIDED}")
+
+
+def written(problem: PlanningProblem, folder: Path) -> Path:
+    """Write a problem as an instance file, for programs that read files."""
+    path = folder / "small.json"
+    write(problem, path)
+    return path
+
+
+def memory_binds(problem: PlanningProblem) -> bool:
+    """Return whether a list schedule that is made without limits of memory breaks them."""
+    roomy = tuple(replace(device, memory_bytes=None) for device in problem.cluster.devices)
+    without = replace(problem, cluster=replace(problem.cluster, devices=roomy))
+    plan = PLANNERS["list_critical_path"](without)
+    broken = () if plan is None else verify(problem, plan).violations
+    return any(violation.rule == "memory" for violation in broken)
+
+
+# -- methods --------------------------------------------------------------------------------------
+
+
+def answer(value: int | None, bound: int | None, seconds: float, **more: Any) -> Row:
+    """Return what every method reports; a proof is a value that equals its bound."""
+    return {
+        "value": value,
+        "bound": bound,
+        "proved": proved_optimal(value, bound),
+        "gap": relative_gap(value, bound),
+        "seconds": round(seconds, 2),
+        **more,
+    }
+
+
+def formulations(problem: PlanningProblem) -> Iterator[tuple[str, Solver]]:
+    """Yield the name and solver of each registered formulation that can model a problem."""
+    for name, found in discover().items():
+        if found.formulation is None:
+            continue
+        solver = _solver(found)
+        if solver.unsupported(problem) is None:
+            yield name, solver
+
+
+def exact_stage() -> Solver:
+    """Return the solver of stage two."""
+    return _solver(discover()[EXACT])
+
+
+def _solver(found: Found) -> Solver:
+    return Solver(found, make_options(found, {}))
+
+
+def modelled(
+    problem: PlanningProblem, solver: Solver, case: Case, start: Plan | None = None
+) -> tuple[Row, Plan | None]:
+    """Solve a formulation's model; return its figures and its plan.
+
+    The linear relaxation is solved apart, and its seconds do not count.
+    """
+    guide = Guide(None if start is None else start.value)
+    lp_bound = _lp_bound(problem, solver, guide, case)
+    budget = Budget(case["limit"])
+    limits = Limits(time_s=case["limit"], seed=case["seed"], threads=case["threads"])
+    found = solver.run(problem, guide, limits, budget, start=start)
+    bound = found.bound if found.proves and not found.disputed else None
+    told = answer(
+        found.value,
+        bound if bound is None or found.value is None else min(bound, found.value),
+        budget.elapsed_s,
+        columns=found.columns,
+        rows=found.rows,
+        lp_bound=lp_bound,
+        root_bound=found.root_bound if bound is not None else None,
+        nodes=found.report.nodes,
+        start_accepted=found.report.start_accepted,
+        failure=found.failure or found.disputed or None,
+    )
+    return told, found.plan
+
+
+def _lp_bound(problem: PlanningProblem, solver: Solver, guide: Guide, case: Case) -> int | None:
+    source = handed.built(solver.formulation, problem, solver.options, guide)
+    model = handed.compiled(solver.formulation, source)
+    scale = handed.scale_of(solver.formulation, problem, solver.options, guide)
+    limits = Limits(time_s=case["limit"], threads=case["threads"])
+    report = highs.solve(model.relaxed(), limits)
+    if report.stop is not Stop.PROVED or report.objective is None:
+        return None
+    safe = report.objective - scale.slack - SAFETY * max(1.0, abs(report.objective))
+    return floor(safe * scale.unit)
+
+
+def enumerated(problem: PlanningProblem, case: Case) -> Row | None:
+    """Look at every placement and order; ``None`` where there are too many for that."""
+    budget = Budget(case["limit"])
+    if EveryPlan.suits(problem):
+        every = EveryPlan(problem)
+        for _ in every.plans(budget):
+            pass
+        return answer(every.best, every.best if every.complete else None, budget.elapsed_s)
+    if not Enumeration.suits(problem):
+        return None
+    search, value = Enumeration(problem), None
+    for plan in search.plans(budget):
+        value = verify(problem, plan).value
+    return answer(value, search.least, budget.elapsed_s)
+
+
+def by_cpsat(file: Path, case: Case, folder: Path) -> Row | None:
+    """Run the CP-SAT peer on an instance file; ``None`` where the peer cannot model it."""
+    found = study.peer(Path(cpsat.__file__), file, dict(case), folder)
+    if found["value"] is None and found["bound"] is None:
+        return None
+    check = found["check"]
+    return answer(found["value"], found["bound"], found["wall_s"], by=found["by"], check=check)

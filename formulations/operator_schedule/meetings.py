@@ -1,0 +1,77 @@
+"""Whether two tasks hold a resource both, as few columns as tell it.
+
+Tasks that hold the same resources by the same columns are of one *kind*: the operators of a
+colocation group, the transfers between two groups. Two tasks of one kind meet wherever they are
+present; whether two kinds meet is one sum or one column, however many tasks are of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyomo.environ as pyo
+
+from milp_plan.api import at_most
+
+from .sequence import Sequence
+
+Pair = tuple[str, str]
+
+
+class Meetings:
+    """Column ``meets`` and its rows ``share``: meets >= on[x,r] + on[y,r] - 1 for each resource r.
+
+    Parameters
+    ----------
+    sequence
+        What each task holds.
+    m
+        Pyomo model to which columns and rows are added.
+    """
+
+    def __init__(self, sequence: Sequence, m: Any) -> None:
+        self.m, self.columns, self.held = m, sequence.columns, sequence.held
+        m.meets, m.share = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
+        first: dict[Any, str] = {}
+        self.kind = {name: first.setdefault(self._signature(name), name) for name in self.held}
+        self.known: dict[Pair, Any] = {}
+        self.lower: dict[Pair, list[Any]] = {}
+
+    def _signature(self, name: str) -> Any:
+        return frozenset(
+            (resource, tuple(sorted(map(id, columns))))
+            for resource, columns in self.held[name].items()
+        )
+
+    def of(self, first: str, second: str) -> Any:
+        """Number, sum or column: 1 where both tasks hold some resource."""
+        one, other = sorted((self.kind[first], self.kind[second]))
+        if (one, other) not in self.known:
+            self.known[one, other] = self._make(one, other)
+        return self.known[one, other]
+
+    def _make(self, one: str, other: str) -> Any:
+        if one == other:
+            return self._present(one)
+        flows = self.columns.flows_between(one, other)
+        if flows is not None and all(len(p.devices) == 1 for both in flows for p in both):
+            return pyo.quicksum(c for (p, q), c in flows.items() if p.devices == q.devices)
+        column = self.m.meets[one, other]
+        self.lower[one, other] = rows = []
+        for resource, columns in self.held[one].items():
+            if resource in self.held[other]:
+                both = pyo.quicksum(columns) + pyo.quicksum(self.held[other][resource])
+                rows.append(both - 1)
+                at_most(self.m.share, both - 1, column)
+        return column
+
+    def _present(self, name: str) -> Any:
+        """1 where a task holds anything."""
+        if name not in self.columns.task:
+            return 1
+        return pyo.quicksum(count * column for count, column in self.columns.holding(name))
+
+    def encode(self) -> None:
+        """Set the columns to the least values that the others allow."""
+        for key, rows in self.lower.items():
+            self.m.meets[key].set_value(max(0, *(pyo.value(row) for row in rows)))

@@ -1,0 +1,54 @@
+"""Longest paths of a quotient, kept up to date while clusters merge."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .quotient import Quotient
+
+
+class Paths:
+    """Longest path before and after each cluster, without itself, in ticks.
+
+    Parameters
+    ----------
+    quotient
+        Whose merges are told by :meth:`lengthen`.
+    """
+
+    def __init__(self, quotient: Quotient) -> None:
+        self.quotient = quotient
+        self.heads, self.tails = quotient.paths()
+
+    @property
+    def longest(self) -> float:
+        """Longest path of all, in ticks."""
+        return max(self.through(i) for i in self.quotient.nodes)
+
+    def through(self, i: int) -> float:
+        """Longest path through a cluster, in ticks."""
+        return self.heads[i] + self.quotient.nodes[i].span + self.tails[i]
+
+    def lengthen(self, kept: int) -> None:
+        """Carry longer paths through a merged cluster on to everything after and before it."""
+        quotient, heads, tails = self.quotient, self.heads, self.tails
+        queue = deque([kept])
+        heads[kept] = max(
+            (heads[j] + quotient.way_ns(j, kept) for j in quotient.nodes[kept].before), default=0.0
+        )
+        while queue:
+            i = queue.popleft()
+            for j in quotient.nodes[i].after:
+                if heads[i] + quotient.way_ns(i, j) > heads[j]:
+                    heads[j] = heads[i] + quotient.way_ns(i, j)
+                    queue.append(j)
+        queue = deque([kept])
+        tails[kept] = max(
+            (quotient.back_ns(kept, j) + tails[j] for j in quotient.nodes[kept].after), default=0.0
+        )
+        while queue:
+            i = queue.popleft()
+            for j in quotient.nodes[i].before:
+                if quotient.back_ns(j, i) + tails[i] > tails[j]:
+                    tails[j] = quotient.back_ns(j, i) + tails[i]
+                    queue.append(j)

@@ -1,0 +1,145 @@
+"""Models of formulations: built to be inspected and changed, solved and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.core import FormulationError
+from milp_plan.models.protocol import Guide
+from milp_plan.models.registry import Found, is_path, load
+from milp_plan.models.registry import get as get_formulation
+from milp_plan.run import Outcome, Settings
+from milp_plan.run import solve as solve_any
+from milp_plan.run.model import Solver, make_options
+
+from .given import a_mapping, a_plan, a_problem
+from .quantities import count, seconds, text
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
+
+
+class _Changed:
+    """A formulation whose model is given: it may leave out plans, so it proves nothing."""
+
+    def __init__(self, formulation: Any, model: Any) -> None:
+        self.formulation, self.model = formulation, model
+        self.card = replace(formulation.card, exact=False)
+        self.handles, self.Options = formulation.handles, formulation.Options
+        self.unsupported = formulation.unsupported
+        self.scale, self.decode, self.encode = (
+            formulation.scale,
+            formulation.decode,
+            formulation.encode,
+        )
+
+    def restricts(self, _options: Any) -> bool:
+        return True
+
+    def build(self, _problem: Any, _options: Any, _guide: Guide) -> Any:
+        return self.model
+
+
+def build_model(
+    problem: Any, formulation: str, options: Mapping[str, Any] | None = None
+) -> pyo.ConcreteModel:
+    """Return the model that a formulation writes of a problem, to be inspected and changed.
+
+    Parameters
+    ----------
+    problem
+        What to plan; a :class:`milp_plan.Model` is built first.
+    formulation
+        Name, or path to a ``.py`` file, whose code runs in this process.
+    options
+        Of the formulation.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        The page of the formulation names its columns and rows. A few formulations return a
+        :class:`milp_plan.api.CompiledModel`, arrays.
+
+    Raises
+    ------
+    FormulationError
+        There is no such formulation, or it is not for this problem.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> problem = mp.read("instances/gang-beats-single.json")
+    >>> model = mp.build_model(problem, "operator_schedule")
+    >>> sorted(family.name for family in model.component_objects())[:1]
+    ['assign']
+    """
+    problem = a_problem(problem, "build_model, problem")
+    solver = _solver(text(formulation, "build_model, formulation"), options, "build_model")
+    reason = solver.unsupported(problem)
+    if reason is not None:
+        raise FormulationError(f"{problem.name}: {formulation} does not apply: {reason}")
+    return solver.formulation.build(problem, solver.options, Guide())
+
+
+def solve_model(
+    problem: Any,
+    model: Any,
+    formulation: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    time_limit: Any = 60.0,
+    start: Any = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Outcome[Any, Any]:
+    """Solve a model of :func:`build_model`, changed or not, and check its plan on the problem.
+
+    The model may leave out plans, so the outcome has no bound and proves nothing about the
+    problem; ``outcome.details["model"]`` has the solver's own value, bound and nodes.
+
+    Parameters
+    ----------
+    problem, formulation, options
+        As the model was built with.
+    model
+        The model.
+    time_limit, start, seed, threads
+        As of :func:`milp_plan.solve`.
+
+    Raises
+    ------
+    FormulationError
+        There is no such formulation, or it is not for this problem.
+
+    Examples
+    --------
+    >>> import milp_plan as mp
+    >>> problem = mp.read("instances/gang-beats-single.json")
+    >>> model = mp.build_model(problem, "operator_schedule")
+    >>> mp.solve_model(problem, model, "operator_schedule", time_limit=20).value
+    110
+    """
+    problem = a_problem(problem, "solve_model, problem")
+    solver = _solver(text(formulation, "solve_model, formulation"), options, "solve_model")
+    changed: Any = _Changed(solver.formulation, model)
+    settings = Settings(
+        time_limit_s=seconds(time_limit, "solve_model, time_limit"),
+        start=None if start is None else a_plan(problem, start, "solve_model, start"),
+        seed=count(seed, "solve_model, seed", 0),
+        threads=None if threads is None else count(threads, "solve_model, threads", 1),
+        formulation=formulation,
+        only=True,
+    )
+    named = Solver(replace(solver.found, formulation=changed), solver.options)
+    return solve_any(problem, settings, solver=named)
+
+
+def _solver(formulation: str, options: Mapping[str, Any] | None, verb: str) -> Solver:
+    """Return a formulation that is loaded in this process, with its options."""
+    found: Found = load(Path(formulation)) if is_path(formulation) else get_formulation(formulation)
+    if found.formulation is None:
+        raise FormulationError(f"formulation {formulation!r}: {found.error}")
+    return Solver(found, make_options(found, a_mapping(options, f"{verb}, options")))

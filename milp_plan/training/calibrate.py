@@ -1,0 +1,171 @@
+"""Fit rates of devices and frameworks to measured steps, by least squares on logarithms.
+
+Parameters are fitted as logarithms, so that they stay above 0. The loss is ``soft_l1``: a run that
+is far off counts by its distance, not by its square. The work of every run is counted once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from .costs import step_seconds
+from .efficiency import DeviceRates, Efficiency, ErrorBand
+from .measured import Measured
+from .work import StageWork, stage_works
+
+DEVICE_BOUNDS = {
+    "matrix": (0.05, 1.0),
+    "operands": (0.02, 1.0),
+    "attention": (0.01, 1.0),
+    "memory": (0.05, 1.0),
+    "node": (0.02, 1.0),
+    "network": (0.02, 1.0),
+    "latency_ns": (500.0, 2e6),
+    "kernel_ns": (500.0, 1e5),
+}
+SOFTWARE_BOUNDS = {
+    "launch_ns": (500.0, 500_000.0),
+    "step_ns": (1e5, 1e9),
+    "overlap": (0.01, 1.0),
+    "crossing_ns": (1.0, 1e7),
+    "stall_ns": (1.0, 1e10),
+}
+USUAL = (*DEVICE_BOUNDS, "launch_ns", "step_ns", "overlap")
+"""What is fitted where nobody says."""
+
+ROBUST = 0.05
+"""Relative error from which a run counts by its distance."""
+
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit and how well it predicts.
+
+    Parameters
+    ----------
+    efficiency
+        The rates, with the error band of rows that were left out.
+    ratios
+        Predicted over measured of each run, by rates fitted without its model and cluster size.
+    """
+
+    efficiency: Efficiency
+    ratios: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A measured run and its work."""
+
+    run: Measured
+    works: tuple[StageWork, ...]
+
+
+def samples(runs: Iterable[Measured], efficiency: Efficiency) -> list[Sample]:
+    """Return the runs with a measured step, each with its work."""
+    software = efficiency.software
+    return [
+        Sample(
+            run,
+            stage_works(run.architecture, run.cluster, run.configuration, run.sequence, software),
+        )
+        for run in runs
+        if run.step_s is not None and not run.crashed
+    ]
+
+
+def predicted(sample: Sample, efficiency: Efficiency) -> float:
+    """Return the predicted seconds of a step."""
+    run = sample.run
+    return step_seconds(sample.works, run.cluster, run.configuration, efficiency).total
+
+
+def fit(
+    chosen: Sequence[Sample],
+    start: Efficiency,
+    device: str,
+    free: Sequence[str] = USUAL,
+    weights: Sequence[float] | None = None,
+) -> Efficiency:
+    """Return the rates of one device class and the framework that fit the runs best.
+
+    Parameters
+    ----------
+    chosen
+        Runs on that device class.
+    start
+        Where to start, and what is not fitted.
+    device
+        Name of the device class.
+    free
+        Names of the figures to fit.
+    weights
+        Weight of each run; 1 if not given.
+    """
+    measured = np.log([each.run.step_s or math.nan for each in chosen])
+    scale = np.sqrt(np.ones(len(chosen)) if weights is None else np.asarray(weights))
+    bounds = np.log([(DEVICE_BOUNDS | SOFTWARE_BOUNDS)[name] for name in free])
+
+    def residuals(point: np.ndarray) -> np.ndarray:
+        efficiency = _with(start, device, free, np.exp(point))
+        return (np.log([predicted(each, efficiency) for each in chosen]) - measured) * scale
+
+    rates, software = start.rates(device), start.software
+    first = np.log([getattr(rates if name in DEVICE_BOUNDS else software, name) for name in free])
+    first = np.clip(first, bounds[:, 0] + 1e-6, bounds[:, 1] - 1e-6)
+    found = least_squares(
+        residuals,
+        first,
+        bounds=(bounds[:, 0], bounds[:, 1]),
+        loss="soft_l1",
+        f_scale=ROBUST,
+        diff_step=np.full(len(free), 1e-3),
+        max_nfev=60,
+    )
+    return _with(start, device, free, np.exp(found.x))
+
+
+def _with(
+    efficiency: Efficiency, device: str, names: Sequence[str], values: np.ndarray
+) -> Efficiency:
+    given = dict(zip(names, map(float, values), strict=True))
+    rates, software = efficiency.rates(device), efficiency.software
+    rates = DeviceRates(
+        **{each.name: given.get(each.name, getattr(rates, each.name)) for each in fields(rates)}
+    )
+    software = replace(
+        software,
+        launch_ns=given.get("launch_ns", software.launch_ns),
+        step_ns=given.get("step_ns", software.step_ns),
+        overlap=given.get("overlap", software.overlap),
+        crossing_ns=given.get("crossing_ns", software.crossing_ns),
+        stall_ns=given.get("stall_ns", software.stall_ns),
+    )
+    return replace(efficiency.with_rates(device, rates), software=software)
+
+
+def folds(chosen: Sequence[Sample], key: Callable[[Sample], object]) -> list[list[int]]:
+    """Return the runs by their key, whole keys together, in at most :data:`FOLDS` parts."""
+    keys: dict[object, list[int]] = {}
+    for index, each in enumerate(chosen):
+        keys.setdefault(key(each), []).append(index)
+    parts: list[list[int]] = [[] for _ in range(min(FOLDS, len(keys)))]
+    for indices in sorted(keys.values(), key=len, reverse=True):
+        min(parts, key=len).extend(indices)
+    return [part for part in parts if part]
+
+
+def band(ratios: Sequence[float]) -> ErrorBand:
+    """Return the error band of predicted over measured."""
+    if not ratios:
+        return ErrorBand()
+    low, high = np.quantile(ratios, [0.1, 0.9])
+    error = float(np.median(np.abs(np.asarray(ratios) - 1)))
+    return ErrorBand(float(low), float(high), error, len(ratios))

@@ -1,0 +1,57 @@
+"""The checker of training plans: every rule of ``docs/laws.md``, from the configuration alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from milp_plan.check.statement import misattributed, overclaimed
+from milp_plan.core import Counts, Verdict, Violation
+
+from .problem import TrainingPlan, TrainingProblem
+from .replay import NoScheduleError
+from .search import Costs
+from .step import Step, derive
+
+OBJECTIVE = "step"
+"""Time of one training step, nanoseconds."""
+
+
+def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdict:
+    """Check a plan against every law and recompute its value; never raises.
+
+    Returns
+    -------
+    Verdict
+        Value: time of a step in nanoseconds; ``None`` if the configuration cannot run. Components:
+        passes, what follows them, and the peak memory of each pipeline stage.
+    """
+    broken = [*misattributed(problem, plan), *_degrees(problem, plan)]
+    if any(violation.rule == "degrees" for violation in broken):
+        return Verdict(tuple(broken), OBJECTIVE, None)
+    try:
+        step = derive(plan.configuration, costs.priced(plan.configuration))
+    except NoScheduleError as error:
+        broken.append(Violation("schedule", (str(plan.configuration.schedule),), str(error)))
+        return Verdict(tuple(broken), OBJECTIVE, None)
+    broken += _memory(problem, plan, step)
+    broken += overclaimed(problem, plan, step.step_ns, "a step", Counts.TIME)
+    parts = {"passes": step.played.makespan_ns, "after": step.after_ns}
+    parts |= {f"peak_memory stage {stage}": peak for stage, peak in enumerate(step.peaks)}
+    return Verdict(tuple(broken), OBJECTIVE, step.step_ns, parts)
+
+
+def _degrees(problem: TrainingProblem, plan: TrainingPlan) -> Iterator[Violation]:
+    reasons = plan.configuration.reasons(
+        problem.architecture, problem.cluster, problem.global_batch
+    )
+    for reason in reasons:
+        yield Violation("degrees", (), reason)
+
+
+def _memory(problem: TrainingProblem, plan: TrainingPlan, step: Step) -> Iterator[Violation]:
+    for stage, peak in enumerate(step.peaks):
+        limit = problem.limit_bytes(plan.configuration, stage)
+        if peak > limit:
+            subjects = (f"stage {stage}",)
+            text = f"a device of pipeline stage {stage} needs more memory than it has"
+            yield Violation("memory", subjects, text, peak, limit, Counts.SIZE)

@@ -1,0 +1,323 @@
+"""Time of a training step: work over rates, pipelines with fill and drain, traffic that hides.
+
+A pass takes the time of its kernels and collectives, or that of the host launching them, whichever
+is more. Kernels take ``flops / rate + bytes / bandwidth``: the second term makes small products
+slower than large ones. With ``f``, ``b`` and ``w`` the times of a micro-batch on the slowest of
+``p`` devices, forward, backward for inputs and for weights, and ``v`` chunks on each, a step of
+``m`` micro-batches takes ``m (f + b + w)`` and a bubble of
+
+=========================== ======================================================
+1F1B, GPipe                 ``(p - 1) (f + b + w)``, of the other devices
+interleaved                 ``(p - 1) (f + b + w) / v``
+ZB-H1                       ``(p - 1) (f + b - w)``
+ZB-V, DualPipe-V            ``(p - 1) max(0, f + b - 2 w) / 2``
+V-Half                      ``(p - 1) (f + b + w) / 2 + m |b - f| / 4``
+V-Min                       ``(p - 1) (f + b + w) * 2 / 3 + m |f + b - 2 w| / 2``
+=========================== ======================================================
+
+Sources: Narayanan et al., arXiv:2104.04473; Qi et al., arXiv:2401.10241 and arXiv:2405.15362.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from milp_plan.cost import DeviceSpec
+
+from .architecture import Architecture
+from .cluster import DeviceGroup, TrainingCluster
+from .collectives import Traffic
+from .configuration import V_SHAPED, Configuration, Schedule
+from .efficiency import Efficiency
+from .work import Known, Pass, StageWork, splits_backward, stage_works
+
+NANO = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """Times of one micro-batch on one pipeline device, all its chunks together.
+
+    Parameters
+    ----------
+    forward_ns, backward_ns, weight_ns
+        Forward pass, backward pass for inputs (with what is recomputed), products for weights.
+    """
+
+    forward_ns: int
+    backward_ns: int
+    weight_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        """All of a micro-batch."""
+        return self.forward_ns + self.backward_ns + self.weight_ns
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Time of a step and what it is spent on, along the slowest pipeline device.
+
+    Parameters
+    ----------
+    stages
+        Of each pipeline device.
+    compute_ns
+        Kernels that are no communication, and the host where it is slower than they are.
+    tensor_ns, expert_ns, context_ns
+        Traffic of tensor, expert and context parallelism that is waited for.
+    bubble_ns
+        Filling and draining the pipeline.
+    transfer_ns
+        Sending to the next pipeline device.
+    data_parallel_ns
+        Traffic of gradients and parameters that computation does not hide.
+    optimizer_ns
+        Optimizer, and what a step always takes.
+    """
+
+    stages: tuple[StageTime, ...]
+    compute_ns: int
+    tensor_ns: int
+    expert_ns: int
+    context_ns: int
+    bubble_ns: int
+    transfer_ns: int
+    data_parallel_ns: int
+    optimizer_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        """The step."""
+        parts = (self.compute_ns, self.tensor_ns, self.expert_ns, self.context_ns)
+        rest = (self.bubble_ns, self.transfer_ns, self.data_parallel_ns, self.optimizer_ns)
+        return sum(parts) + sum(rest)
+
+
+def step_time(
+    architecture: Architecture,
+    cluster: TrainingCluster,
+    configuration: Configuration,
+    sequence: int,
+    efficiency: Efficiency,
+    *,
+    known: Known | None = None,
+) -> StepTime:
+    """Return the time of one training step, in integer nanoseconds.
+
+    Parameters
+    ----------
+    architecture
+        The model.
+    cluster
+        Where it runs; of several groups each pipeline device has the rates of its own.
+    configuration
+        Degrees, micro-batches, schedule, recomputation, sharding.
+    sequence
+        Tokens of a sample.
+    efficiency
+        Rates that devices and framework reach.
+    known
+        What is kept for the next configuration, as of :func:`.work.stage_works`.
+    """
+    software = efficiency.software
+    works = stage_works(architecture, cluster, configuration, sequence, software, known=known)
+    return timed(works, cluster, configuration, efficiency)
+
+
+def timed(
+    works: tuple[StageWork, ...],
+    cluster: TrainingCluster,
+    configuration: Configuration,
+    efficiency: Efficiency,
+) -> StepTime:
+    """Return the time of a step of which the work is known."""
+    parts = step_seconds(works, cluster, configuration, efficiency)
+    stages = tuple(
+        StageTime(_ns(each.forward), _ns(each.backward), _ns(each.weight)) for each in parts.stages
+    )
+    return StepTime(stages, *(_ns(value) for value in parts[1:]))
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * NANO)
+
+
+class _Stage(NamedTuple):
+    forward: float
+    backward: float
+    weight: float
+    compute: float
+    tensor: float
+    expert: float
+    context: float
+    transfer: float
+    data: float
+    optimizer: float
+
+    @property
+    def micro_batch(self) -> float:
+        return self.forward + self.backward + self.weight + self.transfer
+
+
+class StepSeconds(NamedTuple):
+    """Parts of a step in seconds, not rounded; those of :class:`StepTime`."""
+
+    stages: tuple[_Stage, ...]
+    compute: float
+    tensor: float
+    expert: float
+    context: float
+    bubble: float
+    transfer: float
+    data: float
+    optimizer: float
+
+    @property
+    def total(self) -> float:
+        return sum(self[1:])
+
+
+class _Clock:
+    """Turns work into seconds on one device class under one framework."""
+
+    def __init__(
+        self, group: DeviceGroup, efficiency: Efficiency, configuration: Configuration
+    ) -> None:
+        spec: DeviceSpec = group.device
+        rates, software = efficiency.rates(spec.name), efficiency.software
+        self.software = software
+        self.flop = 1 / (rates.matrix * spec.peak_flops_per_s)
+        self.operand = 1 / (rates.operands * spec.memory_bytes_per_s)
+        self.attention = 1 / (rates.attention * spec.peak_flops_per_s)
+        self.moved = 1 / (rates.memory * spec.memory_bytes_per_s)
+        self.node = 1 / (rates.node * group.levels[0].link.bandwidth_bytes_per_s)
+        self.network = 1 / (rates.network * group.levels[-1].link.bandwidth_bytes_per_s)
+        self.round = rates.latency_ns / NANO
+        self.kernel = rates.kernel_ns / NANO
+        self.launch = software.launch_ns / NANO
+        crosses = configuration.pipeline > 1 and group.nodes > 1
+        self.crossing = crosses * (configuration.tensor - 1) * software.crossing_ns / NANO
+        self.stall = software.stall_ns / NANO * (group.nodes / 64) ** 3
+
+    def traffic(self, traffic: Traffic) -> float:
+        return (
+            traffic.node_bytes * self.node
+            + traffic.network_bytes * self.network
+            + traffic.rounds * self.round
+        )
+
+    def compute(self, each: Pass) -> float:
+        work = each.compute
+        return (
+            work.matrix_flops * self.flop
+            + work.matrix_bytes * self.operand
+            + work.attention_flops * self.attention
+            + work.moved_bytes * self.moved
+            + work.kernels * self.kernel
+        )
+
+    def run(self, each: Pass) -> tuple[float, float, float, float, float]:
+        """Seconds of a pass: all, and of that compute, tensor, expert, context."""
+        compute = self.compute(each)
+        tensor, expert = self.traffic(each.tensor), self.traffic(each.expert)
+        core = each.compute.attention_flops * self.attention
+        context = max(0.0, self.traffic(each.context) - core)
+        calls = each.tensor.calls + each.expert.calls + each.context.calls
+        host = (each.compute.kernels + calls) * self.launch + each.tensor.calls * self.crossing
+        total = max(compute + tensor + expert + context, host)
+        return total, total - tensor - expert - context, tensor, expert, context
+
+
+def step_seconds(
+    works: tuple[StageWork, ...],
+    cluster: TrainingCluster,
+    configuration: Configuration,
+    efficiency: Efficiency,
+) -> StepSeconds:
+    """Return the parts of a step in seconds, not rounded."""
+    timed_stages: dict[tuple[int, int], _Stage] = {}
+    stages = []
+    clocks = [_Clock(group, efficiency, configuration) for group in cluster.groups]
+    for index, work in enumerate(works):
+        group = _group_of(cluster, index * configuration.stage_devices)
+        key = id(work), group
+        if key not in timed_stages:
+            timed_stages[key] = _stage(work, clocks[group], configuration)
+        stages.append(timed_stages[key])
+    return _step(tuple(stages), configuration)
+
+
+def _group_of(cluster: TrainingCluster, device: int) -> int:
+    for index, group in enumerate(cluster.groups):
+        if device < group.devices:
+            return index
+        device -= group.devices
+    return len(cluster.groups) - 1
+
+
+def _stage(work: StageWork, clock: _Clock, configuration: Configuration) -> _Stage:
+    runs = [clock.run(each) for each in work.passes]
+    forward, backward, weight = (run[0] for run in runs)
+    compute, tensor, expert, context = (sum(run[i] for run in runs) for i in range(1, 5))
+    transfer = 0.0
+    if configuration.pipeline > 1:
+        chunks = configuration.virtual
+        transfer = 2 * chunks * (clock.traffic(work.transfer) + 2 * clock.launch)
+    transfer += clock.stall
+    overlap = clock.software.overlap
+    gather = max(0.0, clock.traffic(work.gather) - overlap * (forward + backward + weight))
+    step = max(0.0, clock.traffic(work.reduce) - overlap * (backward + weight))
+    data = step + gather * configuration.micro_batches
+    optimizer = work.optimizer_bytes * clock.moved + clock.software.step_ns / NANO
+    return _Stage(
+        *(forward, backward, weight, compute, tensor, expert, context, transfer, data, optimizer)
+    )
+
+
+def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> StepSeconds:
+    slowest = max(stages, key=lambda each: each.micro_batch)
+    m = configuration.micro_batches
+    return StepSeconds(
+        stages,
+        m * slowest.compute,
+        m * slowest.tensor,
+        m * slowest.expert,
+        m * slowest.context,
+        _bubble(stages, slowest, configuration),
+        m * slowest.transfer,
+        max(each.data for each in stages),
+        max(each.optimizer for each in stages),
+    )
+
+
+def _bubble(stages: tuple[_Stage, ...], slowest: _Stage, configuration: Configuration) -> float:
+    p, m = configuration.pipeline, configuration.micro_batches
+    if p == 1:
+        return 0.0
+    others = sum(each.micro_batch for each in stages) - slowest.micro_batch
+    forward, backward, weight = slowest.forward, slowest.backward, slowest.weight
+    schedule = configuration.schedule
+    if schedule is Schedule.INTERLEAVED:
+        return others / configuration.virtual
+    if schedule is Schedule.ZB_H1:
+        return max(0.0, others - (p - 1) * 2 * weight)
+    if schedule in (Schedule.ZB_V, Schedule.DUALPIPE_V):
+        return (p - 1) * max(0.0, forward + backward - 2 * weight) / 2
+    if schedule is Schedule.V_HALF:
+        return others / 2 + m * abs(backward - forward) / 4
+    if schedule is Schedule.V_MIN:
+        return others * 2 / 3 + m * abs(forward + backward - 2 * weight) / 2
+    return others
+
+
+__all__ = [
+    "V_SHAPED",
+    "StageTime",
+    "StepTime",
+    "splits_backward",
+    "step_seconds",
+    "step_time",
+    "timed",
+]

@@ -1,0 +1,202 @@
+"""Rates that devices and frameworks reach, fitted to measured steps by ``milp-plan calibrate``.
+
+A device class has eight figures, a framework three and what is known of how it works. The shipped
+figures are in ``efficiency.json``, with the rows they were fitted on and the errors on rows that
+were left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from milp_plan.core import Finding, InputError
+
+SHIPPED = Path(__file__).with_name("efficiency.json")
+"""The figures that are used where none are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRates:
+    """Shares of published rates that kernels and collectives of a device class reach.
+
+    Parameters
+    ----------
+    matrix
+        Share of the peak rate in large matrix products.
+    operands
+        Share of the memory bandwidth at which operands and results of matrix products move, after
+        which small products are slower than large ones.
+    attention
+        Share of the peak rate in scores of attention and their product with values.
+    memory
+        Share of the memory bandwidth of elementwise kernels, norms and the optimizer.
+    node, network
+        Share of the bandwidth of links in a node, and between nodes.
+    latency_ns
+        Of one round of a collective.
+    kernel_ns
+        Time of a kernel on the device that depends on nothing: ramp and tail.
+    """
+
+    matrix: float = 0.7
+    operands: float = 0.7
+    attention: float = 0.4
+    memory: float = 0.7
+    node: float = 0.7
+    network: float = 0.7
+    latency_ns: float = 20_000.0
+    kernel_ns: float = 5_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A training framework, as far as times and memory depend on it.
+
+    Parameters
+    ----------
+    name
+        For example ``"megatron-core"``.
+    launch_ns
+        Time of the host for one kernel or collective. A pass takes at least this for each.
+    step_ns
+        Time of a step that depends on nothing.
+    overlap
+        Share of the compute time under which data-parallel traffic hides.
+    crossing_ns
+        What a tensor-parallel collective waits for each further rank, where pipeline devices lie
+        in different nodes.
+    stall_ns
+        What a micro-batch waits on 64 nodes; it grows with the third power of their number.
+    fused_attention
+        Whether attention never writes its scores to memory (FlashAttention). Without it the whole
+        square is computed, causal or not.
+    fused_elementwise
+        Whether chains of elementwise operations are single kernels.
+    weight_bytes, gradient_bytes, optimizer_bytes
+        Bytes of a parameter: its copy for products, its gradient, master copy and moments.
+    logit_bytes
+        Bytes of an element of the output head's result during the loss.
+    activation_factor
+        Activations that are kept, relative to those of fused kernels.
+    workspace_bytes
+        Memory of the framework and its libraries that is part of the figures it reports.
+    gathered_activations
+        Whether sequence parallelism without a pipeline keeps the gathered inputs of products.
+    """
+
+    name: str = "megatron-core"
+    launch_ns: float = 10_000.0
+    step_ns: float = 5_000_000.0
+    overlap: float = 0.5
+    crossing_ns: float = 0.0
+    stall_ns: float = 0.0
+    fused_attention: bool = True
+    fused_elementwise: bool = True
+    weight_bytes: int = 2
+    gradient_bytes: int = 4
+    optimizer_bytes: int = 12
+    logit_bytes: int = 6
+    activation_factor: float = 1.0
+    workspace_bytes: int = 0
+    gathered_activations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBand:
+    """Quantiles of predicted over measured step time on rows that were not fitted.
+
+    Parameters
+    ----------
+    low, high
+        A tenth of the rows lies below ``low``, a tenth above ``high``.
+    median_error
+        Median of the absolute relative error.
+    rows
+        Number of rows; 0 if there are none, and then the band is an assumption.
+    """
+
+    low: float = 0.8
+    high: float = 1.25
+    median_error: float = 0.2
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """Rates of device classes under one framework.
+
+    Parameters
+    ----------
+    devices
+        Rates of each device class by name.
+    software
+        The framework.
+    band
+        Errors on rows that were left out.
+    fitted_on
+        What the figures were fitted on, in words.
+    """
+
+    devices: Mapping[str, DeviceRates] = field(default_factory=dict)
+    software: Software = field(default_factory=Software)
+    band: ErrorBand = field(default_factory=ErrorBand)
+    fitted_on: str = "assumed, not fitted"
+
+    def rates(self, device: str) -> DeviceRates:
+        """Return the rates of a device class; the mean of all known classes for another one."""
+        if device in self.devices:
+            return self.devices[device]
+        known = list(self.devices.values())
+        if not known:
+            return DeviceRates()
+        means = {
+            each.name: sum(getattr(rates, each.name) for rates in known) / len(known)
+            for each in fields(DeviceRates)
+        }
+        return DeviceRates(**means)
+
+    def with_rates(self, device: str, rates: DeviceRates) -> Efficiency:
+        """Return the same with other rates of one device class."""
+        return replace(self, devices={**self.devices, device: rates})
+
+
+def efficiency_from(document: Mapping[str, Any], software: str) -> Efficiency:
+    """Return the rates of one framework from the content of an efficiency file."""
+    known = document["software"]
+    if software not in known:
+        names = ", ".join(sorted(known))
+        raise InputError(
+            [Finding("software", repr(software), f"one of {names}", "correct the name")]
+        )
+    entry = dict(known[software])
+    band = ErrorBand(**entry.pop("band", {}))
+    fitted_on = entry.pop("fitted_on", Efficiency().fitted_on)
+    devices = {name: DeviceRates(**rates) for name, rates in document["devices"].items()}
+    devices |= {name: DeviceRates(**rates) for name, rates in entry.pop("devices", {}).items()}
+    return Efficiency(devices, Software(name=software, **entry), band, fitted_on)
+
+
+@cache
+def shipped(software: str = "megatron-core") -> Efficiency:
+    """Return the shipped rates of one framework."""
+    return efficiency_from(json.loads(SHIPPED.read_text()), software)
+
+
+def software_names() -> tuple[str, ...]:
+    """Return the frameworks that have shipped rates."""
+    return tuple(sorted(json.loads(SHIPPED.read_text())["software"]))
+
+
+def as_document(efficiency: Efficiency) -> dict[str, Any]:
+    """Return the content of an efficiency file for one framework."""
+    entry = asdict(efficiency.software)
+    name = entry.pop("name")
+    entry["band"] = asdict(efficiency.band)
+    entry["fitted_on"] = efficiency.fitted_on
+    devices = {device: asdict(rates) for device, rates in efficiency.devices.items()}
+    return {"devices": devices, "software": {name: entry}}

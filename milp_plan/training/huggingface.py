@@ -1,0 +1,262 @@
+"""Architectures from the ``config.json`` that Hugging Face publishes with a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from milp_plan.core import Finding, InputError
+from milp_plan.io.defects import syntax_finding
+from milp_plan.io.files import read_document
+
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe, Prediction
+from .models import gpt, vision_language, vit
+
+TITLE = "a Hugging Face config.json"
+
+
+class _Config:
+    """Members of a configuration; what is missing or no number is a finding with its name."""
+
+    def __init__(self, members: Mapping[str, Any], file: str, at: str = "") -> None:
+        self.members, self.file, self.at = members, file, at
+
+    def integer(self, name: str, default: int | None = None, least: int = 1) -> int:
+        value = self.members.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            found = "nothing" if value is None else repr(value)
+            self.refuse(name, found, f"a whole number of at least {least}")
+        return int(value)  # type: ignore[arg-type]
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.members.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.refuse(name, repr(value), "true or false")
+        return bool(value)
+
+    def has(self, name: str) -> bool:
+        return self.members.get(name) is not None
+
+    def part(self, name: str) -> _Config:
+        members = self.members.get(name)
+        if not isinstance(members, dict):
+            self.refuse(name, "nothing" if members is None else repr(members)[:60], "an object")
+        return _Config(members or {}, self.file, f"{self.at}{name}.")
+
+    def refuse(self, name: str, found: str, expected: str) -> None:
+        remedy = "give the config.json as it was published"
+        raise InputError([Finding(f"{self.at}{name}", found, expected, remedy, self.file)])
+
+
+def read_config(path: str | Path) -> Architecture:
+    """Return the model that a ``config.json`` describes.
+
+    Raises
+    ------
+    InputError
+        The file is no JSON, is of an architecture that is not known, or lacks a member.
+    """
+    document = read_document(path, TITLE)
+    finding = syntax_finding(document.data)
+    if finding is not None:
+        raise InputError([finding]).in_file(document.file)
+    members = json.loads(document.data)
+    if not isinstance(members, dict):
+        found = type(members).__name__
+        remedy = "give the config.json as it was published"
+        raise InputError([Finding("file", found, TITLE, remedy, document.file)])
+    try:
+        return _architecture(_Config(members, document.file), _name(members, path))
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def _name(members: Mapping[str, Any], path: str | Path) -> str:
+    given = members.get("_name_or_path")
+    if isinstance(given, str) and given:
+        return given.rsplit("/", 1)[-1]
+    here = Path(path)
+    return here.stem if here.stem != "config" or not here.parent.name else here.parent.name
+
+
+def _architecture(config: _Config, name: str) -> Architecture:
+    if config.has("vision_config") and config.has("text_config"):
+        text = config.part("text_config")
+        tower = _vit(config.part("vision_config"), "vision")
+        return vision_language(name, tower, _architecture(text, "text"))
+    kind = config.members.get("model_type")
+    if kind not in READERS:
+        expected = f"one of {', '.join(sorted(READERS))}"
+        config.refuse("model_type", "nothing" if kind is None else repr(kind), expected)
+    return READERS[str(kind)](config, name)
+
+
+def _gpt2(config: _Config, name: str) -> Architecture:
+    return gpt(
+        name,
+        config.integer("n_layer"),
+        config.integer("n_embd"),
+        config.integer("n_head"),
+        vocabulary=config.integer("vocab_size"),
+        sequence=config.integer("n_positions", config.integer("n_ctx", 1024)),
+        inner=config.integer("n_inner", 4 * config.integer("n_embd")),
+        source=config.file,
+    )
+
+
+def _vit(config: _Config, name: str) -> Architecture:
+    return vit(
+        name,
+        config.integer("num_hidden_layers"),
+        config.integer("hidden_size"),
+        config.integer("num_attention_heads"),
+        config.integer("intermediate_size"),
+        patch=config.integer("patch_size"),
+        image=config.integer("image_size"),
+        source=config.file,
+    )
+
+
+def _attention(
+    config: _Config,
+    *,
+    window: int | None = None,
+    bias: bool = False,
+    output_bias: bool = False,
+    query_key_norm: bool = False,
+    sinks: bool = False,
+) -> Attention:
+    heads, hidden = config.integer("num_attention_heads"), config.integer("hidden_size")
+    return Attention(
+        heads,
+        config.integer("num_key_value_heads", heads),
+        config.integer("head_dim", max(1, hidden // heads)),
+        window=window,
+        bias=config.flag("attention_bias", bias),
+        output_bias=config.flag("attention_bias") if not output_bias else True,
+        query_key_norm=query_key_norm,
+        sinks=sinks,
+    )
+
+
+def _latent(config: _Config) -> Attention:
+    heads = config.integer("num_attention_heads")
+    return Attention(
+        heads,
+        heads,
+        config.integer("qk_nope_head_dim"),
+        query_rank=config.integer("q_lora_rank", 0, 0),
+        kv_rank=config.integer("kv_lora_rank"),
+        rope_size=config.integer("qk_rope_head_dim"),
+        value_size=config.integer("v_head_dim"),
+    )
+
+
+def _decoder(config: _Config, name: str, blocks: tuple[Block, ...]) -> Architecture:
+    modules = config.integer("num_nextn_predict_layers", 0, 0)
+    positions = config.integer("max_position_embeddings", 4096)
+    return Architecture(
+        name,
+        blocks,
+        config.integer("vocab_size"),
+        min(positions, 8192),
+        config.flag("tie_word_embeddings"),
+        prediction=Prediction(modules, blocks[-1]) if modules else None,
+        source=config.file,
+    )
+
+
+def _dense(config: _Config, name: str, **attention: bool) -> Architecture:
+    mlp = Mlp(config.integer("intermediate_size"), bias=config.flag("mlp_bias"))
+    block = Block(config.integer("hidden_size"), _attention(config, **attention), mlp)
+    return _decoder(config, name, (block,) * config.integer("num_hidden_layers"))
+
+
+def _routed(config: _Config, name: str, moe: Moe, **attention: bool) -> Architecture:
+    block = Block(config.integer("hidden_size"), _attention(config, **attention), moe)
+    return _decoder(config, name, (block,) * config.integer("num_hidden_layers"))
+
+
+def _mixtral(config: _Config, name: str) -> Architecture:
+    moe = Moe(
+        config.integer("num_local_experts"),
+        config.integer("num_experts_per_tok"),
+        config.integer("intermediate_size"),
+    )
+    return _routed(config, name, moe)
+
+
+def _qwen_moe(config: _Config, name: str, *, query_key_norm: bool) -> Architecture:
+    moe = Moe(
+        config.integer("num_experts"),
+        config.integer("num_experts_per_tok"),
+        config.integer("moe_intermediate_size"),
+        config.integer("shared_expert_intermediate_size", 0, 0),
+    )
+    return _routed(config, name, moe, query_key_norm=query_key_norm, bias=not query_key_norm)
+
+
+def _deepseek(config: _Config, name: str) -> Architecture:
+    hidden, layers = config.integer("hidden_size"), config.integer("num_hidden_layers")
+    inner = config.integer("moe_intermediate_size")
+    moe = Moe(
+        config.integer("n_routed_experts"),
+        config.integer("num_experts_per_tok"),
+        inner,
+        inner * config.integer("n_shared_experts", 0, 0),
+        router_bias=config.members.get("topk_method") == "noaux_tc",
+    )
+    attention = _latent(config)
+    first = min(layers, config.integer("first_k_dense_replace", 0, 0))
+    dense = Block(hidden, attention, Mlp(config.integer("intermediate_size")))
+    blocks = (dense,) * first + (Block(hidden, attention, moe),) * (layers - first)
+    return _decoder(config, name, blocks)
+
+
+def _gpt_oss(config: _Config, name: str) -> Architecture:
+    moe = Moe(
+        config.integer("num_local_experts"),
+        config.integer("num_experts_per_tok"),
+        config.integer("intermediate_size"),
+        bias=True,
+        router_bias=True,
+    )
+    window = config.integer("sliding_window", 128)
+    kinds = config.members.get("layer_types")
+    layers = config.integer("num_hidden_layers")
+    if not isinstance(kinds, list) or len(kinds) != layers:
+        kinds = ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)]
+    made = {
+        slides: Block(
+            config.integer("hidden_size"),
+            _attention(config, window=window if slides else None, bias=True, output_bias=True,
+                       sinks=True),
+            moe,
+        )
+        for slides in (True, False)
+    }  # fmt: skip
+    return _decoder(config, name, tuple(made[kind == "sliding_attention"] for kind in kinds))
+
+
+READERS: dict[str, Callable[[_Config, str], Architecture]] = {
+    "gpt2": _gpt2,
+    "vit": _vit,
+    "llama": _dense,
+    "mistral": _dense,
+    "qwen2": lambda config, name: _dense(config, name, bias=True),
+    "qwen3": lambda config, name: _dense(config, name, query_key_norm=True),
+    "mixtral": _mixtral,
+    "qwen2_moe": lambda config, name: _qwen_moe(config, name, query_key_norm=False),
+    "qwen3_moe": lambda config, name: _qwen_moe(config, name, query_key_norm=True),
+    "deepseek_v2": _deepseek,
+    "deepseek_v3": _deepseek,
+    "gpt_oss": _gpt_oss,
+}
+"""``model_type`` -> reader."""

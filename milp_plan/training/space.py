@@ -1,0 +1,158 @@
+"""Every configuration that is considered, and the cheapest lower bound on the step of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+from .blocks import Moe
+from .configuration import (
+    V_SHAPED,
+    Configuration,
+    Recompute,
+    Schedule,
+)
+from .problem import TrainingProblem
+
+LARGEST_MICRO_BATCH = 16
+LEAST_CONTEXT_TOKENS = 4096
+"""Tokens of a sample that a context-parallel rank has at least."""
+
+SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED, Schedule.ZB_H1, Schedule.ZB_V)
+
+NOT_CONSIDERED = (
+    "tensor parallelism over more than one node",
+    f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
+    f"micro-batches of more than {LARGEST_MICRO_BATCH} samples",
+    "optimizer state on every data rank (never faster by these costs, and larger)",
+    "recomputation that differs between blocks",
+    "8-bit products",
+    "offload to the host",
+)
+"""What no plan uses unless it is fixed."""
+
+
+@cache
+def divisors(number: int) -> tuple[int, ...]:
+    """Return all divisors in ascending order."""
+    low = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return tuple(sorted({*low, *(number // d for d in low)}))
+
+
+@dataclass(frozen=True)
+class Space:
+    """The configurations that are considered.
+
+    Parameters
+    ----------
+    problem
+        What is planned.
+    fixed
+        Field of :class:`Configuration` -> the one value that it may have.
+    """
+
+    problem: TrainingProblem
+    fixed: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[Configuration]:
+        """List every configuration that can run, memory apart."""
+        problem = self.problem
+        for draft in self._drafts():
+            chosen = replace(draft, **{k: v for k, v in self.fixed.items() if k in _FREE})
+            if chosen.why_not(problem.architecture, problem.cluster, problem.global_batch) is None:
+                yield chosen
+
+    def _allowed(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (self.fixed[name],) if name in self.fixed else values
+
+    def _drafts(self) -> Iterator[Configuration]:
+        problem, cluster = self.problem, self.problem.cluster
+        node = min(group.node_devices for group in cluster.groups)
+        tensors = self._allowed("tensor", divisors(node))
+        contexts = tuple(
+            c
+            for c in divisors(cluster.devices)
+            if c == 1 or (c & (c - 1) == 0 and problem.sequence >= c * LEAST_CONTEXT_TOKENS)
+        )
+        blocks = len(problem.architecture.blocks)
+        for tensor, context in product(tensors, self._allowed("context", contexts)):
+            if cluster.devices % (tensor * context):
+                continue
+            rest = cluster.devices // (tensor * context)
+            pipelines = tuple(p for p in divisors(rest) if p <= blocks)
+            for pipeline in self._allowed("pipeline", pipelines):
+                data = rest // pipeline
+                if data < 1 or problem.global_batch % data or self.fixed.get("data", data) != data:
+                    continue
+                base = Configuration(
+                    tensor=tensor, context=context, pipeline=pipeline, data=data,
+                    sequence_parallel=tensor > 1,
+                )  # fmt: skip
+                yield from self._refined(base)
+
+    def _refined(self, base: Configuration) -> Iterator[Configuration]:
+        samples = self.problem.global_batch // base.data
+        sizes = tuple(b for b in divisors(samples) if b <= LARGEST_MICRO_BATCH)
+        sharded = base.pipeline == 1 and base.data * base.context > 1
+        zeros = (1, 2, 3) if sharded else (1,)
+        choices = product(
+            self._experts(base),
+            self._allowed("micro_batch", sizes),
+            self._orders(base.pipeline),
+            self._allowed("recompute", tuple(Recompute)),
+            self._allowed("zero", zeros),
+        )
+        for (expert, split), size, (schedule, virtual), recompute, zero in choices:
+            if samples % size:
+                continue
+            yield replace(
+                base,
+                expert=expert,
+                expert_tensor=split,
+                micro_batch=size,
+                micro_batches=samples // size,
+                schedule=schedule,
+                virtual=virtual,
+                recompute=recompute,
+                zero=zero,
+            )
+
+    def _experts(self, base: Configuration) -> tuple[tuple[int, int], ...]:
+        parts = [block.feed_forward for block, _ in self.problem.architecture.runs]
+        counts = [part.experts for part in parts if isinstance(part, Moe)]
+        degrees = divisors(min(counts)) if counts else (1,)
+        splits = tuple(dict.fromkeys((1, base.tensor))) if counts else (1,)
+        return tuple(
+            (expert, split)
+            for expert in self._allowed("expert", degrees)
+            for split in self._allowed("expert_tensor", splits)
+            if base.stage_devices % (expert * split) == 0
+        )
+
+    def _orders(self, pipeline: int) -> tuple[tuple[Schedule, int], ...]:
+        """Schedules with numbers of virtual stages."""
+        if pipeline == 1:
+            return ((self.fixed.get("schedule", Schedule.ONE_F_ONE_B), 1),)
+        blocks = len(self.problem.architecture.blocks)
+        most = blocks // pipeline
+        chunked = tuple(
+            v for v in dict.fromkeys(-(-blocks // (pipeline * n)) for n in range(most, 0, -1))
+            if 1 < v <= most
+        )  # fmt: skip
+        orders: list[tuple[Schedule, int]] = []
+        for schedule in self._allowed("schedule", SCHEDULES):
+            if schedule in V_SHAPED:
+                virtual: tuple[int, ...] = (2,) if most >= 2 else ()
+            elif schedule is Schedule.INTERLEAVED:
+                virtual = self._allowed("virtual", chunked)
+            else:
+                virtual = (1,)
+            orders += [(schedule, v) for v in virtual]
+        return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
+
+
+_FREE = frozenset({"sequence_parallel", "precision", "offload", "layers"})
+"""Fields that only the user changes."""

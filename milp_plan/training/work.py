@@ -1,0 +1,485 @@
+"""What a step computes, moves and sends, without any rate: operations, bytes, kernels, traffic.
+
+Everything here follows from architecture, cluster and configuration alone. :mod:`.costs` turns it
+into times. All quantities are of one device and one micro-batch unless they say otherwise.
+
+Elementwise kernels are counted by the elements they read and write; numbers of kernels are those of
+PyTorch's operators in Megatron's and nanotron's layers, rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe
+from .cluster import TrainingCluster
+from .collectives import Group, Traffic, point_to_point
+from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute
+from .efficiency import Software
+
+ATTENTION_KERNELS = 12
+MLP_KERNELS = 8
+MOE_KERNELS = 40
+UNFUSED = 1.5
+"""Elementwise kernels and what they move, relative to fused ones."""
+
+SCORE_PASSES = 5
+"""How often an unfused forward attention reads or writes its scores: product, scale and mask,
+softmax, dropout, product with values."""
+
+
+SCORE_BATCH = 4
+"""Megatron's fused softmax needs heads x samples in multiples of this."""
+
+
+class Compute(NamedTuple):
+    """What a device computes.
+
+    Parameters
+    ----------
+    matrix_flops, matrix_bytes
+        Operations of matrix products, and bytes of their operands and results.
+    attention_flops
+        Operations of scores and their product with values.
+    moved_bytes
+        Bytes that other kernels read and write.
+    kernels
+        Number of kernels.
+    """
+
+    matrix_flops: float = 0.0
+    matrix_bytes: float = 0.0
+    attention_flops: float = 0.0
+    moved_bytes: float = 0.0
+    kernels: float = 0.0
+
+    def plus(self, other: Compute) -> Compute:
+        """Return both, one after the other."""
+        return Compute(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, factor: float) -> Compute:
+        """Return the work ``factor`` times."""
+        return Compute(*(factor * value for value in self))
+
+
+class Pass(NamedTuple):
+    """One pass of a chunk of the model over one micro-batch, on one device.
+
+    Parameters
+    ----------
+    compute
+        Everything but communication.
+    tensor, expert, context
+        Traffic of each kind of parallelism.
+    """
+
+    compute: Compute = Compute()
+    tensor: Traffic = Traffic()
+    expert: Traffic = Traffic()
+    context: Traffic = Traffic()
+
+    def plus(self, other: Pass) -> Pass:
+        """Return both, one after the other."""
+        return Pass(
+            self.compute.plus(other.compute),
+            self.tensor.plus(other.tensor),
+            self.expert.plus(other.expert),
+            self.context.plus(other.context),
+        )
+
+    def times(self, factor: float) -> Pass:
+        """Return the pass ``factor`` times."""
+        return Pass(
+            self.compute.times(factor),
+            self.tensor.times(factor),
+            self.expert.times(factor),
+            self.context.times(factor),
+        )
+
+
+class Passes(NamedTuple):
+    """Forward pass, backward pass for inputs, products for weights, each of one micro-batch."""
+
+    forward: Pass = Pass()
+    backward: Pass = Pass()
+    weight: Pass = Pass()
+
+    def plus(self, other: Passes) -> Passes:
+        """Return both, one after the other."""
+        return Passes(*(a.plus(b) for a, b in zip(self, other, strict=True)))
+
+    def times(self, factor: float) -> Passes:
+        """Return the passes ``factor`` times."""
+        return Passes(*(part.times(factor) for part in self))
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """What one pipeline device does.
+
+    Parameters
+    ----------
+    passes
+        Of one micro-batch, over all its chunks.
+    transfer
+        Traffic of sending the boundary to the next device once; nothing without a pipeline.
+    reduce
+        Traffic of gradients, and of parameters that are gathered, once per step.
+    gather
+        Traffic of parameters once per micro-batch (stage 3 of optimizer sharding).
+    optimizer_bytes
+        Bytes that the optimizer reads and writes.
+    parameters, sharded_parameters
+        Parameters on this device, and those of which it has the optimizer's state.
+    """
+
+    passes: Passes
+    transfer: Traffic
+    reduce: Traffic
+    gather: Traffic
+    optimizer_bytes: float
+    parameters: float
+    sharded_parameters: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Groups of ranks of a configuration on nodes of one size."""
+
+    configuration: Configuration
+    node_devices: int
+    tensor: Group = field(init=False)
+    context: Group = field(init=False)
+    data: Group = field(init=False)
+    expert: Group = field(init=False)
+    expert_data: Group = field(init=False)
+
+    def __post_init__(self) -> None:
+        c, node = self.configuration, self.node_devices
+        made = {
+            "tensor": Group(c.tensor, 1, node),
+            "context": Group(c.context, c.tensor, node),
+            "data": Group(c.context * c.data, c.tensor, node),
+            "expert": Group(c.expert, c.expert_tensor, node),
+            "expert_data": Group(c.expert_data, c.expert * c.expert_tensor, node),
+        }
+        for name, group in made.items():
+            object.__setattr__(self, name, group)
+
+
+def stage_works(
+    architecture: Architecture,
+    cluster: TrainingCluster,
+    configuration: Configuration,
+    sequence: int,
+    software: Software,
+    *,
+    known: Known | None = None,
+) -> tuple[StageWork, ...]:
+    """Return what each pipeline device does; equal devices share one object.
+
+    ``known`` keeps what blocks do for the next configuration of the same width.
+    """
+    node = min(group.node_devices for group in cluster.groups)
+    layout = Layout(configuration, node)
+    counter = _Counter(architecture, layout, sequence, software, known=known)
+    made: dict[tuple[object, ...], StageWork] = {}
+    works = []
+    for stage in range(configuration.pipeline):
+        chunks = configuration.chunks_of(stage)
+        kinds = architecture.kinds(configuration.spans(architecture, stage))
+        first, last = 0 in chunks, configuration.chunks - 1 in chunks
+        crosses = _crosses(configuration, stage, node)
+        key = (id(kinds), first, last, crosses)
+        if key not in made:
+            made[key] = counter.stage(kinds, first, last, crosses)
+        works.append(made[key])
+    return tuple(works)
+
+
+def _crosses(configuration: Configuration, stage: int, node: int) -> bool:
+    """Whether the next pipeline device is in another node."""
+    if configuration.pipeline == 1:
+        return False
+    size, after = configuration.stage_devices, (stage + 1) % configuration.pipeline
+    return stage * size // node != after * size // node
+
+
+Kinds = tuple[tuple[Block, int], ...]
+"""Different blocks, and how many there are of each."""
+
+Known = dict[Any, dict[Any, Any]]
+"""Width of a configuration -> what its blocks do, by their identity."""
+
+
+def width_of(c: Configuration) -> tuple[Any, ...]:
+    """Return what passes and activations of a block depend on."""
+    degrees = (c.tensor, c.context, c.expert, c.expert_tensor, c.micro_batch)
+    return (*degrees, c.recompute, c.sequence_parallel, c.precision, c.pipeline > 1)
+
+
+class _Counter:
+    """Counts the work of one configuration."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        layout: Layout,
+        sequence: int,
+        software: Software,
+        *,
+        known: Known | None = None,
+    ) -> None:
+        self.known = {} if known is None else known.setdefault(width_of(layout.configuration), {})
+        self.architecture = architecture
+        self.layout = layout
+        self.configuration = layout.configuration
+        self.sequence = sequence
+        self.software = software
+        self.size = architecture.precision_bytes
+        self.flop_share = 0.5 if self.configuration.precision is Precision.FP8 else 1.0
+        fused = software.fused_elementwise
+        self.unfused = 1 if fused else UNFUSED
+
+    # -- pieces ------------------------------------------------------------------------------
+
+    def product(self, rows: float, inner: float, columns: float, weights: float = 1) -> Compute:
+        """One matrix product of ``rows`` tokens, with ``weights`` matrices of that shape."""
+        moved = rows * (inner + columns) + weights * inner * columns
+        flops = 2 * rows * inner * columns * self.flop_share
+        return Compute(flops, self.size * moved, 0.0, 0.0, 1)
+
+    def moved(self, elements: float, kernels: float = 0.0) -> Compute:
+        return Compute(0.0, 0.0, 0.0, self.size * elements, kernels)
+
+    def attention(self, block: Block, tokens: float) -> tuple[Compute, Compute]:
+        """Projections, and the core that selective recomputation runs again."""
+        a, t, h = block.attention, self.configuration.tensor, block.hidden
+        queries, results = a.heads * a.query_size / t, a.heads * a.output_size / t
+        if a.latent:
+            rank = a.query_rank
+            products = self.product(tokens, h, a.kv_rank + a.rope_size + rank)
+            up = a.heads * (a.head_size + a.value_size) / t
+            products = products.plus(self.product(tokens, a.kv_rank, up))
+            if rank:
+                products = products.plus(self.product(tokens, rank, queries))
+            else:
+                products = products.plus(self.product(tokens, h, queries))
+            keys = up + a.heads * a.rope_size / t
+        else:
+            keys = 2 * max(a.kv_heads / t, 1) * a.head_size
+            products = self.product(tokens, h, queries + keys)
+        products = products.plus(self.product(tokens, results, h))
+        rope = self.moved(2 * tokens * (queries + keys / 2), ATTENTION_KERNELS * self.unfused)
+        return products.plus(rope), self.core(a, block, tokens, queries + keys + results)
+
+    def core(self, a: Attention, block: Block, tokens: float, width: float) -> Compute:
+        c = self.configuration
+        length = block.length(self.sequence)
+        samples = c.micro_batch / c.context
+        if self.software.fused_attention:
+            flops = a.core_flops(length) * samples / c.tensor
+            return Compute(0.0, 0.0, flops, self.size * tokens * width, 1)
+        square = length * length * samples * a.heads / c.tensor
+        flops = 2 * square * (a.query_size + a.output_size)
+        whole = (samples * a.heads / c.tensor) % SCORE_BATCH == 0
+        passes, kernels = (SCORE_PASSES, 6) if whole else (2 * SCORE_PASSES, 16)
+        return Compute(0.0, 0.0, flops, self.size * square * passes, kernels)
+
+    def mlp(self, part: Mlp, hidden: int, tokens: float, tensor: int) -> Compute:
+        width = part.inner / tensor
+        up = self.product(tokens, hidden, (2 if part.gated else 1) * width)
+        down = self.product(tokens, width, hidden)
+        passes = (3 if part.gated else 2) * self.unfused
+        return up.plus(down).plus(self.moved(passes * tokens * width, MLP_KERNELS * self.unfused))
+
+    def moe(self, part: Moe, hidden: int, tokens: float) -> tuple[Compute, float]:
+        """Router, experts and permutations; and the elements that a device dispatches."""
+        c = self.configuration
+        own = tokens / c.tensor
+        visits = own * part.active * c.expert_tensor
+        held = part.experts / c.expert
+        width = part.inner / c.expert_tensor
+        columns = (2 if part.gated else 1) * width
+        work = self.product(own, hidden, part.experts)
+        work = work.plus(self.product(visits, hidden, columns, held))
+        work = work.plus(self.product(visits, width, hidden, held))
+        work = work.plus(self.moved(3 * visits * width + 6 * visits * hidden, MOE_KERNELS))
+        if part.shared:
+            work = work.plus(self.mlp(part.shared, hidden, tokens, c.tensor))
+        return work, own * part.active * hidden
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> Passes:
+        """Passes of a block, looked up where they are known."""
+        key = ("block", id(block))
+        if key not in self.known:
+            self.known[key] = self._block(block)
+        found: Passes = self.known[key]
+        return found
+
+    def _block(self, block: Block) -> Passes:
+        c, h = self.configuration, block.hidden
+        tokens = c.micro_batch * block.length(self.sequence) / c.context
+        own = tokens / c.tensor if c.sequence_parallel else tokens
+        products, core = self.attention(block, tokens)
+        norms = self.moved(10 * own * h * self.unfused, 4 * self.unfused)
+        if isinstance(block.feed_forward, Moe):
+            feed, dispatched = self.moe(block.feed_forward, h, tokens)
+        else:
+            feed, dispatched = self.mlp(block.feed_forward, h, tokens, c.tensor), 0.0
+        dense = products.plus(feed).plus(norms)
+        tensor = self.layout.tensor.all_reduce(self.size * tokens * h).times(2)
+        if dispatched and c.tensor > 1:
+            tensor = tensor.times(0.5)
+        expert = self.layout.expert.all_to_all(self.size * dispatched).times(2)
+        context = self._context(block, tokens)
+        forward = Pass(dense.plus(core), tensor, expert, context)
+        return self._backward(block, forward, dense, core)
+
+    def _context(self, block: Block, tokens: float) -> Traffic:
+        a, c = block.attention, self.configuration
+        keys = (
+            a.kv_rank + a.rope_size if a.latent else 2 * max(a.kv_heads / c.tensor, 1) * a.head_size
+        )
+        return self.layout.context.ring_pass(self.size * tokens * keys)
+
+    def _backward(self, block: Block, forward: Pass, dense: Compute, core: Compute) -> Passes:
+        if block.frozen and not block.needs_input_gradient:
+            return Passes(forward)
+        inputs = Compute(
+            dense.matrix_flops,
+            dense.matrix_bytes,
+            2 * core.attention_flops,
+            1.5 * dense.moved_bytes + 2 * core.moved_bytes,
+            dense.kernels + 2 * core.kernels,
+        )
+        weights = Compute(dense.matrix_flops, dense.matrix_bytes, 0.0, 0.0, dense.kernels / 2)
+        backward = Pass(inputs, forward.tensor, forward.expert, forward.context.times(2))
+        if self.configuration.recompute is Recompute.FULL:
+            backward = backward.plus(forward)
+        elif self.configuration.recompute is Recompute.ATTENTION:
+            backward = backward.plus(Pass(core))
+        if not block.frozen:
+            added = 2 * self.software.gradient_bytes * self.local(block)
+            weights = weights.plus(Compute(0.0, 0.0, 0.0, added, 0))
+        return Passes(forward, backward, Pass() if block.frozen else Pass(weights))
+
+    def local(self, block: Block) -> float:
+        """Parameters of a block on one device, before any sharding over data ranks."""
+        c = self.configuration
+        experts = block.expert_parameters
+        return (block.parameters - experts) / c.tensor + experts / (c.expert * c.expert_tensor)
+
+    def head(self) -> Passes:
+        """Last norm, head and loss, once."""
+        c, model = self.configuration, self.architecture
+        tokens = c.micro_batch * self.sequence / c.context
+        rows = c.micro_batch if model.output_classes else tokens
+        width = model.head_outputs / c.tensor
+        product = self.product(rows, model.hidden, width)
+        loss = Compute(0.0, 0.0, 0.0, 4.0 * self.software.logit_bytes * rows * width, 20)
+        tensor = self.layout.tensor.all_reduce(4 * 3 * rows)
+        back = Pass(
+            product.plus(loss.times(0.5)),
+            self.layout.tensor.all_reduce(self.size * rows * model.hidden),
+        )
+        return Passes(Pass(product.plus(loss), tensor), back, Pass(product))
+
+    def embedding(self) -> Passes:
+        c, model = self.configuration, self.architecture
+        tokens = c.micro_batch * self.sequence / c.context
+        moved = self.moved(3 * tokens * model.hidden, 6)
+        tensor = self.layout.tensor.all_reduce(self.size * tokens * model.hidden)
+        return Passes(Pass(moved, tensor), Pass(), Pass(moved))
+
+    # -- stages ------------------------------------------------------------------------------
+
+    def passes(self, kinds: Kinds, first: bool, last: bool) -> Passes:
+        """Passes of some blocks, with what is before the first and after the last."""
+        key = ("passes", id(kinds), first, last)
+        if key not in self.known:
+            self.known[key] = self._passes(kinds, first, last)
+        found: Passes = self.known[key]
+        return found
+
+    def _passes(self, kinds: Kinds, first: bool, last: bool) -> Passes:
+        prediction = self.architecture.prediction
+        passes = Passes()
+        for block, count in kinds:
+            passes = passes.plus(self.block(block).times(count))
+        if first:
+            passes = passes.plus(self.embedding())
+        if last:
+            passes = passes.plus(self.head().times(1 + (prediction.modules if prediction else 0)))
+            if prediction:
+                passes = passes.plus(self.block(prediction.block).times(prediction.modules))
+        return passes
+
+    def parameters(self, kinds: Kinds, first: bool, last: bool) -> tuple[float, float]:
+        """Trained parameters on a device before any sharding: all but experts, and experts."""
+        c, model = self.configuration, self.architecture
+        dense = experts = 0.0
+        for block, count in kinds:
+            if not block.frozen:
+                routed = block.expert_parameters
+                dense += count * (block.parameters - routed) / c.tensor
+                experts += count * routed / (c.expert * c.expert_tensor)
+        if first:
+            dense += model.embedding_parameters / c.tensor
+        if last:
+            shared = model.tied and not first
+            dense += (model.head_parameters + shared * model.vocabulary * model.hidden) / c.tensor
+            if model.prediction:
+                dense += model.prediction.parameters / c.tensor
+        return dense, experts
+
+    def stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool) -> StageWork:
+        c, model = self.configuration, self.architecture
+        passes = self.passes(kinds, first, last)
+        dense, experts = self.parameters(kinds, first, last)
+        reduce, gather, sharded = self._data(dense, experts)
+        transfer = Traffic()
+        if c.pipeline > 1:
+            tokens = c.micro_batch * self.sequence / c.context
+            own = tokens / c.tensor if c.sequence_parallel else tokens
+            transfer = point_to_point(self.size * own * model.hidden, crosses)
+        moved = 2 * self.software.optimizer_bytes + self.software.gradient_bytes
+        moved += self.software.weight_bytes
+        return StageWork(
+            passes, transfer, reduce, gather, moved * sharded, dense + experts, sharded
+        )
+
+    def _data(self, dense: float, experts: float) -> tuple[Traffic, Traffic, float]:
+        """Traffic of gradients per step and of parameters per micro-batch; sharded parameters."""
+        c, layout = self.configuration, self.layout
+        gradient = min(self.software.gradient_bytes, 4)
+        step = gather = Traffic()
+        sharded = 0.0
+        for group, count in ((layout.data, dense), (layout.expert_data, experts)):
+            if not count:
+                continue
+            if c.zero == 0:
+                step = step.plus(group.all_reduce(gradient * count))
+                sharded += count
+                continue
+            sharded += count / group.ranks
+            if c.zero == 3:
+                gather = gather.plus(group.all_gather(self.size * count).times(2))
+                gather = gather.plus(group.reduce_scatter(gradient * count))
+                continue
+            scattered = group.reduce_scatter(gradient * count)
+            step = step.plus(group.all_gather(self.size * count))
+            if c.zero == 2:
+                gather = gather.plus(scattered)
+            else:
+                step = step.plus(scattered)
+        return step, gather, sharded
+
+
+def splits_backward(configuration: Configuration) -> bool:
+    """Whether products for weights run apart from those for inputs."""
+    return configuration.schedule in SPLIT_BACKWARD

@@ -1,0 +1,121 @@
+"""Both stages by themselves: coarse problems, exact models, expansion, windows; no other search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.core import InputError, Plan, PlanningProblem
+from milp_plan.core.budget import Budget
+from milp_plan.planners import PLANNERS
+from milp_plan.run import Outcome, Settings, solve
+from milp_plan.run.kinds import kind_of
+from milp_plan.run.ledger import Ledger
+from milp_plan.run.stages import HEADS, Stage, stage_table
+from milp_plan.run.ways.stage_series import StageSeries
+from milp_plan.zoo import TRAPS
+from tests.support.brute import brute_force
+from tests.support.problems import random_problem
+from tests.support.seeds import few
+
+from .cases import instance, quick
+
+NAMES = [
+    *("gpt-tiny-training-2xA100", "gpt-tiny-inference-2xV100", "gpt-tiny-tensor-2xA100"),
+    *("moe-tiny-inference-4xA100", "moe-tiny-meshed-2xH100", "gpt-mini-inference-4xV100"),
+    *("two-tower-tiny-inference-1xH100+1xA100", "two-tower-tiny-inference-2xH100"),
+]
+SMALL = [trap.problem for trap in TRAPS if trap.problem.serial is None]
+OTHER_SEARCHES = {"anneal", "enumerate", "construct", "first constructions", "bounds"}
+"""Phases that both stages by themselves do not have."""
+
+
+@pytest.mark.parametrize("seed", few(range(7000, 7040), 3))
+def test_a_tiny_problem_ends_at_the_optimum(seed: int) -> None:
+    problem = random_problem(seed)
+    best = brute_force(problem)
+    assert best is not None
+    outcome = solve(problem, Settings(time_limit_s=60, two_stage=True))
+    assert (outcome.value, outcome.bound, outcome.proved) == (best[0], best[0], True)
+    assert outcome.bound_name == "operator_schedule"
+
+
+@pytest.mark.parametrize("problem", SMALL, ids=lambda problem: problem.name)
+def test_every_trap_has_a_plan(problem: PlanningProblem) -> None:
+    _has_a_plan(quick(problem, two_stage=True))
+
+
+@pytest.mark.parametrize("name", few(NAMES, 1))
+def test_every_small_instance_has_a_plan(name: str) -> None:
+    _has_a_plan(quick(instance(name), two_stage=True, time_limit_s=10))
+
+
+def _has_a_plan(outcome: Outcome[PlanningProblem, Plan]) -> None:
+    assert outcome.verdict is not None
+    assert outcome.verdict.ok
+    assert outcome.record["coarse_stages"], "the model was not asked"
+    assert not OTHER_SEARCHES & set(outcome.record["phases"])
+
+
+def test_coarse_problems_have_their_rows() -> None:
+    """Clusters, the model's size, its start, value and bound, and the plan before and after."""
+    problem = instance("gpt-mini-inference-4xV100")
+    outcome = quick(problem, two_stage=True, target=8, node_limit=50, rounds=2)
+    (row,) = outcome.record["coarse_stages"]
+    assert 8 <= row["clusters"] < len(problem.graph.operators)
+    assert row["columns"] > 0 < row["rows"]
+    assert row["start_accepted"]
+    assert row["bound"] <= row["model"] <= row["start"]
+    assert row["windows"] <= row["model"]
+    assert outcome.value <= row["after"] <= row["before"]
+    assert outcome.bound is None, "a bound on a coarse problem is none on the problem"
+    assert not OTHER_SEARCHES & set(outcome.record["phases"])
+    assert set(outcome.baselines) <= set(PLANNERS) - {"iterated_greedy"}
+    (told,) = stage_table([row], kind_of(problem).measure(problem))
+    assert len(told) == len(HEADS)
+    assert told[1] == str(row["clusters"])
+
+
+def test_a_stage_without_a_model_has_dashes() -> None:
+    problem = instance("gpt-tiny-inference-2xV100")
+    row = Stage("pairs", 200, start=5, before=None, after=7).as_row()
+    (told,) = stage_table([row], kind_of(problem).measure(problem))
+    assert told[2:4] == ["—", "—"]
+    assert told[-2:] == ["—", "7 ns"]
+
+
+def test_few_operators_are_planned_exactly() -> None:
+    """The model of all of them, whose bound counts."""
+    outcome = quick(instance("gpt-tiny-training-2xA100"), two_stage=True)
+    (row,) = outcome.record["coarse_stages"]
+    assert row["coarsening"] == "exact steps"
+    assert (row["model"], row["bound"]) == (outcome.value, outcome.bound)
+    assert outcome.proved
+
+
+def test_sizes_grow_as_far_as_time_goes() -> None:
+    """Up to the original; where time is short some are left out, but not the last."""
+    problem = instance("unet-training-4xA100")
+    ledger = Ledger(kind_of(problem), problem, Settings())
+    series = StageSeries(ledger)
+    all_sizes = series.sizes(Budget(1000))
+    assert all_sizes == sorted(set(all_sizes))
+    assert all_sizes[0] < 40 < all_sizes[-1] < len(problem.graph.operators)
+    assert series.sizes(Budget(1000, nodes=5)) == all_sizes
+    assert series.sizes(Budget(0.5)) == all_sizes[-1:]
+
+
+def test_runs_again_and_hosts_have_a_plan() -> None:
+    """Of the problem without: where that has none, list schedules are made to fit."""
+    problem = instance("gpt-tiny-training-2xA100").with_recomputation()
+    outcome = quick(problem, two_stage=True, node_limit=5, rounds=2)
+    assert outcome.verdict is not None
+    assert outcome.verdict.ok
+    assert outcome.record["way"] == "memory"
+    assert outcome.record["coarse_stages"]
+
+
+def test_it_excludes_the_model_alone() -> None:
+    with pytest.raises(InputError, match="two_stage: found True beside only"):
+        replace(Settings(only=True), two_stage=True)

@@ -1,0 +1,62 @@
+"""Simple costs for tests: operations over half the peak rate, 16 bytes a parameter."""
+
+from __future__ import annotations
+
+from milp_plan.training.configuration import Configuration, Recompute
+from milp_plan.training.problem import TrainingProblem
+from milp_plan.training.replay import Chunk
+from milp_plan.training.step import Priced
+
+NANO = 10**9
+
+
+class Roofline:
+    """Costs without communication but for one term that grows with the tensor degree."""
+
+    def __init__(self, problem: TrainingProblem) -> None:
+        self.problem = problem
+
+    def _chunk_flops(self, c: Configuration) -> list[int]:
+        model, sequence = self.problem.architecture, self.problem.sequence
+        counts, flops, at = c.chunk_layers(model), [], 0
+        for chunk, count in enumerate(counts):
+            blocks = model.blocks[at : at + count]
+            total = sum(block.flops(sequence) for block in blocks)
+            flops.append(total + (model.head_flops(sequence) if chunk == len(counts) - 1 else 0))
+            at += count
+        return [c.micro_batch * f for f in flops]
+
+    def _rate(self, c: Configuration) -> int:
+        return c.tensor * c.context * self.problem.cluster.groups[0].device.peak_flops_per_s // 2
+
+    def least_ns(self, c: Configuration) -> int:
+        total = 3 * sum(self._chunk_flops(c)) * c.micro_batches * NANO
+        return total // (self._rate(c) * c.pipeline)
+
+    def evenly_ns(self, c: Configuration) -> int:
+        return self.least_ns(c)
+
+    def priced(self, c: Configuration) -> Priced:
+        return Priced(self.chunks(c), self.after_ns(c), self.resident_bytes(c))
+
+    def chunks(self, c: Configuration) -> tuple[Chunk, ...]:
+        slow = 100 + 4 * (c.tensor - 1) + (1 if c.micro_batch == 1 else 0)
+        again = {Recompute.NONE: 0, Recompute.ATTENTION: 5, Recompute.FULL: 100}[c.recompute]
+        kept = {Recompute.NONE: 34, Recompute.ATTENTION: 30, Recompute.FULL: 2}[c.recompute]
+        tokens = c.micro_batch * self.problem.sequence * self.problem.architecture.hidden
+        counts = c.chunk_layers(self.problem.architecture)
+        made = []
+        for flops, count in zip(self._chunk_flops(c), counts, strict=True):
+            once = -(-flops * NANO * slow // (100 * self._rate(c)))
+            held = kept * tokens * count // (c.tensor * c.context)
+            made.append(Chunk(once, once + once * again // 100, once, held))
+        return tuple(made)
+
+    def after_ns(self, c: Configuration) -> int:
+        return 10**6 * c.zero
+
+    def resident_bytes(self, c: Configuration) -> tuple[int, ...]:
+        model = self.problem.architecture
+        share = model.parameters // (c.tensor * c.pipeline)
+        sharded = 4 + 12 // (c.data * c.context) if c.zero < 3 else 16 // c.data
+        return (share * sharded,) * c.pipeline

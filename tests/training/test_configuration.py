@@ -1,0 +1,67 @@
+"""What configurations can run, memory apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.training import Configuration, Schedule, model, training_cluster
+from milp_plan.training.configuration import even_layers
+
+LLAMA = Configuration(tensor=8, pipeline=4, data=2, micro_batches=512)
+
+
+def test_a_configuration_that_can_run_has_no_reason_against_it() -> None:
+    assert LLAMA.why_not(model("llama3-70b"), training_cluster("8x8xH100"), 1024) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"tensor": 0}, "below 1"),
+        ({"data": 4}, "128 devices"),
+        ({"micro_batch": 2}, "2048 samples"),
+        ({"zero": 4}, "sharding"),
+        ({"tensor": 16, "data": 1, "micro_batches": 1024}, None),
+        ({"expert": 2}, "without experts"),
+        ({"virtual": 2}, "1 virtual stage"),
+        ({"virtual": 2, "schedule": Schedule.INTERLEAVED}, None),
+        ({"schedule": Schedule.INTERLEAVED}, "at least 2 virtual"),
+        ({"virtual": 3, "schedule": Schedule.ZB_V}, "2 virtual stages"),
+        ({"zero": 3}, "stage 3"),
+        ({"layers": (20, 20, 20, 20)}, None),
+        ({"layers": (20, 20, 20, 21)}, "81 blocks"),
+        ({"layers": (21, 20, 20, 20, -1)}, "5 chunks"),
+    ],
+)
+def test_what_cannot_run_has_a_reason_in_one_sentence(change: dict, word: str | None) -> None:
+    told = replace(LLAMA, **change).why_not(model("llama3-70b"), training_cluster("8x8xH100"), 1024)
+    assert told is None if word is None else word in str(told)
+
+
+def test_tensor_ranks_divide_the_heads() -> None:
+    odd = Configuration(tensor=3, micro_batches=8)
+    assert "heads" in str(odd.why_not(model("llama3-8b"), training_cluster("3xH100"), 8))
+
+
+def test_experts_lie_in_the_devices_of_a_stage() -> None:
+    deepseek, cluster = model("deepseek-v3"), training_cluster("256x8xH800")
+    used = Configuration(*(1, 1, 64, 1, 16, 128, 1, 120), virtual=2, schedule=Schedule.DUALPIPE_V)
+    assert used.why_not(deepseek, cluster, 15_360) is None
+    assert used.expert_data == 2
+    assert "256 experts" in str(replace(used, expert=48).why_not(deepseek, cluster, 15_360))
+
+
+def test_chunks_go_round_or_out_and_back() -> None:
+    ring = Configuration(pipeline=4, virtual=2, schedule=Schedule.INTERLEAVED)
+    fold = Configuration(pipeline=4, virtual=2, schedule=Schedule.ZB_V)
+    assert ring.chunks_of(0) == (0, 4)
+    assert fold.chunks_of(0) == (0, 7)
+    assert fold.chunks_of(3) == (3, 4)
+
+
+def test_even_layers_spare_the_last_chunk() -> None:
+    assert even_layers(80, 4) == (20, 20, 20, 20)
+    assert even_layers(126, 16) == (7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7)
+    assert sum(even_layers(61, 16)) == 61

@@ -1,0 +1,151 @@
+"""Step times against hand calculations, with rates that make one term visible."""
+
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.training import (
+    Architecture,
+    Attention,
+    Block,
+    Configuration,
+    DeviceRates,
+    Efficiency,
+    Mlp,
+    Recompute,
+    Schedule,
+    Software,
+    step_time,
+    training_cluster,
+)
+from milp_plan.training.costs import NANO, StepTime
+from milp_plan.training.efficiency import shipped, software_names
+from milp_plan.training.work import stage_works
+
+HIDDEN, LAYERS, SEQUENCE, VOCABULARY = 4096, 8, 2048, 32_000
+GPT = Architecture(
+    "test",
+    (Block(HIDDEN, Attention(32, 32, 128), Mlp(4 * HIDDEN, gated=False), norm_bias=True),) * LAYERS,
+    vocabulary=VOCABULARY,
+    sequence=SEQUENCE,
+    tied=True,
+)
+FAST = 1e9
+"""A share so large that what it divides takes no time."""
+
+PRODUCTS = DeviceRates(
+    matrix=0.5,
+    operands=FAST,
+    attention=0.5,
+    memory=FAST,
+    node=FAST,
+    network=FAST,
+    latency_ns=0.0,
+    kernel_ns=0.0,
+)
+"""Rates under which matrix products and attention alone take time."""
+
+QUIET = Software("test", launch_ns=0.0, step_ns=0.0, overlap=0.0)
+
+
+def timed(
+    configuration: Configuration, cluster: str = "1xA100", rates: DeviceRates = PRODUCTS
+) -> StepTime:
+    efficiency = Efficiency({"A100": rates}, QUIET)
+    return step_time(GPT, training_cluster(cluster), configuration, SEQUENCE, efficiency)
+
+
+def test_a_step_takes_the_operations_over_the_rate() -> None:
+    """Forward 24 b s h^2 + 2 b s^2 h (half of the square) a layer, 2 b s h V head, 3 times that."""
+    tokens = 2 * SEQUENCE
+    layer = 24 * tokens * HIDDEN**2 + 2 * tokens * SEQUENCE * HIDDEN
+    flops = 3 * (LAYERS * layer + 2 * tokens * HIDDEN * VOCABULARY)
+    found = timed(Configuration(micro_batch=2, micro_batches=3)).total_ns
+    assert found == pytest.approx(3 * flops / (0.5 * 312e12) * NANO, rel=1e-4)
+
+
+def test_full_recomputation_adds_the_forward_pass_of_the_blocks() -> None:
+    plain = timed(Configuration())
+    full = timed(Configuration(recompute=Recompute.FULL))
+    layer = 24 * SEQUENCE * HIDDEN**2 + 2 * SEQUENCE**2 * HIDDEN
+    added = LAYERS * layer / (0.5 * 312e12) * NANO
+    assert full.total_ns - plain.total_ns == pytest.approx(added, rel=1e-4)
+
+
+def test_attention_recomputation_adds_its_core() -> None:
+    plain = timed(Configuration())
+    selective = timed(Configuration(recompute=Recompute.ATTENTION))
+    added = LAYERS * 2 * SEQUENCE**2 * HIDDEN / (0.5 * 312e12) * NANO
+    assert selective.total_ns - plain.total_ns == pytest.approx(added, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "virtual", "share"),
+    [(Schedule.ONE_F_ONE_B, 1, 1.0), (Schedule.GPIPE, 1, 1.0), (Schedule.INTERLEAVED, 2, 0.5)],
+)
+def test_the_bubble_is_p_minus_1_over_m(schedule: Schedule, virtual: int, share: float) -> None:
+    """Without head and embedding all stages are equal: bubble / work = (p - 1) / (m v)."""
+    blocks = replace(GPT, vocabulary=1)
+    configuration = Configuration(pipeline=4, micro_batches=16, virtual=virtual, schedule=schedule)
+    efficiency = Efficiency({"A100": PRODUCTS}, QUIET)
+    found = step_time(blocks, training_cluster("4xA100"), configuration, SEQUENCE, efficiency)
+    assert found.bubble_ns / found.compute_ns == pytest.approx(share * 3 / 16, rel=1e-3)
+
+
+def test_zero_bubble_h1_hides_products_for_weights() -> None:
+    blocks = replace(GPT, vocabulary=1)
+    cluster, efficiency = training_cluster("4xA100"), Efficiency({"A100": PRODUCTS}, QUIET)
+    configuration = Configuration(pipeline=4, micro_batches=16, schedule=Schedule.ZB_H1)
+    found = step_time(blocks, cluster, configuration, SEQUENCE, efficiency)
+    stage = found.stages[0]
+    bubble = 3 * (stage.forward_ns + stage.backward_ns - stage.weight_ns)
+    assert found.bubble_ns == pytest.approx(bubble, rel=1e-3)
+
+
+def test_tensor_parallelism_sends_four_all_reduces_a_layer() -> None:
+    rates = replace(PRODUCTS, node=0.5)
+    found = timed(Configuration(tensor=4, sequence_parallel=False), "4xA100", rates)
+    reduce = 2 * 3 / 4 * 2 * SEQUENCE * HIDDEN / (0.5 * 300e9) * NANO
+    ends = 2 * reduce + 2 * 3 / 4 * 12 * SEQUENCE / (0.5 * 300e9) * NANO
+    assert found.tensor_ns == pytest.approx(LAYERS * 4 * reduce + ends, rel=1e-3)
+
+
+def test_gradients_are_reduced_once_a_step() -> None:
+    """4 bytes a parameter, ring of 8 in one node, nothing hidden."""
+    rates = replace(PRODUCTS, node=0.5)
+    found = timed(Configuration(data=8, zero=0, micro_batches=4), "8xA100", rates)
+    wire = 2 * 7 / 8 * 4 * GPT.parameters / (0.5 * 300e9) * NANO
+    assert found.data_parallel_ns == pytest.approx(wire, rel=1e-3)
+
+
+def test_a_host_that_launches_slowly_bounds_small_passes() -> None:
+    slow = Efficiency({"A100": PRODUCTS}, replace(QUIET, launch_ns=1e6))
+    cluster = training_cluster("1xA100")
+    works = stage_works(GPT, cluster, Configuration(), SEQUENCE, slow.software)
+    kernels = sum(each.compute.kernels for each in works[0].passes)
+    found = step_time(GPT, cluster, Configuration(), SEQUENCE, slow)
+    assert found.compute_ns == pytest.approx(kernels * 1e6, rel=1e-6)
+
+
+def test_a_mixed_cluster_runs_each_stage_at_its_own_rate() -> None:
+    efficiency = Efficiency({"A100": PRODUCTS, "V100": PRODUCTS}, QUIET)
+    cluster = training_cluster("1x1xA100+1x1xV100")
+    blocks = replace(GPT, vocabulary=1)
+    found = step_time(blocks, cluster, Configuration(pipeline=2), SEQUENCE, efficiency)
+    ratio = found.stages[1].forward_ns / found.stages[0].forward_ns
+    assert ratio == pytest.approx(312 / 125, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", software_names())
+def test_shipped_rates_are_shares(name: str) -> None:
+    efficiency = shipped(name)
+    assert efficiency.devices
+    for rates in efficiency.devices.values():
+        shares = (rates.matrix, rates.operands, rates.attention, rates.memory)
+        assert all(0 < share <= 1 for share in (*shares, rates.node, rates.network))
+    assert efficiency.band.low <= efficiency.band.high
+
+
+def test_an_unknown_framework_names_the_known_ones() -> None:
+    with pytest.raises(Exception, match="nanotron"):
+        shipped("no-such-thing")

@@ -1,0 +1,155 @@
+"""Published ``config.json`` files give the models that are known by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milp_plan.core import InputError
+from milp_plan.training import model
+from milp_plan.training.huggingface import read_config
+
+LLAMA3_70B = {
+    "model_type": "llama",
+    "hidden_size": 8192,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "intermediate_size": 28672,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+    "attention_bias": False,
+}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "llama3-70b": LLAMA3_70B,
+    "qwen3-4b": {
+        "model_type": "qwen3",
+        "hidden_size": 2560,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 9728,
+        "vocab_size": 151936,
+        "tie_word_embeddings": True,
+    },
+    "qwen3-30b-a3b": {
+        "model_type": "qwen3_moe",
+        "hidden_size": 2048,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": 768,
+        "intermediate_size": 6144,
+        "vocab_size": 151936,
+    },
+    "mixtral-8x7b": {
+        "model_type": "mixtral",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+        "intermediate_size": 14336,
+        "vocab_size": 32000,
+        "sliding_window": None,
+    },
+    "deepseek-v3": {
+        "model_type": "deepseek_v3",
+        "hidden_size": 7168,
+        "num_hidden_layers": 61,
+        "num_attention_heads": 128,
+        "num_key_value_heads": 128,
+        "q_lora_rank": 1536,
+        "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "intermediate_size": 18432,
+        "moe_intermediate_size": 2048,
+        "n_routed_experts": 256,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 8,
+        "first_k_dense_replace": 3,
+        "num_nextn_predict_layers": 1,
+        "topk_method": "noaux_tc",
+        "vocab_size": 129280,
+    },
+    "gpt-oss-20b": {
+        "model_type": "gpt_oss",
+        "hidden_size": 2880,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+        "num_local_experts": 32,
+        "num_experts_per_tok": 4,
+        "intermediate_size": 2880,
+        "sliding_window": 128,
+        "attention_bias": True,
+        "vocab_size": 201088,
+    },
+    "vit-l": {
+        "model_type": "vit",
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+        "patch_size": 16,
+        "image_size": 224,
+    },
+}
+
+
+def written(folder: Path, members: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(members))
+    return path
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_published_file_is_the_model_of_that_name(tmp_path: Path, name: str) -> None:
+    read, known = read_config(written(tmp_path, CONFIGS[name])), model(name)
+    assert read.blocks == known.blocks
+    assert read.all_parameters == known.all_parameters
+
+
+def test_vision_and_text_parts_are_joined(tmp_path: Path) -> None:
+    vision = CONFIGS["vit-l"] | {"model_type": "clip_vision_model"}
+    text = CONFIGS["qwen3-4b"]
+    read = read_config(
+        written(tmp_path, {"model_type": "llava", "vision_config": vision, "text_config": text})
+    )
+    assert [block.frozen for block in read.blocks] == [True] * 24 + [False] * 36
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_type": "rwkv"}, "model_type: found 'rwkv'"),
+        ({"hidden_size": None}, "hidden_size: found nothing"),
+        ({"num_hidden_layers": "80"}, "num_hidden_layers: found '80'"),
+        ({"num_key_value_heads": 7}, "64 heads for 7 heads of keys and values"),
+        ({"attention_bias": 1}, "attention_bias: found 1"),
+    ],
+)
+def test_defects_name_file_and_member(tmp_path: Path, change: dict, words: str) -> None:
+    with pytest.raises(InputError, match="config") as error:
+        read_config(written(tmp_path, LLAMA3_70B | change))
+    assert words in str(error.value)
+
+
+def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"config\.json"):
+        read_config(written(tmp_path, [1]))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="ends too early"):
+        read_config(tmp_path / "config.json")
