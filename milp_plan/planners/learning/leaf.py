@@ -10,16 +10,14 @@ starts. Neither holds at the leaf, so it does not come again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations, permutations
+from collections.abc import Iterable, Iterator
+from itertools import combinations, product
 from math import inf
 
 from milp_plan.core import CommunicationModel
-from milp_plan.cost.routes import Route
-
 from ..enumeration.tasks import NOBODY, Tasks
 from .network import Literal, no
-from .reading import Reading
+from .reading import Key, Reading
 
 MOST_PAIRS = 60
 """Pairs of transfers that one leaf orders, at most."""
@@ -50,11 +48,12 @@ class Leaf:
             known = [self._known(route.value, w) for w in self._units(served)]
             self.early.append(max([self._stop(maker), *known]))
         self.clashes: list[tuple[int, int, str]] = []
+        self.late: list[int] = []
         self.overflow: list[tuple[int, list[Item]]] = []
 
-    def _units(self, served: object) -> list[int]:
-        found = {self.reading.unit[self.reading.index[name]] for name in served}  # type: ignore[attr-defined]
-        return sorted(found)
+    def _units(self, served: Iterable[str]) -> list[int]:
+        """Units of operators."""
+        return sorted({self.reading.unit[self.reading.index[name]] for name in served})
 
     def _known(self, value: str, unit: int) -> int:
         """Least start of a transfer that is a task already."""
@@ -134,8 +133,7 @@ class Leaf:
             if tasks.persistent[device] + sum(size for _, size, _, _ in here) <= limit:
                 continue
             ends = [
-                inf if NOBODY in readers else max(stops[r] for r in readers)
-                for *_, readers in here
+                inf if NOBODY in readers else max(stops[r] for r in readers) for *_, readers in here
             ]
             for moment in sorted({starts[maker] for _, _, maker, _ in here} | {0}):
                 there = [
@@ -173,8 +171,8 @@ class Leaf:
     def _ends(self, task: int) -> tuple[int, ...]:
         if task < self.tasks.operators:
             return (self.reading.unit[task],)
-        route, served = self.tasks.sent[task - self.tasks.operators]
-        return self.reading.unit[self.reading.maker(route.value)], self._units(served)[0]
+        _, served = self.tasks.sent[task - self.tasks.operators]
+        return self.reading.unit[self._maker(task)], self._units(served)[0]
 
     # -- what the network is told ----------------------------------------------------------------
 
@@ -182,14 +180,14 @@ class Leaf:
         """Add what this leaf breaks."""
         for a, b, resource in self.clashes:
             self._part(a, b, resource)
-        for task in getattr(self, "late", []):
+        for task in self.late:
             route, served = self.tasks.sent[task - self.tasks.operators]
             for unit in self._units(served):
                 self.reading.transfer(route.value, unit)
         for device, items in self.overflow:
             self._make_room(device, items)
 
-    def _key(self, task: int) -> int | tuple[str, int]:
+    def _key(self, task: int) -> Key:
         """An operator's number; of a transfer its value and a unit it goes to."""
         if task < self.tasks.operators:
             return task
@@ -222,8 +220,10 @@ class Leaf:
                 literals.append(no(both))
         reading.net.clause(literals)
 
-    def _between(self, key: object) -> tuple[int, int]:
-        value, unit = key  # type: ignore[misc]
+    def _between(self, key: Key) -> tuple[int, int]:
+        """Units that a transfer leaves and goes to."""
+        assert not isinstance(key, int)
+        value, unit = key
         return self.reading.unit[self.reading.maker(value)], unit
 
     def _make_room(self, device: int, items: list[Item]) -> None:
@@ -231,25 +231,21 @@ class Leaf:
         reading = self.reading
         orders: list[Literal] = []
         timed = [(maker, last) for _, _, maker, last in items if maker is not None]
-        for (_, last), (maker, _) in permutations(timed, 2):
+        for (_, last), (maker, _) in product(timed, timed):  # one alone: it is empty then
             if last is not None and maker != last:
                 orders += self._before(last, maker)
-        for maker, last in timed:  # or one is empty: its readers are done when its maker begins
-            if last is not None and not self.tasks.ticks[maker] + self.tasks.ticks[last]:
-                orders += self._before(last, maker) if last != maker else []
         cluster = self.tasks.problem.cluster
         room = cluster.devices[device].memory_bytes
         assert room is not None
         for d, entry in enumerate(cluster.devices):
             if entry.memory_bytes is not None and entry.memory_bytes <= room:
                 literals = list(orders)
-                for _, _, maker, last in items:
+                for _, units, maker, last in items:
+                    if maker is None:
+                        literals.append(no(reading.on(units[0], d)))
                     for task in (maker, last):
                         if task is not None:
                             literals += self._elsewhere(task, device, d)
-                for _, units, maker, _ in items:
-                    if maker is None:
-                        literals.append(no(reading.on(units[0], d)))
                 reading.net.clause(literals)
 
     def _elsewhere(self, task: int, device: int, other: int) -> list[Literal]:
@@ -265,19 +261,18 @@ class Leaf:
     def _before(self, first: int, second: int) -> list[Literal]:
         """The order of two tasks, if it can be."""
         reading, operators = self.reading, self.tasks.operators
-        after = reading.graph.descendants
-        makers = [
-            task
-            if task < operators
-            else reading.maker(self.tasks.sent[task - operators][0].value)
+        names = [
+            reading.names[task if task < operators else self._maker(task)]
             for task in (first, second)
         ]
-        names = [reading.names[task] for task in makers]
-        if first < operators and (second == first or names[0] in after[names[1]]):
-            return []
-        if second < operators and first < operators and names[1] in after[names[0]]:
+        takes_time = self.tasks.ticks[first] + self.tasks.ticks[second] > 0
+        if takes_time and names[0] in reading.graph.descendants[names[1]]:
             return []
         return [reading.before(self._key(first), self._key(second))]
+
+    def _maker(self, task: int) -> int:
+        """Number of the operator whose value is sent."""
+        return self.reading.maker(self.tasks.sent[task - self.tasks.operators][0].value)
 
 
 def _few(items: list[Item], limit: int) -> list[Item]:

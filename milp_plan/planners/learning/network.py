@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .state import (
+    CLAUSE_LITERALS,
+    CLAUSES,
     DECISIONS,
     DEVICES,
     EDGES,
     END,
+    LITERALS,
+    MOST_CLAUSES,
     OFFSET,
     PRESENT,
     START,
@@ -56,12 +60,10 @@ class Network:
     @property
     def full(self) -> bool:
         """Whether there is hardly room for more."""
-        return self.variables + 64 > self.most or self.edges + 256 > self.most_edges
-
-    @property
-    def edges(self) -> int:
-        """Edges so far."""
-        return int(self.state.n[EDGES])
+        n = self.state.n
+        crowded = n[CLAUSES] > 0.9 * MOST_CLAUSES or n[LITERALS] > 0.9 * CLAUSE_LITERALS
+        few = self.variables + 1000 > self.most or n[EDGES] + 4000 > self.most_edges
+        return bool(few or crowded)
 
     def number(self, least: int, most: int) -> int:
         """A new variable with bounds."""
@@ -96,7 +98,9 @@ class Network:
         weakest: dict[int, int] = {}
         for signed, bound in literals:
             weakest[signed] = max(weakest.get(signed, bound), bound)
-        if any(bound + weakest.get(signed ^ 1, -2 - bound) > -2 for signed, bound in weakest.items()):
+        if any(
+            bound + weakest.get(signed ^ 1, -2 - bound) > -2 for signed, bound in weakest.items()
+        ):
             return  # always true
         for i, (signed, bound) in enumerate(weakest.items()):
             self.state.buffer[0, i], self.state.buffer[1, i] = signed, bound

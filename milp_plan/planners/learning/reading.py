@@ -44,9 +44,30 @@ def unsuited(problem: PlanningProblem) -> str | None:
         return "operators that run again, hosts and memory without a clock are not read"
     if layouts - {FULL} or len(options) > len(operators) or any(o.gang > 1 for o in options):
         return "each operator has one option, on one device, in one layout"
+    if problem.unplaced is not None:
+        return problem.unplaced.reason
     if not 0 < len(operators) <= LARGEST or len(problem.cluster.devices) > LARGEST_DEVICES:
         return f"there are more than {LARGEST} operators or {LARGEST_DEVICES} devices"
-    return None
+    return "times are too long" if serial_ticks(problem) > LONGEST else None
+
+
+def serial_ticks(problem: PlanningProblem) -> int:
+    """Ticks of all operators and of whatever they may send, one after the other.
+
+    Where there is a plan there is one that takes no more.
+    """
+    total = sum(
+        max(option.duration_ns.values()) for o in problem.graph.operators for option in o.options
+    )
+    channels = {(c.latency_ns, c.bandwidth_bytes_per_s): c for c in problem.cluster.channels}
+    for value in problem.graph.values:
+        if value.producer is not None and value.consumers:
+            size = value.payload(FULL)
+            slowest = max(
+                (c.transfer_ns(size, value.messages) for c in channels.values()), default=0
+            )
+            total += slowest * len(value.consumers)
+    return total
 
 
 class Reading:
@@ -84,10 +105,8 @@ class Reading:
             set.intersection(*(set(self.ticks[i]) for i in members)) for members in self.members
         ]
         self.values = [value for value in graph.values if value.producer is not None]
-        self.lags_of: dict[tuple[str, str], Lags] = {}
-        self._channels: dict[tuple[int, int, str], int | None] = {}
-        serial = sum(max(ticks.values()) for ticks in self.ticks) + self._all_transfers()
-        self.longest = serial
+        self._sends: dict[str, Lags] = {}
+        serial = serial_ticks(problem)
         self.horizon = serial if horizon is None else min(horizon, serial)
         self.alike = [
             [device_number[name] for name in names] for names in interchangeable_devices(problem)
@@ -106,27 +125,16 @@ class Reading:
         self._far: dict[tuple[int, int, frozenset[tuple[int, int]]], int] = {}
         self.build()
 
-    def _all_transfers(self) -> int:
-        """Ticks of every transfer that a plan may have, one after the other."""
-        total = 0
-        for value in self.values:
-            slowest = max((t or 0 for t in self.send_ticks(value.name).values()), default=0)
-            total += slowest * len({self.unit[self.index[c]] for c in value.consumers})
-        return total
-
     def send_ticks(self, value: str) -> Lags:
         """Ticks of a send of a value from a device to another."""
-        found = self.lags_of.get((value, ""))
-        if found is None:
-            entry, devices = self.graph.value(value), self.devices
-            found = {}
+        if value not in self._sends:
+            entry, devices, found = self.graph.value(value), self.devices, Lags()
             for a, b in permutations(range(len(devices)), 2):
-                way = route_between(
-                    self.problem, entry, ((devices[a],), FULL), ((devices[b],), FULL)
-                )
+                ends = ((devices[a],), FULL), ((devices[b],), FULL)
+                way = route_between(self.problem, entry, *ends)
                 found[a, b] = None if way is None else way[0].duration_ns
-            self.lags_of[value, ""] = found
-        return found
+            self._sends[value] = found
+        return self._sends[value]
 
     # -- building --------------------------------------------------------------------------------
 
@@ -175,7 +183,8 @@ class Reading:
 
     def _add_task(self, i: int) -> None:
         """Start and stop of an operator."""
-        net, own = self.net, {self.ticks[i][d] for d in self.able[self.unit[i]]}
+        net = self.net
+        own = {self.ticks[i][d] for d in self.able[self.unit[i]]} or {0}
         start = (net.number(0, self.horizon), 0)
         self.start.append(start)
         if len(own) == 1:
@@ -195,9 +204,7 @@ class Reading:
         if key not in self._together:
             self._together[key] = self.net.implied()
             for d in self.able[u] & self.able[w]:
-                self.net.clause(
-                    [no(self.on(u, d)), no(self.on(w, d)), yes(self._together[key])]
-                )
+                self.net.clause([no(self.on(u, d)), no(self.on(w, d)), yes(self._together[key])])
         return yes(self._together[key])
 
     def apart(self, u: int, w: int) -> Literal:
@@ -252,8 +259,10 @@ class Reading:
             ticks: Lags = {}
             for pair in tables[0]:
                 numbers = [t for table in tables if (t := table[pair]) is not None]
-                ticks[pair] = None if len(numbers) < len(tables) else (
-                    max(numbers) if delay else sum(numbers)
+                ticks[pair] = (
+                    None
+                    if len(numbers) < len(tables)
+                    else (max(numbers) if delay else sum(numbers))
                 )
             self.lag(self.stop[i], self.start[k], (u, w), ticks)
 
@@ -301,7 +310,9 @@ class Reading:
             for before, device in zip(devices, devices[1:], strict=False):
                 for j, u in enumerate(self.turn):
                     if device in self.able[u]:
-                        earlier = [self.on(w, before) for w in self.turn[:j] if before in self.able[w]]
+                        earlier = [
+                            self.on(w, before) for w in self.turn[:j] if before in self.able[w]
+                        ]
                         self.net.clause([no(self.on(u, device)), *earlier])
 
     # -- what leaves add -------------------------------------------------------------------------
@@ -339,7 +350,7 @@ class Reading:
                 net.edge(start, other_start, both)
                 net.edge(other_start, start, both)
         self.transfers[key] = start, stop
-        return self.transfers[key]
+        return start, stop
 
     def before(self, first: Key, second: Key) -> Literal:
         """The literal that one task stops before another starts."""
@@ -373,7 +384,8 @@ class Reading:
         for (i, k), literal in self._order.items():
             if isinstance(i, int) and isinstance(k, int) and literal[0] & 1:
                 one, other = runs[i].start_ns, runs[k].start_ns
-                assert one is not None and other is not None
+                assert one is not None
+                assert other is not None
                 phase[literal[0] >> 1] = int(one <= other)
 
     # -- values of a leaf ------------------------------------------------------------------------

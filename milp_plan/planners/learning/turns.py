@@ -8,13 +8,26 @@ part of the set is done. Read backwards in time, the same holds for the first. E
 the least that is needed of m and r.
 """
 
-# ruff: noqa: C901, PLR0912, PLR0915 (compiled loops over arrays)
+# ruff: noqa: C901 (compiled loops over arrays)
 
 from __future__ import annotations
 
 from milp_plan.core.compiled import compiled, inlined
 
-from .state import BY_SET, CONFLICT, END, OFFSET, PRESENT, START, TICKS, WHY, Ints, State, put
+from .state import (
+    BY_SET,
+    CONFLICT,
+    END,
+    OFFSET,
+    PRESENT,
+    REASONS,
+    START,
+    TICKS,
+    WHY,
+    Ints,
+    State,
+    put,
+)
 
 EST, LCT, WORK, WHO, ORDER, SUM, REACH, SINCE = range(8)
 """Rows of ``work``: earliest start, latest stop, ticks, slot; positions by earliest start; from a
@@ -79,7 +92,7 @@ def _find(s: State, count: int, side: int) -> bool:
                 total += w[WORK, j]
                 if w[EST, j] + total > by:
                     which = at, count, count, side
-                    s.n[CONFLICT] = _reason(s, s.conflict, 0, which, by - total + 1, by)
+                    s.n[CONFLICT] = _reason(s, s.conflict, 0, which, (by - total + 1, by))
                     return False
                 if w[EST, j] + total > reach:
                     reach, since = w[EST, j] + total, at
@@ -96,9 +109,9 @@ def _find(s: State, count: int, side: int) -> bool:
                 begin = at
             elif where >= 0 and best + w[WORK, j] > by:
                 begin = where
-            if begin >= 0 and w[REACH, begin] > w[EST, j]:
-                if not _push(s, (begin, count, side), j, by):
-                    return False
+            later = begin >= 0 and w[REACH, begin] > w[EST, j]
+            if later and not _push(s, (begin, count, side), j, by):
+                return False
     return True
 
 
@@ -112,13 +125,14 @@ def _low(s: State, slot: int, side: int, least: int) -> tuple[int, int]:
 
 @compiled
 def _reason(
-    s: State, out: Ints, found: int, which: tuple[int, int, int, int], least: int, by: int
+    s: State, out: Ints, found: int, which: tuple[int, int, int, int], times: tuple[int, int]
 ) -> int:
-    """Write why the set from a position on starts no earlier than ``least`` and stops by ``by``.
+    """Write why the set from a position on starts no earlier than one time and stops by another.
 
     From the position ``since`` on: no earlier than the task there does.
     """
     begin, since, count, side = which
+    least, by = times
     for at in range(begin, count):
         j = s.work[ORDER, at]
         if s.work[LCT, j] > by:
@@ -143,6 +157,8 @@ def _push(s: State, which: tuple[int, int, int], j: int, by: int) -> bool:
     """Let a task start behind a part of the set from a position on."""
     begin, count, side = which
     slot, why = s.work[WHO, j], s.n[WHY]
+    if why + 3 * count + 3 > REASONS:  # no room for the reason
+        return True
     least = by - s.work[SUM, begin] - s.work[WORK, j] + 1
     size = why
     if s.slot[PRESENT, slot] >= 0:
@@ -150,7 +166,7 @@ def _push(s: State, which: tuple[int, int, int], j: int, by: int) -> bool:
         size += 1
     s.why[0, size], s.why[1, size] = _low(s, slot, side, least)
     since = s.work[SINCE, begin]
-    size = _reason(s, s.why, size + 1, (begin, since, count, side), least, by)
+    size = _reason(s, s.why, size + 1, (begin, since, count, side), (least, by))
     s.n[WHY] = size
     signed, bound = _low(s, slot, side, s.work[REACH, begin])
     return bool(put(s, signed, bound, BY_SET, why << 16 | (size - why)))

@@ -16,15 +16,18 @@ from milp_plan.backends import TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
+from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, best_plan
 
+from ..compiling import LAST, LEARNING
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish, polishes
 from ..restart import started
 from ..stages import Stage
 from .compaction import compact
+from .small_schedule import SmallSearch
 
 FIRST, GROWTH, LARGEST = 36, 5 / 3, 0.7
 """Clusters of the first coarse problem, the factor to the next, and the most as a part of the
@@ -37,6 +40,9 @@ ones in the time of a stage."""
 MODEL_SHARE = 0.5
 """Part of a stage's time for its model, half as much after each that did not improve its start;
 small models near its plan take the rest."""
+
+LEARN_SHARE = 0.3
+"""Part of a stage's time for the search that learns clauses, which comes before the model."""
 
 LIST_SHARE = 0.05
 """Part of a stage's time for list schedules of each of its coarse problems."""
@@ -142,6 +148,9 @@ class StageSeries:
         try:
             if chosen.start is not None:
                 below.offer(chosen.start, "start", "start")
+            small = SmallSearch(below)
+            if small.learns and kept(LAST[LEARNING]):
+                small.learn(budget.part("learn", LEARN_SHARE, of_limit=False))
             if stage.clusters <= MODELLED or ledger.settings.target is not None:
                 self.ask(below, stage, budget)
             if below.plan is not None and not ledger.settings.only:
