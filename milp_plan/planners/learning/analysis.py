@@ -1,10 +1,10 @@
 """What a conflict teaches: a clause without which it would come again."""
 
-# ruff: noqa: C901, PLR0912 (compiled loops over arrays)
+# ruff: noqa: C901 (compiled loops over arrays)
 
 from __future__ import annotations
 
-from milp_plan.core.compiled import compiled
+from milp_plan.core.compiled import compiled, inlined
 
 from .propagation import implying
 from .state import (
@@ -111,11 +111,25 @@ def _covered(s: State, event: int) -> bool:
     return True
 
 
+@inlined
+def _expand(s: State) -> None:
+    """Replace a bound that its variable cannot have, the last event, by the reasons for it."""
+    if s.n[CONFLICT] != 2 or s.conflict[0, 0] ^ 1 != s.conflict[0, 1]:
+        return
+    event = s.n[TRAIL] - 1
+    count = reason_of(s, event, s.conflict[1, 0])
+    for i in range(count):
+        s.conflict[0, i + 2], s.conflict[1, i + 2] = s.buffer[0, i], s.buffer[1, i]
+    s.conflict[0, 0], s.conflict[1, 0] = s.conflict[0, 1], s.conflict[1, 1]
+    s.n[CONFLICT] = count + 2
+
+
 @compiled
 def learn(s: State, step: float) -> bool:
     """Learn a clause from the conflict, go back, apply it; ``False`` where nothing is left."""
     s.n[CONFLICTS] += 1
     s.n[PICKED] = 0
+    _expand(s)
     level = 0
     for i in range(s.n[CONFLICT]):
         event = implying(s, s.conflict[0, i], s.conflict[1, i], s.n[TRAIL])

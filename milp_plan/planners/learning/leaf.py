@@ -15,6 +15,7 @@ from itertools import combinations, product
 from math import inf
 
 from milp_plan.core import CommunicationModel
+
 from ..enumeration.tasks import NOBODY, Tasks
 from .network import Literal, no
 from .reading import Key, Reading
@@ -47,7 +48,7 @@ class Leaf:
             maker = reading.maker(route.value)
             known = [self._known(route.value, w) for w in self._units(served)]
             self.early.append(max([self._stop(maker), *known]))
-        self.clashes: list[tuple[int, int, str]] = []
+        self.clashes: list[tuple[int, int]] = []
         self.late: list[int] = []
         self.overflow: list[tuple[int, list[Item]]] = []
 
@@ -109,15 +110,15 @@ class Leaf:
             if self.early[task] > self._deadline(task)
         ]
 
-    def _find_clashes(self) -> Iterator[tuple[int, int, str]]:
-        """Pairs of transfers that overlap, and on what."""
+    def _find_clashes(self) -> Iterator[tuple[int, int]]:
+        """Pairs of transfers that overlap on a channel or port."""
         count, tasks = 0, self.tasks
         for a, b in combinations(range(tasks.operators, len(self.early)), 2):
             shared = tasks.held[a] & tasks.held[b]
             if shared and self._stop(a) > self.early[b] and self._stop(b) > self.early[a]:
                 count += 1
                 if count <= MOST_PAIRS:
-                    yield a, b, min(shared)
+                    yield a, b
 
     # -- memory ----------------------------------------------------------------------------------
 
@@ -148,7 +149,7 @@ class Leaf:
                         last = None
                         if NOBODY not in readers:
                             last = max(readers, key=lambda reader: stops[reader])
-                        items.append((size, self._owners(maker, last, device), maker, last))
+                        items.append((size, self._owners(maker, last), maker, last))
                     found.append((device, _few(items, limit)))
                     break
         return found
@@ -161,7 +162,7 @@ class Leaf:
             if here:
                 yield reading.persistent_bytes[value], (here[0],), None, None
 
-    def _owners(self, maker: int, last: int | None, device: int) -> tuple[int, ...]:
+    def _owners(self, maker: int, last: int | None) -> tuple[int, ...]:
         """Units that make tasks what they are: of operators, and of both ends of transfers."""
         found: set[int] = set()
         for task in (maker, *(() if last is None else (last,))):
@@ -178,8 +179,8 @@ class Leaf:
 
     def teach(self) -> None:
         """Add what this leaf breaks."""
-        for a, b, resource in self.clashes:
-            self._part(a, b, resource)
+        for a, b in self.clashes:
+            self._part(a, b)
         for task in self.late:
             route, served = self.tasks.sent[task - self.tasks.operators]
             for unit in self._units(served):
@@ -197,7 +198,7 @@ class Leaf:
             self.reading.transfer(route.value, unit)
         return route.value, max(units, key=lambda unit: self._known(route.value, unit))
 
-    def _part(self, a: int, b: int, resource: str) -> None:
+    def _part(self, a: int, b: int) -> None:
         """One transfer stops before the other starts wherever they share a channel or port."""
         reading = self.reading
         one, other = self._key(a), self._key(b)
@@ -210,7 +211,7 @@ class Leaf:
         alike = []
         if channel or first.source == second.source:
             alike.append((u, x))
-        if channel or first.target == second.target and first.source != second.source:
+        if channel or first.source != second.source:
             alike.append((w, y))
         if first.value == second.value:
             literals.append(no(reading.apart(w, y)))
@@ -232,7 +233,7 @@ class Leaf:
         orders: list[Literal] = []
         timed = [(maker, last) for _, _, maker, last in items if maker is not None]
         for (_, last), (maker, _) in product(timed, timed):  # one alone: it is empty then
-            if last is not None and maker != last:
+            if last is not None:
                 orders += self._before(last, maker)
         cluster = self.tasks.problem.cluster
         room = cluster.devices[device].memory_bytes
@@ -240,12 +241,11 @@ class Leaf:
         for d, entry in enumerate(cluster.devices):
             if entry.memory_bytes is not None and entry.memory_bytes <= room:
                 literals = list(orders)
-                for _, units, maker, last in items:
-                    if maker is None:
+                for _, units, *ends in items:
+                    if ends == [None, None]:
                         literals.append(no(reading.on(units[0], d)))
-                    for task in (maker, last):
-                        if task is not None:
-                            literals += self._elsewhere(task, device, d)
+                    for end in ends:
+                        literals += [] if end is None else self._elsewhere(end, device, d)
                 reading.net.clause(literals)
 
     def _elsewhere(self, task: int, device: int, other: int) -> list[Literal]:
@@ -261,14 +261,20 @@ class Leaf:
     def _before(self, first: int, second: int) -> list[Literal]:
         """The order of two tasks, if it can be."""
         reading, operators = self.reading, self.tasks.operators
-        names = [
-            reading.names[task if task < operators else self._maker(task)]
-            for task in (first, second)
-        ]
-        takes_time = self.tasks.ticks[first] + self.tasks.ticks[second] > 0
-        if takes_time and names[0] in reading.graph.descendants[names[1]]:
+        late = first == second
+        if second < operators:  # what it makes is needed for the first, or for what that sends
+            name = reading.names[first if first < operators else self._maker(first)]
+            late = late or name in reading.graph.descendants[reading.names[second]]
+        if late and self._least(first) + self._least(second) > 0:
             return []
         return [reading.before(self._key(first), self._key(second))]
+
+    def _least(self, task: int) -> int:
+        """Ticks of a task wherever they are fewest: without any, it may hold nothing."""
+        if task < self.tasks.operators:
+            return min(self.reading.ticks[task].values())
+        value = self.tasks.sent[task - self.tasks.operators][0].value
+        return min(ticks for ticks in self.reading.send_ticks(value).values() if ticks is not None)
 
     def _maker(self, task: int) -> int:
         """Number of the operator whose value is sent."""

@@ -1,7 +1,5 @@
 """What follows from bounds: clauses, edges between times, tasks that take turns."""
 
-# ruff: noqa: C901, PLR0912 (compiled loops over arrays)
-
 from __future__ import annotations
 
 from milp_plan.core.compiled import compiled, inlined

@@ -1,17 +1,17 @@
 """A scheduling problem as variables, clauses and edges.
 
 Proof that every plan satisfies them. A unit (colocation group, or operator of none) lies on one
-device. ``together(u, w)`` is made true where two units share a device and ``apart(u, w)`` where they
-do not; neither is decided, and nothing follows from either being open. An operator starts behind
-its producers, behind the transfers from a unit that is apart, and two operators of units that are
-together take turns. Of devices that may change places, the n-th is used only behind the one before
-it, units being taken by their work: renaming devices turns any plan into such a one.
+device. ``together(u, w)`` is made true where two units share a device and ``apart(u, w)`` where
+they do not; neither is decided, and nothing follows from either being open. An operator starts
+behind its producers, behind the transfers from a unit that is apart, and two operators of units
+that are together take turns. Of devices that may change places, the n-th is used only behind the
+one before it, units being taken by their work: renaming devices turns any plan into such a one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 from milp_plan.coarsen import interchangeable_devices
 from milp_plan.core import FULL, CommunicationModel, MemoryLaw, Objective, Plan, PlanningProblem
@@ -307,7 +307,7 @@ class Reading:
         work = [sum(min(self.ticks[i].values()) for i in members) for members in self.members]
         self.turn = sorted(range(len(self.members)), key=lambda u: -work[u])
         for devices in self.alike:
-            for before, device in zip(devices, devices[1:], strict=False):
+            for before, device in pairwise(devices):
                 for j, u in enumerate(self.turn):
                     if device in self.able[u]:
                         earlier = [

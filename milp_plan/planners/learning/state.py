@@ -3,10 +3,10 @@
 Every variable is an integer with bounds; a decision is a variable from 0 to 1. Signed variable
 ``2 v`` stands for v and ``2 v + 1`` for -v, and ``upper`` has the upper bound of each, so the lower
 bound of v is ``-upper[2 v + 1]``. A *literal* is a pair (signed variable, number): the one is at
-most the other. Its negation is (signed variable ^ 1, -number - 1). Each change of a bound is an event of
-the trail, with the reason for it. This is lazy clause generation (Ohrimenko, Stuckey and Codish,
-Constraints 14, 2009) in the form of Bit-Monnot (Aries, CP 2023), in which clauses have bounds of
-integers as literals.
+most the other. Its negation is (signed variable ^ 1, -number - 1). Each change of a bound is an
+event of the trail, with the reason for it. This is lazy clause generation (Ohrimenko, Stuckey and
+Codish, Constraints 14, 2009) in the form of Aries (Bit-Monnot, ECAI 2023), in which clauses have
+bounds of integers as literals.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ part of the set is done. Read backwards in time, the same holds for the first. E
 the least that is needed of m and r.
 """
 
-# ruff: noqa: C901 (compiled loops over arrays)
-
 from __future__ import annotations
 
 from milp_plan.core.compiled import compiled, inlined
