@@ -91,15 +91,15 @@ def in_flight(configuration: Configuration, stage: int) -> float:
     schedule = configuration.schedule
     if p == 1:
         return 1.0
-    if schedule is Schedule.GPIPE:
+    if schedule == Schedule.GPIPE:
         most: float = m
-    elif schedule is Schedule.INTERLEAVED:
+    elif schedule == Schedule.INTERLEAVED:
         most = (2 * (p - stage - 1) + 1 + (v - 1) * p) / v
     elif schedule in (Schedule.ZB_V, Schedule.DUALPIPE_V):
         most = p
-    elif schedule is Schedule.V_HALF:
+    elif schedule == Schedule.V_HALF:
         most = p / 2 + 1
-    elif schedule is Schedule.V_MIN:
+    elif schedule == Schedule.V_MIN:
         most = p / 3 + 1
     else:
         most = p - stage
@@ -127,7 +127,14 @@ class Meter:
 
     def stages(self, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline device, of which the work is known."""
-        return tuple(self.stage(index, work) for index, work in enumerate(works))
+        made: dict[tuple[object, ...], MemoryUse] = {}
+        uses = []
+        for stage, work in enumerate(works):
+            key = (id(work), in_flight(self.configuration, stage))
+            if key not in made:
+                made[key] = self.stage(stage, work)
+            uses.append(made[key])
+        return tuple(uses)
 
     def stage(self, stage: int, work: StageWork) -> MemoryUse:
         """Peak memory of one pipeline device."""
@@ -139,7 +146,7 @@ class Meter:
         tokens = c.micro_batch * self.sequence / c.context
         activations = flight * kept
         buffers = float(software.workspace_bytes)
-        if c.recompute is Recompute.FULL and kinds:
+        if c.recompute == Recompute.FULL and kinds:
             buffers += max(self.block(block) for block, _ in kinds)
         if c.chunks - 1 in chunks:
             rows = c.micro_batch if model.output_classes else tokens
@@ -182,9 +189,9 @@ class Meter:
         recompute = self.configuration.recompute
         if block.frozen and not block.needs_input_gradient:
             return 0.0
-        if recompute is Recompute.FULL:
+        if recompute == Recompute.FULL:
             return self.size * self.stream(self.tokens(block) * block.hidden)
-        return self.block(block, core=recompute is Recompute.NONE)
+        return self.block(block, core=recompute == Recompute.NONE)
 
     def tokens(self, block: Block) -> float:
         """Tokens of a micro-batch in a block on one context rank."""
@@ -206,7 +213,7 @@ class Meter:
             keys = 2 * max(a.kv_heads / t, 1) * a.head_size
         elements = 2 * stream + 2 * gathered + tokens * (queries + keys + results)
         masks = 0.0
-        if not software.fused_elementwise and block.norm_bias:
+        if software.dropout and block.norm_bias:
             masks = 2 * stream
         scores = 4 * tokens * a.heads / t
         if not software.fused_attention:

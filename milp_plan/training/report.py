@@ -87,7 +87,8 @@ def configuration_text(c: Configuration) -> str:
     parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
     if c.pipeline > 1:
         parts.append(_SCHEDULES[c.schedule])
-    parts.append(f"recompute: {c.recompute}")
+    some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
+    parts.append(f"recompute: {c.recompute}{some}")
     parts.append(_SHARDED[c.zero])
     if c.tensor > 1 and not c.sequence_parallel:
         parts.append("no sequence parallelism")

@@ -22,13 +22,17 @@ from .efficiency import Software
 ATTENTION_KERNELS = 12
 MLP_KERNELS = 8
 MOE_KERNELS = 40
-UNFUSED = 1.5
-"""Elementwise kernels and what they move, relative to fused ones."""
-
 SCORE_PASSES = 5
 """How often an unfused forward attention reads or writes its scores: product, scale and mask,
 softmax, dropout, product with values."""
 
+
+ALIGNED, UNALIGNED = 16, 1.3
+"""Elements of which the sides of a product should be multiples, and its time where they are not
+(14400 / 8 = 1800 columns in the runs before BLOOM)."""
+
+ALIGNED_HEAD, UNALIGNED_HEAD = 8, 16.0
+"""The same for heads of unfused attention: products of other sizes run without tensor cores."""
 
 SCORE_BATCH = 4
 """Megatron's fused softmax needs heads x samples in multiples of this."""
@@ -39,8 +43,10 @@ class Compute(NamedTuple):
 
     Parameters
     ----------
-    matrix_flops, matrix_bytes
-        Operations of matrix products, and bytes of their operands and results.
+    matrix_flops, grouped_flops
+        Operations of matrix products, and of those of experts.
+    matrix_bytes
+        Bytes of operands and results of both.
     attention_flops
         Operations of scores and their product with values.
     moved_bytes
@@ -50,6 +56,7 @@ class Compute(NamedTuple):
     """
 
     matrix_flops: float = 0.0
+    grouped_flops: float = 0.0
     matrix_bytes: float = 0.0
     attention_flops: float = 0.0
     moved_bytes: float = 0.0
@@ -239,9 +246,7 @@ class _Counter:
         self.sequence = sequence
         self.software = software
         self.size = architecture.precision_bytes
-        self.flop_share = 0.5 if self.configuration.precision is Precision.FP8 else 1.0
-        fused = software.fused_elementwise
-        self.unfused = 1 if fused else UNFUSED
+        self.flop_share = 0.5 if self.configuration.precision == Precision.FP8 else 1.0
 
     # -- pieces ------------------------------------------------------------------------------
 
@@ -249,10 +254,12 @@ class _Counter:
         """One matrix product of ``rows`` tokens, with ``weights`` matrices of that shape."""
         moved = rows * (inner + columns) + weights * inner * columns
         flops = 2 * rows * inner * columns * self.flop_share
-        return Compute(flops, self.size * moved, 0.0, 0.0, 1)
+        if inner % ALIGNED or columns % ALIGNED:
+            flops *= UNALIGNED
+        return Compute(matrix_flops=flops, matrix_bytes=self.size * moved, kernels=1)
 
     def moved(self, elements: float, kernels: float = 0.0) -> Compute:
-        return Compute(0.0, 0.0, 0.0, self.size * elements, kernels)
+        return Compute(moved_bytes=self.size * elements, kernels=kernels)
 
     def attention(self, block: Block, tokens: float) -> tuple[Compute, Compute]:
         """Projections, and the core that selective recomputation runs again."""
@@ -272,7 +279,7 @@ class _Counter:
             keys = 2 * max(a.kv_heads / t, 1) * a.head_size
             products = self.product(tokens, h, queries + keys)
         products = products.plus(self.product(tokens, results, h))
-        rope = self.moved(2 * tokens * (queries + keys / 2), ATTENTION_KERNELS * self.unfused)
+        rope = self.moved(2 * tokens * (queries + keys / 2), ATTENTION_KERNELS)
         return products.plus(rope), self.core(a, block, tokens, queries + keys + results)
 
     def core(self, a: Attention, block: Block, tokens: float, width: float) -> Compute:
@@ -281,19 +288,22 @@ class _Counter:
         samples = c.micro_batch / c.context
         if self.software.fused_attention:
             flops = a.core_flops(length) * samples / c.tensor
-            return Compute(0.0, 0.0, flops, self.size * tokens * width, 1)
+            return Compute(attention_flops=flops, moved_bytes=self.size * tokens * width, kernels=1)
         square = length * length * samples * a.heads / c.tensor
         flops = 2 * square * (a.query_size + a.output_size)
+        if a.query_size % ALIGNED_HEAD:
+            flops *= UNALIGNED_HEAD
         whole = (samples * a.heads / c.tensor) % SCORE_BATCH == 0
         passes, kernels = (SCORE_PASSES, 6) if whole else (2 * SCORE_PASSES, 16)
-        return Compute(0.0, 0.0, flops, self.size * square * passes, kernels)
+        moved = self.size * square * passes
+        return Compute(attention_flops=flops, moved_bytes=moved, kernels=kernels)
 
     def mlp(self, part: Mlp, hidden: int, tokens: float, tensor: int) -> Compute:
         width = part.inner / tensor
         up = self.product(tokens, hidden, (2 if part.gated else 1) * width)
         down = self.product(tokens, width, hidden)
-        passes = (3 if part.gated else 2) * self.unfused
-        return up.plus(down).plus(self.moved(passes * tokens * width, MLP_KERNELS * self.unfused))
+        passes = 3 if part.gated else 2
+        return up.plus(down).plus(self.moved(passes * tokens * width, MLP_KERNELS))
 
     def moe(self, part: Moe, hidden: int, tokens: float) -> tuple[Compute, float]:
         """Router, experts and permutations; and the elements that a device dispatches."""
@@ -304,8 +314,10 @@ class _Counter:
         width = part.inner / c.expert_tensor
         columns = (2 if part.gated else 1) * width
         work = self.product(own, hidden, part.experts)
-        work = work.plus(self.product(visits, hidden, columns, held))
-        work = work.plus(self.product(visits, width, hidden, held))
+        experts = self.product(visits, hidden, columns, held)
+        experts = experts.plus(self.product(visits, width, hidden, held))
+        flops = experts.matrix_flops
+        work = work.plus(experts._replace(matrix_flops=0.0, grouped_flops=flops))
         work = work.plus(self.moved(3 * visits * width + 6 * visits * hidden, MOE_KERNELS))
         if part.shared:
             work = work.plus(self.mlp(part.shared, hidden, tokens, c.tensor))
@@ -326,7 +338,7 @@ class _Counter:
         tokens = c.micro_batch * block.length(self.sequence) / c.context
         own = tokens / c.tensor if c.sequence_parallel else tokens
         products, core = self.attention(block, tokens)
-        norms = self.moved(10 * own * h * self.unfused, 4 * self.unfused)
+        norms = self.moved(10 * own * h, 4)
         if isinstance(block.feed_forward, Moe):
             feed, dispatched = self.moe(block.feed_forward, h, tokens)
         else:
@@ -352,20 +364,21 @@ class _Counter:
             return Passes(forward)
         inputs = Compute(
             dense.matrix_flops,
+            dense.grouped_flops,
             dense.matrix_bytes,
             2 * core.attention_flops,
             1.5 * dense.moved_bytes + 2 * core.moved_bytes,
             dense.kernels + 2 * core.kernels,
         )
-        weights = Compute(dense.matrix_flops, dense.matrix_bytes, 0.0, 0.0, dense.kernels / 2)
+        weights = dense._replace(moved_bytes=0.0, kernels=dense.kernels / 2)
         backward = Pass(inputs, forward.tensor, forward.expert, forward.context.times(2))
-        if self.configuration.recompute is Recompute.FULL:
+        if self.configuration.recompute == Recompute.FULL:
             backward = backward.plus(forward)
-        elif self.configuration.recompute is Recompute.ATTENTION:
+        elif self.configuration.recompute == Recompute.ATTENTION:
             backward = backward.plus(Pass(core))
         if not block.frozen:
             added = 2 * self.software.gradient_bytes * self.local(block)
-            weights = weights.plus(Compute(0.0, 0.0, 0.0, added, 0))
+            weights = weights.plus(Compute(moved_bytes=added))
         return Passes(forward, backward, Pass() if block.frozen else Pass(weights))
 
     def local(self, block: Block) -> float:
@@ -381,7 +394,7 @@ class _Counter:
         rows = c.micro_batch if model.output_classes else tokens
         width = model.head_outputs / c.tensor
         product = self.product(rows, model.hidden, width)
-        loss = Compute(0.0, 0.0, 0.0, 4.0 * self.software.logit_bytes * rows * width, 20)
+        loss = Compute(moved_bytes=4.0 * self.software.logit_bytes * rows * width, kernels=20)
         tensor = self.layout.tensor.all_reduce(4 * 3 * rows)
         back = Pass(
             product.plus(loss.times(0.5)),

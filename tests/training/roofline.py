@@ -36,6 +36,12 @@ class Roofline:
     def evenly_ns(self, c: Configuration) -> int:
         return self.least_ns(c)
 
+    def variants(self, c: Configuration) -> tuple[Configuration, ...]:
+        return ()
+
+    def first_peak(self, c: Configuration) -> int:
+        return self.resident_bytes(c)[0]
+
     def priced(self, c: Configuration) -> Priced:
         return Priced(self.chunks(c), self.after_ns(c), self.resident_bytes(c))
 
