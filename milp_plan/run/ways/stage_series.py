@@ -48,6 +48,9 @@ BUILD_S, BUILD_S_BOUND = 3e-5, 3e-4
 and where memory binds or operators run on several devices. Once a model is built, what it took
 counts."""
 
+LOADING_S = 2.0
+"""Seconds of building below which it says nothing of larger models."""
+
 COARSEN_SHARE = 0.3
 """Part of a stage's time after which no further coarse problem is made for it."""
 
@@ -291,11 +294,13 @@ class StageSeries:
             on_progress=self.progress,
             confirm=False,
         )
-        self.build_rate = (self.build_s - built_s) / _size(below.problem)
+        if self.build_s - built_s > LOADING_S:  # the first one loads the formulation as well
+            self.build_rate = (self.build_s - built_s) / _size(below.problem)
         ledger.asked = True
         stage.answered(answer)
         ledger.details |= answer.described()
-        if cutoff is not None and (stage.model is None or stage.model >= cutoff):
+        improved = cutoff is None or (stage.model is not None and stage.model < cutoff)
+        if not (improved or answer.described()["model"]["bound"] == cutoff):
             self.model_share /= 2
         try:
             below.believe(answer, cutoff)
