@@ -247,8 +247,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Whether loops of its search are not on disk; repeatable runs do not look."""
         searched = self.problem.needs_schedule and not self.ledger.repeatable
         needed = [LIST_SCHEDULES, *self.unawaited]
-        if self.small.suits:
-            needed.append(ENUMERATION)
+        needed += self.small.loops
         if self.unawaited:
             needed.append(RUNS)
         return searched and not all(kept(LAST[part]) for part in needed)
