@@ -36,6 +36,7 @@ from . import (
     solve,
     sweep,
     table,
+    train,
     transform,
     versions,
 )
@@ -99,6 +100,7 @@ for command in (
     make.generate,
     make.convert,
     expand.expand,
+    train.train,
     transform.transform,
     migrate.migrate,
     capture.capture,

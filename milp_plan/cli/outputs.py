@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from milp_plan.run import Outcome
 
 PICTURES = (".png", ".svg")
+TRAINING_PLAN = "milp-plan-training-plan"
+"""Marker of :mod:`milp_plan.training.formats`."""
+
 LOG_HEAD = b"# log of milp-plan"
 
 
@@ -123,7 +126,7 @@ def _is_instance(document: Document) -> bool:
 def _is_plan(document: Document) -> bool:
     from milp_plan.run.kinds import kinds
 
-    return any(kind.is_plan(document) for kind in kinds())
+    return any(kind.is_plan(document) for kind in kinds()) or document.marker == TRAINING_PLAN
 
 
 def _is_export(document: Document) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import Enum
+from itertools import accumulate
+from math import inf, log
 
 from milp_plan.core import PlanningProblem
 from milp_plan.core.graph import FORWARD_KIND
 
 from .caps import RUNGS, caps_of, scale
 from .contraction import contract
+from .forecast import Forecast, packs
 from .nodes import Caps
 from .quotient import Quotient
 from .reduction import Reduction
@@ -25,16 +28,17 @@ class StageClustering:
     The operators of a stage form one cluster for each
 
     - visit: how often a path has left the stage and come back before (forward and backward),
-    - micro-batch, or run of a power of two of them: see :func:`pipeline_time`,
-    - pass: whether another stage waits for a result, where a pipeline then ends earlier (a weight
-      gradient is waited for by the update alone, so it is apart from the gradient of the input),
+    - micro-batch, or run of a power of two of them,
+    - pass: whether another stage waits for a result (a weight gradient is waited for by the update
+      alone, so it is apart from the gradient of the input): see :class:`Rest`,
     - branch: what neither edges nor colocation groups connect inside the stage.
 
     Parameters
     ----------
     target
-        Operators wanted. Stages are as small as the target allows. There can be more where memory,
-        sites or layouts forbid a merge.
+        Operators wanted. Which stages, runs and passes these are spent on is what a list schedule
+        of the clusters says (:func:`best_cut`). There can be more where memory, sites or layouts
+        forbid a merge.
     """
 
     target: int
@@ -65,37 +69,103 @@ def _merge(quotient: Quotient, nodes: list[int], caps: Caps) -> None:
             run = [node]
 
 
-class Cut(NamedTuple):
-    """Clusters, each in topological order, and what they come from.
+GROWTH = 1.4
+"""Each number of stages that is tried, in terms of the one before."""
 
-    ``passing`` is the part of the work that other stages wait for, or stands in a cluster with it.
+STAGES_PER_DEVICE = 4
+"""Most stages that are tried before the best cut is refined."""
+
+ROOM_AT_ONCE = 2
+"""What is kept until the end must fit so many times: other values come and go meanwhile."""
+
+ALIKE = 1.02
+"""Forecasts within this factor of the best one count as equal."""
+
+
+class Rest(Enum):
+    """Where the work goes that no other stage waits for, such as gradients of weights."""
+
+    APART = "apart"
+    """One cluster for each micro-batch."""
+    ALONG = "along"
+    """Into the cluster of the work that others wait for."""
+    AT_ONCE = "at once"
+    """One cluster for all micro-batches: few clusters, and all that it reads waits for it."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Clusters, each in topological order, with their stages and branches, and what made them.
+
+    ``needs`` are bytes that each stage needs at least; ``number`` gives the stage of each unit.
     """
 
+    line: Stages
     clusters: list[list[str]]
-    stages: int
-    batches: int
-    passing: float
+    parts: list[Hashable]
+    rest: Rest
+    number: dict[str, int]
+    needs: tuple[int, ...]
+
+    @property
+    def stages(self) -> int:
+        """How many stages there are."""
+        return len(self.needs)
+
+    @property
+    def batches(self) -> int:
+        """Into how many runs of micro-batches the work of a stage is cut."""
+        return self.line.num_batches
+
+    def refined(self, target: int) -> Cut:
+        """Return the cut with stages halved, the heaviest first, while the target allows it.
+
+        Every plan of the clusters is one of the finer ones.
+        """
+        best, left = self, set(self.number.values())
+        while left and len(best.clusters) < target:
+            loads = self.line.loads(best.number)
+            heaviest = max(left, key=lambda stage: (loads[stage], -stage))
+            number = self.line.halved(best.number, heaviest)
+            finer = None if number is None else self.line.clustered(number, self.rest)
+            if number is None or finer is None or len(finer.clusters) > target:
+                left.discard(heaviest)
+                continue
+            left.add(max(number.values()))
+            best = finer
+        return best
+
+
+def steps(most: int) -> list[int]:
+    """Return growing numbers from 1 up to ``most``."""
+    found = (round(GROWTH**n) for n in range(1 + int(log(most, GROWTH))))
+    return list(dict.fromkeys(found))
 
 
 def best_cut(problem: PlanningProblem, target: int) -> Cut:
-    """Return the cut within the target whose pipeline ends first; of equals the finest batches."""
+    """Return the cut within the target that fits and whose schedule ends first.
+
+    Of like ones that with most clusters.
+    """
     cuts: list[Cut] = []
     size = 1
     while not cuts or cuts[-1].batches > 1:
         stages = Stages(problem, size)
-        cuts += [stages.within(target, split=split) for split in (True, False)]
+        cuts += [cut for rest in Rest for cut in stages.cuts(target, rest)]
         size *= 2
-    devices = len(problem.cluster.devices)
-    return min(cuts, key=lambda cut: pipeline_time(cut, devices))
+    rooms = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
+    forecast = Forecast(problem, stages.ticks)
+    values = [forecast.value(cut.clusters, cut.parts) for cut in cuts]
+    like = ALIKE * min(values)
 
+    def rank(number: int) -> tuple[bool, bool, float, int]:
+        cut, value = cuts[number], values[number]
+        count, margin = len(cut.clusters), ROOM_AT_ONCE if cut.rest is Rest.AT_ONCE else 1
+        fits = packs([margin * need for need in cut.needs], rooms)
+        return count > target, not fits, max(like, value), -count
 
-def pipeline_time(cut: Cut, devices: int) -> float:
-    """Return how long a pipeline of equal stages takes, in terms of its work on one device.
-
-    While it fills and drains a device waits for the work that passes through the other stages.
-    """
-    fill = (cut.stages - 1) * cut.passing
-    return (cut.batches + fill) / (cut.batches * min(cut.stages, devices))
+    best = cuts[min(range(len(cuts)), key=rank)]
+    return best.refined(target)
 
 
 class Stages:
@@ -125,6 +195,27 @@ class Stages:
         self.work = dict.fromkeys(self._line(), 0)
         for name, ticks in self.ticks.items():
             self.work[self.unit[name]] += ticks
+        self.stored, self.stashed = self._bytes()
+        self._keys: dict[tuple[int, ...], list[tuple[int, str, int]]] = {}
+        limits = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
+        self.devices = len(limits)
+        known = [limit for limit in limits if limit is not None]
+        self.room = max(known) if len(known) == len(limits) else inf
+
+    def _bytes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Unit -> bytes that stay, and bytes that its forward operators make for another pass."""
+        kinds = {operator.name: operator.kind for operator in self.graph.operators}
+        stored, stashed = dict.fromkeys(self.work, 0), dict.fromkeys(self.work, 0)
+        for value in self.graph.values:
+            size = max(value.bytes.values())
+            if value.producer is None:
+                for unit in dict.fromkeys(self.unit[name] for name in value.consumers):
+                    stored[unit] += size
+            elif kinds[value.producer] == FORWARD_KIND and any(
+                kinds[name] != FORWARD_KIND for name in value.consumers
+            ):
+                stashed[self.unit[value.producer]] += size
+        return stored, stashed
 
     def _line(self) -> list[str]:
         """Units along the forward pass; others stand at the last forward operator they read.
@@ -159,42 +250,82 @@ class Stages:
             place.setdefault(self.unit[name], rank)
         return sorted(place, key=place.__getitem__)
 
-    def within(self, target: int, *, split: bool = True) -> Cut:
-        """Return the smallest stages with at most ``target`` clusters; else one stage."""
-        low, high = 0, sum(self.work.values())
+    def cuts(self, target: int, rest: Rest) -> list[Cut]:
+        """Return cuts of at most ``target`` clusters, from few stages to many; else one stage."""
+        whole = sum(self.work.values())
+        most = max(1, min(target // self.num_batches, STAGES_PER_DEVICE * self.devices))
+        sizes = [size for n in steps(most) for size in (self._balanced(n), -(-whole // n))]
+        alike = {tuple(self._intervals(size).values()): size for size in sizes}
+        found = (self.cut(size, rest) for size in alike.values())
+        return [cut for cut in found if len(cut.clusters) <= target] or [self.cut(whole, rest)]
+
+    def _balanced(self, count: int) -> int:
+        """Least work such that so many stages of at most that much hold all units."""
+        low, high = max(self.work.values(), default=0), sum(self.work.values())
         while low < high:
             middle = (low + high) // 2
-            if len(self.cut(middle, split=split).clusters) <= target:
+            if max(self._intervals(middle).values(), default=0) < count:
                 high = middle
             else:
                 low = middle + 1
-        return self.cut(high, split=split)
+        return high
 
-    def cut(self, most: int, *, split: bool = True) -> Cut:
-        """Return the clusters of stages of at most that much work, but for larger units.
+    def loads(self, number: Mapping[str, int]) -> list[int]:
+        """Work of each stage."""
+        found = [0] * (1 + max(number.values(), default=0))
+        for unit, stage in number.items():
+            found[stage] += self.work[unit]
+        return found
 
-        ``split`` says whether what no other stage waits for is apart.
-        """
-        number = self._intervals(most)
+    def halved(self, number: Mapping[str, int], stage: int) -> dict[str, int] | None:
+        """Return stages of units with one cut in two of like work; ``None`` for a single unit."""
+        units = [unit for unit, own in number.items() if own == stage]
+        if len(units) < 2:
+            return None
+        sums = list(accumulate(self.work[unit] for unit in units))
+        place = min(range(1, len(units)), key=lambda k: abs(2 * sums[k - 1] - sums[-1]))
+        return {**number, **dict.fromkeys(units[place:], 1 + max(number.values()))}
+
+    def cut(self, most: int, rest: Rest = Rest.APART) -> Cut:
+        """Return the clusters of stages of at most that much work, but for larger units."""
+        batches = 1 if rest is Rest.AT_ONCE else self.num_batches
+        return self.clustered(self._intervals(most, batches), rest)
+
+    def clustered(self, number: Mapping[str, int], rest: Rest) -> Cut:
+        """Return the clusters of given stages of units."""
         stage = {name: number[self.unit[name]] for name in self.order}
-        visit, branch = self._visits(stage), self._branches(stage)
-        waited_for = self._waited_for(stage) if split else dict.fromkeys(self.order, True)
-        found: dict[Hashable, list[str]] = {}
-        for name in self.order:
-            sort = (self.batch[name], waited_for[name])
-            found.setdefault((stage[name], visit[name], branch[name], sort), []).append(name)
-        passing = sum(ticks for name, ticks in self.ticks.items() if waited_for[name])
-        share = passing / max(1, sum(self.ticks.values()))
-        stages = 1 + max(number.values(), default=0)
-        return Cut(list(found.values()), stages, self.num_batches, share)
+        key = tuple(number.values())
+        if key not in self._keys:
+            visit, branch = self._visits(stage), self._branches(stage)
+            self._keys[key] = [(stage[name], branch[name], visit[name]) for name in self.order]
+        if rest is Rest.ALONG:
+            passing = dict.fromkeys(self.order, True)
+        else:
+            passing = self._waited_for(self.unit if rest is Rest.AT_ONCE else stage)
+        found: dict[tuple[Hashable, ...], list[str]] = {}
+        for name, own in zip(self.order, self._keys[key], strict=True):
+            joined = rest is Rest.AT_ONCE and not passing[name]
+            sort = (None if joined else self.batch[name], passing[name])
+            found.setdefault((*own, sort), []).append(name)
+        parts: list[Hashable] = [own[:2] for own in found]
+        needs = [0] * (1 + max(number.values(), default=0))
+        batches = 1 if rest is Rest.AT_ONCE else self.num_batches
+        for unit, own_stage in number.items():
+            needs[own_stage] += self._need(unit, batches)
+        return Cut(self, list(found.values()), parts, rest, dict(number), tuple(needs))
 
-    def _intervals(self, most: int) -> dict[str, int]:
-        """Unit -> its stage, of at most that much work but for larger units; from the left."""
-        number, filled, found = 0, 0, dict[str, int]()
+    def _need(self, unit: str, batches: int) -> int:
+        """Bytes of a unit, with what one of the batches leaves for another pass."""
+        return self.stored[unit] + self.stashed[unit] // batches
+
+    def _intervals(self, most: int, batches: int = 1) -> dict[str, int]:
+        """Unit -> its stage, of at most that much work and memory but for larger units."""
+        number, filled, need, found = 0, 0, 0, dict[str, int]()
         for unit, work in self.work.items():
-            if filled and filled + work > most:
-                number, filled = number + 1, 0
-            filled += work
+            size = self._need(unit, batches)
+            if (filled and filled + work > most) or (need and need + size > self.room):
+                number, filled, need = number + 1, 0, 0
+            filled, need = filled + work, need + size
             found[unit] = number
         return found
 
@@ -213,12 +344,12 @@ class Stages:
             latest[name] = seen | {own: max(visit, seen.get(own, 0))}
         return found
 
-    def _waited_for(self, stage: dict[str, int]) -> dict[str, bool]:
-        """Operator -> whether another stage waits for it, within its micro-batch."""
+    def _waited_for(self, part: Mapping[str, Hashable]) -> dict[str, bool]:
+        """Operator -> whether another part waits for it, within its micro-batch."""
         found: dict[str, bool] = {}
         for name in reversed(self.order):
             found[name] = any(
-                stage[after] != stage[name] or found[after]
+                part[after] != part[name] or found[after]
                 for after in self.graph.successors[name]
                 if self.batch[after] == self.batch[name]
             )

@@ -192,6 +192,19 @@ DEVICES = {
             " with sparsity, 1,440 GB, 64 TB/s",
         ),
         _device(
+            *("B300", (2_250_000, 8_000, 288), (600, 850, 5_000), ("NVLink5", "NDR")),
+            "NVIDIA HGX B300 data sheet, an eighth of the system: half of 36 Pflop/s with sparsity,"
+            " 2.3 TB, 64 TB/s",
+        ),
+        _device(
+            *("GB200", (2_500_000, 8_000, 186), (600, 850, 5_000), ("NVLink5", "NDR")),
+            "NVIDIA GB200 NVL72 data sheet, one of two devices: half of 10 Pflop/s with sparsity",
+        ),
+        _device(
+            *("GB300", (2_500_000, 8_000, 279), (600, 850, 5_000), ("NVLink5", "NDR")),
+            "NVIDIA GB300 NVL72 data sheet, one of 72 devices: half of 360 Pflop/s with sparsity",
+        ),
+        _device(
             *("MI300X", (1_307_400, 5_300, 192), (500, 800, 6_000), ("xGMI", "NDR")),
             "AMD Instinct MI300X data sheet; its rate (bf16 without sparsity) is derived: 304 units"
             " of 2,048 flop at 2,100 MHz",

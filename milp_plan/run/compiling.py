@@ -28,8 +28,14 @@ LIST_SCHEDULES, MOVES, SEQUENCES = "list schedules", "moves of a search", "order
 ENUMERATION, NEAR, RUNS = "enumeration", "near a schedule", "runs along a spine"
 """Placements and orders of few operators; models near a plan; a bound."""
 
+LEARNING = "clause learning"
+"""A search over placements and orders that learns from its conflicts."""
+
 LATENCY, LARGEST_LOAD, CONTIGUOUS_PARTS = "latency", "largest load", "contiguous parts"
 """Problems under the serial law."""
+
+HYBRID, PACKING = "hybrid parallelism", "packing"
+"""Stages with degrees; buffers in one memory."""
 
 LAST: Mapping[str, str] = {
     SHARDING: "milp_plan.coarsen.sharding.steps:_best_labels",
@@ -38,11 +44,14 @@ LAST: Mapping[str, str] = {
     MOVES: "milp_plan.planners.decoder.events:run_events",
     SEQUENCES: "milp_plan.planners.search.sequences:cool",
     ENUMERATION: "milp_plan.planners.enumeration.placing:advance",
+    LEARNING: "milp_plan.planners.learning.search:search",
     RUNS: "milp_plan.bounds.runs:possible",
     NEAR: "milp_plan.run.near.loops:contract",
     LATENCY: "milp_plan.serial.lattice_loops:drop_all",
     LARGEST_LOAD: "milp_plan.planners.serial.local_loops:descend",
     CONTIGUOUS_PARTS: "milp_plan.planners.serial.chain_loops:extend_chains",
+    HYBRID: "milp_plan.planners.hybrid.sweep:sweep",
+    PACKING: "milp_plan.planners.packing.search:_search",
 }
 """A loop of each part that is compiled after most others: once it is kept, so are they."""
 

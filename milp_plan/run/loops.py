@@ -28,11 +28,14 @@ from milp_plan.serial import SerialGraph, operator_tables, read_serial
 from .compiling import (
     CONTIGUOUS_PARTS,
     ENUMERATION,
+    HYBRID,
     LARGEST_LOAD,
     LATENCY,
+    LEARNING,
     LIST_SCHEDULES,
     MOVES,
     NEAR,
+    PACKING,
     RUNS,
     SEQUENCES,
     SHARDING,
@@ -341,6 +344,16 @@ def _enumeration() -> None:
     assert every.least is not None
 
 
+def _learning() -> None:
+    from milp_plan.planners.learning import ClauseLearning
+    from milp_plan.zoo import TRAPS
+
+    problem = next(trap.problem for trap in TRAPS if ClauseLearning.suits(trap.problem))
+    search = ClauseLearning(problem)
+    tuple(search.plans(Budget()))
+    assert search.complete
+
+
 def _runs() -> None:
     from milp_plan.bounds.catalogue import frame_of
     from milp_plan.bounds.runs import run_bounds
@@ -362,12 +375,13 @@ PARTS: dict[str, Callable[[], None]] = {
     LATENCY: _latency,
     LARGEST_LOAD: _largest_load,
     CONTIGUOUS_PARTS: _contiguous,
-    "hybrid parallelism": _hybrid,
+    HYBRID: _hybrid,
     "stashes": _stashes,
     NEAR: _near,
     SEQUENCES: _sequences,
     ENUMERATION: _enumeration,
-    "packing": _packing,
+    LEARNING: _learning,
+    PACKING: _packing,
     "jobs": _jobs,
     "orders": _orders,
     "rematerialisation": _rematerialisation,

@@ -128,8 +128,13 @@ class Way(ABC, Generic[P, S]):
         """Whether compiling loops beside may use only processor time that the run leaves."""
         return False
 
+    @property
+    def unawaited(self) -> tuple[str, ...]:
+        """Parts of the compiled loops that are compiled beside, and for which no step waits."""
+        return ()
+
     def offer_first(self) -> None:
-        """Offer any plan, by what has no loop to compile; asked where loops are compiled beside."""
+        """Offer any plan; asked where loops are compiled beside, which run as Python here."""
 
     def alone(self) -> Iterable[Step]:
         """Steps of a run that is to hear the formulation's model and nobody else."""
@@ -227,7 +232,8 @@ class Way(ABC, Generic[P, S]):
         ledger = self.ledger
         steps = tuple(self.alone() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
-        parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
+        awaited = tuple(part for step in steps for part in step.loops)
+        parts = () if ledger.repeatable or not awaited else (*awaited, *self.unawaited)
         with compiled_beside(parts, patient=self.patient) as beside:
             self.compiling = beside
             if beside.parts:
@@ -238,20 +244,23 @@ class Way(ABC, Generic[P, S]):
                 over = ledger.budget.over
                 if step.always and ledger.plan is None if over else step.wanted():
                     self._await(beside, step)
-                    if ledger.budget.over and not over and ledger.plan is not None:
+                    needless = ledger.plan is not None or not step.always
+                    if ledger.budget.over and not over and needless:
                         return  # loops compiled here could not be interrupted
                     logger.info("way %s: %s", self.name, step.name)
                     step.run()
 
     def _begin_uncompiled(self, beside: Compiling) -> None:
         """Have a plan while loops are compiled; the run says so."""
+        from milp_plan.core.compiled import interpreted
+
         from .compiling import SAID
 
         ledger = self.ledger
         logger.info("way %s: compiled beside: %s", self.name, ", ".join(beside.parts))
         ledger.details["compiled_beside"] = list(beside.parts)
         ledger.say(SAID)
-        with ledger.budget.phase("first plan"):
+        with ledger.budget.phase("first plan"), interpreted():
             self.offer_first()
 
     def _await(self, beside: Compiling, step: Step) -> None:

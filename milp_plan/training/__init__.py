@@ -1,6 +1,7 @@
 """The kind ``training``: which parallel configuration for a model on a cluster."""
 
-from .architecture import Architecture, Attention, Block, Mlp, Moe, Prediction
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe, Prediction
 from .cluster import DeviceGroup, Level, TrainingCluster, training_cluster
 from .configuration import Configuration, Offload, Precision, Recompute, Schedule
 from .costs import StageTime, StepTime, step_time

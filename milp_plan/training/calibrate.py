@@ -1,6 +1,7 @@
 """Fit rates of devices and frameworks to measured steps, by least squares on logarithms.
 
-Parameters are fitted as logarithms, so that they stay above 0. The loss is ``soft_l1``: a run that
+Parameters are fitted as logarithms, so that they stay above 0, and stay near their start where the
+runs say nothing. The loss is ``soft_l1``: a run that
 is far off counts by its distance, not by its square. The work of every run is counted once.
 """
 
@@ -20,7 +21,7 @@ from .work import StageWork, stage_works
 
 DEVICE_BOUNDS = {
     "matrix": (0.05, 1.0),
-    "operands": (0.02, 1.0),
+    "grouped": (0.1, 1.0),
     "attention": (0.01, 1.0),
     "memory": (0.05, 1.0),
     "node": (0.02, 1.0),
@@ -37,6 +38,9 @@ SOFTWARE_BOUNDS = {
 }
 USUAL = (*DEVICE_BOUNDS, "launch_ns", "step_ns", "overlap")
 """What is fitted where nobody says."""
+
+PRIOR = 0.02
+"""Weight of the distance from the start, in logarithms: it decides what the runs leave open."""
 
 ROBUST = 0.05
 """Relative error from which a run counts by its distance."""
@@ -115,7 +119,8 @@ def fit(
 
     def residuals(point: np.ndarray) -> np.ndarray:
         efficiency = _with(start, device, free, np.exp(point))
-        return (np.log([predicted(each, efficiency) for each in chosen]) - measured) * scale
+        errors = np.log([predicted(each, efficiency) for each in chosen]) - measured
+        return np.concatenate([errors * scale, PRIOR * (point - first)])
 
     rates, software = start.rates(device), start.software
     first = np.log([getattr(rates if name in DEVICE_BOUNDS else software, name) for name in free])

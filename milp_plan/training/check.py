@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Verdict, Violation
 
 from .problem import TrainingPlan, TrainingProblem
-from .replay import NoScheduleError, Replay, replay
+from .replay import NoScheduleError
 from .search import Costs
+from .step import Step, derive
 
 OBJECTIVE = "step"
 """Time of one training step, nanoseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step that was derived from a configuration.
-
-    Parameters
-    ----------
-    played
-        Its passes, replayed.
-    after_ns
-        What follows the last backward pass.
-    peaks
-        Most memory at any instant on the devices of each pipeline stage.
-    """
-
-    played: Replay
-    after_ns: int
-    peaks: tuple[int, ...]
-
-    @property
-    def step_ns(self) -> int:
-        """Time of the step."""
-        return self.played.makespan_ns + self.after_ns
-
-
-def derive(costs: Costs, plan: TrainingPlan) -> Step:
-    """Replay the step of a plan whose configuration can run.
-
-    Raises
-    ------
-    NoScheduleError
-        The schedule is not defined for it.
-    """
-    configuration = plan.configuration
-    played = replay(configuration, costs.chunks(configuration))
-    resident = costs.resident_bytes(configuration)
-    peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
-    return Step(played, costs.after_ns(configuration), peaks)
 
 
 def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdict:
@@ -68,7 +29,7 @@ def verify(problem: TrainingProblem, plan: TrainingPlan, costs: Costs) -> Verdic
     if any(violation.rule == "degrees" for violation in broken):
         return Verdict(tuple(broken), OBJECTIVE, None)
     try:
-        step = derive(costs, plan)
+        step = derive(plan.configuration, costs.priced(plan.configuration))
     except NoScheduleError as error:
         broken.append(Violation("schedule", (str(plan.configuration.schedule),), str(error)))
         return Verdict(tuple(broken), OBJECTIVE, None)

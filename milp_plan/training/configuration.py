@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from itertools import accumulate
 
-from .architecture import Architecture, Moe
+from .architecture import Architecture
+from .blocks import Moe
 from .cluster import TrainingCluster
 
 
@@ -83,6 +86,8 @@ class Configuration:
         Whether norms and residuals are split over tensor ranks along the sequence.
     recompute
         What backward passes compute again.
+    recomputed
+        Blocks of each chunk that are computed again, the first ones; 0 for all.
     zero
         0: every data rank has all optimizer state; 1: it is sharded over data (and context) ranks;
         2: gradients as well; 3: parameters as well (fully sharded data parallelism).
@@ -108,6 +113,7 @@ class Configuration:
     schedule: Schedule = Schedule.ONE_F_ONE_B
     sequence_parallel: bool = True
     recompute: Recompute = Recompute.NONE
+    recomputed: int = 0
     zero: int = 1
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16
@@ -144,13 +150,21 @@ class Configuration:
 
     def device_of(self, chunk: int) -> int:
         """Pipeline device of a chunk: round robin, or out and back for V-shaped schedules."""
-        if self.schedule in V_SHAPED and chunk >= self.pipeline:
+        if self.schedule in V_SHAPED and self.virtual == 2 and chunk >= self.pipeline:
             return 2 * self.pipeline - 1 - chunk
         return chunk % self.pipeline
 
     def chunks_of(self, device: int) -> tuple[int, ...]:
         """Chunks of a pipeline device, in the order of the model."""
-        return tuple(chunk for chunk in range(self.chunks) if self.device_of(chunk) == device)
+        if self.schedule in V_SHAPED and self.virtual == 2:
+            return (device, 2 * self.pipeline - 1 - device)
+        return tuple(range(device, self.chunks, self.pipeline))
+
+    def spans(self, architecture: Architecture, device: int) -> tuple[tuple[int, int], ...]:
+        """First block and number of blocks of each chunk of a pipeline device."""
+        counts = self.chunk_layers(architecture)
+        starts = starts_of(counts)
+        return tuple((starts[chunk], counts[chunk]) for chunk in self.chunks_of(device))
 
     def why_not(
         self, architecture: Architecture, cluster: TrainingCluster, global_batch: int
@@ -178,16 +192,32 @@ class Configuration:
                 f"tensor {self.tensor} x context {self.context} x pipeline {self.pipeline} x data "
                 f"{self.data} take {self.devices} devices, the cluster has {cluster.devices}"
             )
+        elif cluster.mixed:
+            yield from self._group_reasons(cluster)
         if self.global_batch != global_batch:
             yield (
                 f"{self.data} ranks x {self.micro_batches} micro-batches of {self.micro_batch} "
                 f"are {self.global_batch} samples, the batch has {global_batch}"
+            )
+        if self.recomputed < 0 or (self.recomputed and self.recompute is not Recompute.FULL):
+            yield (
+                f"{self.recomputed} blocks of a chunk computed again with recomputation "
+                f"{self.recompute}; a number of them goes with full"
             )
         if self.zero not in (0, 1, 2, 3):
             yield f"optimizer sharding is {self.zero}, expected 0 to 3"
         yield from self._width_reasons(architecture)
         yield from self._expert_reasons(architecture)
         yield from self._pipeline_reasons(architecture)
+
+    def _group_reasons(self, cluster: TrainingCluster) -> Iterator[str]:
+        if any(group.devices % self.stage_devices for group in cluster.groups):
+            yield (
+                f"a pipeline stage of {self.stage_devices} devices would lie on devices of "
+                "several classes"
+            )
+        if self.virtual > 1:
+            yield "virtual stages are not offered on a cluster of several classes"
 
     def _width_reasons(self, architecture: Architecture) -> Iterator[str]:
         for block, _ in architecture.runs:
@@ -253,6 +283,13 @@ class Configuration:
             yield f"layers {self.layers} has a negative number"
 
 
+@lru_cache(maxsize=256)
+def starts_of(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the first block of each chunk."""
+    return tuple(accumulate(counts, initial=0))[:-1]
+
+
+@lru_cache(maxsize=256)
 def even_layers(blocks: int, chunks: int) -> tuple[int, ...]:
     """Blocks of each chunk, as even as they go; the later chunks but the last get one more.
 

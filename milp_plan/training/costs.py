@@ -1,10 +1,10 @@
 """Time of a training step: work over rates, pipelines with fill and drain, traffic that hides.
 
 A pass takes the time of its kernels and collectives, or that of the host launching them, whichever
-is more. Kernels take ``flops / rate + bytes / bandwidth``: the second term makes small products
-slower than large ones. With ``f``, ``b`` and ``w`` the times of a micro-batch on the slowest of
-``p`` devices, forward, backward for inputs and for weights, and ``v`` chunks on each, a step of
-``m`` micro-batches takes ``m (f + b + w)`` and a bubble of
+is more. Kernels take ``flops / rate + bytes / bandwidth`` and a ramp: the other terms make small
+products slower than large ones. With ``f``, ``b`` and ``w`` the times of a micro-batch on the
+slowest of ``p`` devices, forward, backward for inputs and for weights, and ``v`` chunks on each, a
+step of ``m`` micro-batches takes ``m (f + b + w)`` and a bubble of
 
 =========================== ======================================================
 1F1B, GPipe                 ``(p - 1) (f + b + w)``, of the other devices
@@ -30,7 +30,7 @@ from .cluster import DeviceGroup, TrainingCluster
 from .collectives import Traffic
 from .configuration import V_SHAPED, Configuration, Schedule
 from .efficiency import Efficiency
-from .work import Pass, StageWork, splits_backward, stage_works
+from .work import Known, Pass, StageWork, splits_backward, stage_works
 
 NANO = 1_000_000_000
 
@@ -101,6 +101,8 @@ def step_time(
     configuration: Configuration,
     sequence: int,
     efficiency: Efficiency,
+    *,
+    known: Known | None = None,
 ) -> StepTime:
     """Return the time of one training step, in integer nanoseconds.
 
@@ -116,9 +118,11 @@ def step_time(
         Tokens of a sample.
     efficiency
         Rates that devices and framework reach.
+    known
+        What is kept for the next configuration, as of :func:`.work.stage_works`.
     """
     software = efficiency.software
-    works = stage_works(architecture, cluster, configuration, sequence, software)
+    works = stage_works(architecture, cluster, configuration, sequence, software, known=known)
     return timed(works, cluster, configuration, efficiency)
 
 
@@ -157,7 +161,9 @@ class _Stage(NamedTuple):
         return self.forward + self.backward + self.weight + self.transfer
 
 
-class _Step(NamedTuple):
+class StepSeconds(NamedTuple):
+    """Parts of a step in seconds, not rounded; those of :class:`StepTime`."""
+
     stages: tuple[_Stage, ...]
     compute: float
     tensor: float
@@ -183,7 +189,8 @@ class _Clock:
         rates, software = efficiency.rates(spec.name), efficiency.software
         self.software = software
         self.flop = 1 / (rates.matrix * spec.peak_flops_per_s)
-        self.operand = 1 / (rates.operands * spec.memory_bytes_per_s)
+        self.grouped = self.flop / rates.grouped
+        self.operand = 1 / spec.memory_bytes_per_s
         self.attention = 1 / (rates.attention * spec.peak_flops_per_s)
         self.moved = 1 / (rates.memory * spec.memory_bytes_per_s)
         self.node = 1 / (rates.node * group.levels[0].link.bandwidth_bytes_per_s)
@@ -206,6 +213,7 @@ class _Clock:
         work = each.compute
         return (
             work.matrix_flops * self.flop
+            + work.grouped_flops * self.grouped
             + work.matrix_bytes * self.operand
             + work.attention_flops * self.attention
             + work.moved_bytes * self.moved
@@ -229,13 +237,13 @@ def step_seconds(
     cluster: TrainingCluster,
     configuration: Configuration,
     efficiency: Efficiency,
-) -> _Step:
+) -> StepSeconds:
     """Return the parts of a step in seconds, not rounded."""
     timed_stages: dict[tuple[int, int], _Stage] = {}
     stages = []
     clocks = [_Clock(group, efficiency, configuration) for group in cluster.groups]
     for index, work in enumerate(works):
-        group = _group_of(cluster, index * configuration.stage_devices)
+        group = group_of(cluster, index * configuration.stage_devices)
         key = id(work), group
         if key not in timed_stages:
             timed_stages[key] = _stage(work, clocks[group], configuration)
@@ -243,7 +251,8 @@ def step_seconds(
     return _step(tuple(stages), configuration)
 
 
-def _group_of(cluster: TrainingCluster, device: int) -> int:
+def group_of(cluster: TrainingCluster, device: int) -> int:
+    """Return the group of a device, numbered over all groups."""
     for index, group in enumerate(cluster.groups):
         if device < group.devices:
             return index
@@ -262,7 +271,10 @@ def _stage(work: StageWork, clock: _Clock, configuration: Configuration) -> _Sta
     transfer += clock.stall
     overlap = clock.software.overlap
     gather = max(0.0, clock.traffic(work.gather) - overlap * (forward + backward + weight))
-    step = max(0.0, clock.traffic(work.reduce) - overlap * (backward + weight))
+    hidden = overlap * (backward + weight)
+    if configuration.zero and not clock.software.sharded_overlap:
+        hidden = 0.0
+    step = max(0.0, clock.traffic(work.reduce) - hidden)
     data = step + gather * configuration.micro_batches
     optimizer = work.optimizer_bytes * clock.moved + clock.software.step_ns / NANO
     return _Stage(
@@ -270,10 +282,10 @@ def _stage(work: StageWork, clock: _Clock, configuration: Configuration) -> _Sta
     )
 
 
-def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> _Step:
+def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> StepSeconds:
     slowest = max(stages, key=lambda each: each.micro_batch)
     m = configuration.micro_batches
-    return _Step(
+    return StepSeconds(
         stages,
         m * slowest.compute,
         m * slowest.tensor,
@@ -293,15 +305,15 @@ def _bubble(stages: tuple[_Stage, ...], slowest: _Stage, configuration: Configur
     others = sum(each.micro_batch for each in stages) - slowest.micro_batch
     forward, backward, weight = slowest.forward, slowest.backward, slowest.weight
     schedule = configuration.schedule
-    if schedule is Schedule.INTERLEAVED:
+    if schedule == Schedule.INTERLEAVED:
         return others / configuration.virtual
-    if schedule is Schedule.ZB_H1:
+    if schedule == Schedule.ZB_H1:
         return max(0.0, others - (p - 1) * 2 * weight)
     if schedule in (Schedule.ZB_V, Schedule.DUALPIPE_V):
         return (p - 1) * max(0.0, forward + backward - 2 * weight) / 2
-    if schedule is Schedule.V_HALF:
+    if schedule == Schedule.V_HALF:
         return others / 2 + m * abs(backward - forward) / 4
-    if schedule is Schedule.V_MIN:
+    if schedule == Schedule.V_MIN:
         return others * 2 / 3 + m * abs(forward + backward - 2 * weight) / 2
     return others
 

@@ -28,9 +28,8 @@ class DeviceRates:
     ----------
     matrix
         Share of the peak rate in large matrix products.
-    operands
-        Share of the memory bandwidth at which operands and results of matrix products move, after
-        which small products are slower than large ones.
+    grouped
+        Share of the rate of matrix products that the products of a mixture of experts reach.
     attention
         Share of the peak rate in scores of attention and their product with values.
     memory
@@ -44,7 +43,7 @@ class DeviceRates:
     """
 
     matrix: float = 0.7
-    operands: float = 0.7
+    grouped: float = 0.7
     attention: float = 0.4
     memory: float = 0.7
     node: float = 0.7
@@ -67,6 +66,8 @@ class Software:
         Time of a step that depends on nothing.
     overlap
         Share of the compute time under which data-parallel traffic hides.
+    sharded_overlap
+        Whether that is so with a sharded optimizer as well.
     crossing_ns
         What a tensor-parallel collective waits for each further rank, where pipeline devices lie
         in different nodes.
@@ -75,8 +76,8 @@ class Software:
     fused_attention
         Whether attention never writes its scores to memory (FlashAttention). Without it the whole
         square is computed, causal or not.
-    fused_elementwise
-        Whether chains of elementwise operations are single kernels.
+    dropout
+        Whether blocks of layer norms keep masks of dropout.
     weight_bytes, gradient_bytes, optimizer_bytes
         Bytes of a parameter: its copy for products, its gradient, master copy and moments.
     logit_bytes
@@ -93,10 +94,11 @@ class Software:
     launch_ns: float = 10_000.0
     step_ns: float = 5_000_000.0
     overlap: float = 0.5
+    sharded_overlap: bool = True
     crossing_ns: float = 0.0
     stall_ns: float = 0.0
     fused_attention: bool = True
-    fused_elementwise: bool = True
+    dropout: bool = False
     weight_bytes: int = 2
     gradient_bytes: int = 4
     optimizer_bytes: int = 12

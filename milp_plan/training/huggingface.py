@@ -11,7 +11,8 @@ from milp_plan.core import Finding, InputError
 from milp_plan.io.defects import syntax_finding
 from milp_plan.io.files import read_document
 
-from .architecture import Architecture, Attention, Block, Mlp, Moe, Prediction
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe, Prediction
 from .models import gpt, vision_language, vit
 
 TITLE = "a Hugging Face config.json"

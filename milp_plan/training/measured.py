@@ -39,7 +39,8 @@ from pathlib import Path
 from milp_plan.core import Finding, InputError
 from milp_plan.cost import DEVICES, device_spec
 
-from .architecture import Architecture, Attention, Block, Mlp
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp
 from .cluster import ALIASES, NODE_DEVICES, DeviceGroup, TrainingCluster, device_group
 from .configuration import Configuration, Precision, Recompute, Schedule
 from .models import MODELS, model

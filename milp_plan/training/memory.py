@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .architecture import Architecture, Block, Mlp
+from .architecture import Architecture
+from .blocks import Block, Mlp
 from .cluster import TrainingCluster
 from .configuration import Configuration, Recompute, Schedule
 from .efficiency import Software
-from .work import StageWork, stage_works
+from .work import Known, StageWork, stage_works, width_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ def device_memory(
     configuration: Configuration,
     sequence: int,
     software: Software,
+    *,
+    known: Known | None = None,
 ) -> tuple[MemoryUse, ...]:
     """Return the peak memory of each pipeline device.
 
@@ -70,10 +73,12 @@ def device_memory(
         What runs where, and how many tokens a sample has.
     software
         The framework: bytes of a parameter, fused kernels.
+    known
+        What is kept for the next configuration, as of :func:`.work.stage_works`.
     """
-    works = stage_works(architecture, cluster, configuration, sequence, software)
-    meter = _Meter(architecture, configuration, sequence, software)
-    return tuple(meter.stage(index, work) for index, work in enumerate(works))
+    works = stage_works(architecture, cluster, configuration, sequence, software, known=known)
+    meter = Meter(architecture, configuration, sequence, software, known=known)
+    return meter.stages(works)
 
 
 def in_flight(configuration: Configuration, stage: int) -> float:
@@ -86,22 +91,22 @@ def in_flight(configuration: Configuration, stage: int) -> float:
     schedule = configuration.schedule
     if p == 1:
         return 1.0
-    if schedule is Schedule.GPIPE:
+    if schedule == Schedule.GPIPE:
         most: float = m
-    elif schedule is Schedule.INTERLEAVED:
+    elif schedule == Schedule.INTERLEAVED:
         most = (2 * (p - stage - 1) + 1 + (v - 1) * p) / v
     elif schedule in (Schedule.ZB_V, Schedule.DUALPIPE_V):
         most = p
-    elif schedule is Schedule.V_HALF:
+    elif schedule == Schedule.V_HALF:
         most = p / 2 + 1
-    elif schedule is Schedule.V_MIN:
+    elif schedule == Schedule.V_MIN:
         most = p / 3 + 1
     else:
         most = p - stage
     return min(most, m)
 
 
-class _Meter:
+class Meter:
     """Measures the devices of one configuration."""
 
     def __init__(
@@ -110,26 +115,39 @@ class _Meter:
         configuration: Configuration,
         sequence: int,
         software: Software,
+        *,
+        known: Known | None = None,
     ) -> None:
+        self.known = {} if known is None else known.setdefault(width_of(configuration), {})
         self.architecture = architecture
         self.configuration = configuration
         self.sequence = sequence
         self.software = software
         self.size = architecture.precision_bytes
 
+    def stages(self, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
+        """Peak memory of each pipeline device, of which the work is known."""
+        made: dict[tuple[object, ...], MemoryUse] = {}
+        uses = []
+        for stage, work in enumerate(works):
+            key = (id(work), in_flight(self.configuration, stage))
+            if key not in made:
+                made[key] = self.stage(stage, work)
+            uses.append(made[key])
+        return tuple(uses)
+
     def stage(self, stage: int, work: StageWork) -> MemoryUse:
+        """Peak memory of one pipeline device."""
         c, model, software = self.configuration, self.architecture, self.software
-        counts = c.chunk_layers(model)
-        starts = [sum(counts[:i]) for i in range(len(counts))]
         chunks = c.chunks_of(stage)
-        blocks = [b for i in chunks for b in model.blocks[starts[i] : starts[i] + counts[i]]]
-        kept = sum(self.kept(block) for block in blocks)
+        kinds = model.kinds(c.spans(model, stage))
+        kept = sum(count * self.kept(block) for block, count in kinds)
         flight = in_flight(c, stage)
         tokens = c.micro_batch * self.sequence / c.context
         activations = flight * kept
         buffers = float(software.workspace_bytes)
-        if c.recompute is Recompute.FULL and blocks:
-            buffers += max(self.block(block) for block in blocks)
+        if c.recompute == Recompute.FULL and kinds:
+            buffers += max(self.block(block) for block, _ in kinds)
         if c.chunks - 1 in chunks:
             rows = c.micro_batch if model.output_classes else tokens
             heads = 1 + (model.prediction.modules if model.prediction else 0)
@@ -144,8 +162,8 @@ class _Meter:
         optimizer, gradient, weight = (
             sharded if c.zero >= level else work.parameters for level in (1, 2, 3)
         )
-        if c.zero == 3 and blocks:
-            buffers += 2 * self.size * max(block.parameters for block in blocks) / c.tensor
+        if c.zero == 3 and kinds:
+            buffers += 2 * self.size * max(block.parameters for block, _ in kinds) / c.tensor
         return MemoryUse(
             round(software.weight_bytes * weight),
             round(software.gradient_bytes * gradient),
@@ -155,19 +173,28 @@ class _Meter:
         )
 
     def stream(self, elements: float) -> float:
+        """Elements of the residual stream on one tensor rank."""
         c = self.configuration
         return elements / c.tensor if c.sequence_parallel else elements
 
     def kept(self, block: Block) -> float:
-        """Bytes that one block keeps of one micro-batch."""
+        """Bytes that one block keeps of one micro-batch, looked up where they are known."""
+        key = ("kept", id(block))
+        if key not in self.known:
+            self.known[key] = self._kept(block)
+        found: float = self.known[key]
+        return found
+
+    def _kept(self, block: Block) -> float:
         recompute = self.configuration.recompute
         if block.frozen and not block.needs_input_gradient:
             return 0.0
-        if recompute is Recompute.FULL:
+        if recompute == Recompute.FULL:
             return self.size * self.stream(self.tokens(block) * block.hidden)
-        return self.block(block, core=recompute is Recompute.NONE)
+        return self.block(block, core=recompute == Recompute.NONE)
 
     def tokens(self, block: Block) -> float:
+        """Tokens of a micro-batch in a block on one context rank."""
         c = self.configuration
         return c.micro_batch * block.length(self.sequence) / c.context
 
@@ -186,7 +213,7 @@ class _Meter:
             keys = 2 * max(a.kv_heads / t, 1) * a.head_size
         elements = 2 * stream + 2 * gathered + tokens * (queries + keys + results)
         masks = 0.0
-        if not software.fused_elementwise and block.norm_bias:
+        if software.dropout and block.norm_bias:
             masks = 2 * stream
         scores = 4 * tokens * a.heads / t
         if not software.fused_attention:

@@ -8,7 +8,8 @@ from functools import partial
 
 from milp_plan.core import Finding, InputError
 
-from .architecture import Architecture, Attention, Block, Mlp, Moe, Prediction
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe, Prediction
 
 
 def gpt(

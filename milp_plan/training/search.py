@@ -16,8 +16,12 @@ from milp_plan.core.budget import Budget
 
 from .configuration import Configuration
 from .problem import TrainingProblem
-from .replay import Chunk, NoScheduleError, replay, schedule_bound
+from .replay import NoScheduleError, schedule_bound
 from .space import Space
+from .step import Priced, derive, excess_of, least_peaks
+
+PATIENCE = 200
+"""Chunks timed without a plan, after which the most promising configuration is replayed."""
 
 KEPT = 5
 """Plans that are kept, the best first."""
@@ -32,14 +36,17 @@ class Costs(Protocol):
     def least_ns(self, configuration: Configuration) -> int:
         """Return a lower bound on a step that costs next to nothing to compute."""
 
-    def chunks(self, configuration: Configuration) -> tuple[Chunk, ...]:
-        """Return times and activations of every chunk, in the order of the model."""
+    def evenly_ns(self, configuration: Configuration) -> int:
+        """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
 
-    def after_ns(self, configuration: Configuration) -> int:
-        """Return what follows the last backward pass: traffic that nothing hides, optimizer."""
+    def variants(self, configuration: Configuration) -> Iterable[Configuration]:
+        """Return configurations that only differ inside of stages; the bounds hold for them."""
 
-    def resident_bytes(self, configuration: Configuration) -> tuple[int, ...]:
-        """Return memory of each pipeline stage's devices without activations of micro-batches."""
+    def first_peak(self, configuration: Configuration) -> int:
+        """Return memory that the devices of the first pipeline stage take at least."""
+
+    def priced(self, configuration: Configuration) -> Priced:
+        """Return what a configuration costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +129,22 @@ def search(
     problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
 ) -> Found:
     """Return the best configurations of the space that the fixed fields leave."""
-    return _Search(problem, costs, budget).run(Space(problem, fixed))
+    return _Search(problem, costs, fixed, budget).run(Space(problem, fixed))
+
+
+_SEEN, _WIDE = 0, 1
 
 
 class _Search:
-    def __init__(self, problem: TrainingProblem, costs: Costs, budget: Budget) -> None:
-        self.problem, self.costs, self.budget = problem, costs, budget
+    def __init__(
+        self, problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
+    ) -> None:
+        self.problem, self.costs, self.fixed, self.budget = problem, costs, fixed, budget
         self.found = Found()
-        self.open: list[tuple[int, int, Configuration, tuple[Chunk, ...]]] = []
+        self.unseen: list[tuple[int, int, int, Configuration]] = []
+        self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.misses: list[Miss] = []
+        self.waiting = 0
 
     @property
     def value(self) -> float:
@@ -140,59 +154,73 @@ class _Search:
 
     def run(self, space: Iterable[Configuration]) -> Found:
         found, costs = self.found, self.costs
-        queue = [(costs.least_ns(c), i, c) for i, c in enumerate(space)]
-        found.considered = len(queue)
-        heapq.heapify(queue)
-        while queue or self.open:
+        self.unseen = [(costs.least_ns(c), _SEEN, i, c) for i, c in enumerate(space)]
+        found.considered = len(self.unseen)
+        heapq.heapify(self.unseen)
+        while self.unseen or self.ready:
             if self.budget.over:
                 found.finished = False
                 break
-            unseen = queue[0][0] if queue else float("inf")
-            ready = self.open[0][0] if self.open else float("inf")
-            if min(unseen, ready) >= self.value:
+            if self.least() >= self.value:
                 break
-            if ready <= unseen:
-                self.replay(*heapq.heappop(self.open)[2:])
+            impatient = not found.best and found.timed % PATIENCE == PATIENCE - 1
+            if self.ready and (impatient or self.ready[0][0] <= self.least()):
+                self.replay(*heapq.heappop(self.ready)[2:])
+                found.timed += impatient
             else:
-                self.look(heapq.heappop(queue)[2])
-        self.conclude(min([entry[0] for entry in (queue[:1] + self.open[:1])], default=None))
+                self.look(*heapq.heappop(self.unseen))
+        self.conclude(None if not (self.unseen or self.ready) else int(self.least()))
         return found
 
-    def look(self, configuration: Configuration) -> None:
-        """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
-        self.found.timed += 1
+    def least(self) -> float:
+        """Lower bound of everything that was not replayed."""
+        return min(entries[0][0] for entries in (self.unseen, self.ready) if entries)
+
+    def look(self, least: int, level: int, number: int, configuration: Configuration) -> None:
+        """Look closer: a better bound first, then the chunks of every variant."""
         costs = self.costs
-        chunks = costs.chunks(configuration)
-        least = schedule_bound(configuration, chunks) + costs.after_ns(configuration)
+        if level == _SEEN:
+            evenly = max(least, costs.evenly_ns(configuration))
+            heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
+            return
+        self.price(least, configuration)
+        for variant in costs.variants(configuration):
+            if all(getattr(variant, name) == value for name, value in self.fixed.items()):
+                self.price(least, variant)
+
+    def price(self, least: int, configuration: Configuration) -> None:
+        """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
+        if not self.fits(configuration, least, (self.costs.first_peak(configuration),)):
+            return
+        self.found.timed += 1
+        priced = self.costs.priced(configuration)
+        least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
         if least >= self.value:
             return
-        peaks = least_peaks(configuration, chunks, costs.resident_bytes(configuration))
-        if not self.fits(configuration, least, peaks):
-            return
-        heapq.heappush(self.open, (least, self.found.timed, configuration, chunks))
+        peaks = least_peaks(configuration, priced)
+        if self.fits(configuration, least, peaks):
+            self.waiting += 1
+            heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
 
     def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
+        """Whether memory suffices; remember what lacks little."""
         excess, stage = excess_of(self.problem, configuration, peaks)
         if excess > 0:
             self.misses.append(Miss(configuration, least, excess, stage))
         return excess <= 0
 
-    def replay(self, configuration: Configuration, chunks: tuple[Chunk, ...]) -> None:
+    def replay(self, configuration: Configuration, priced: Priced) -> None:
+        """Derive value and peaks as the law says, and keep the configuration if it is good."""
         self.found.replayed += 1
-        costs = self.costs
         try:
-            played = replay(configuration, chunks)
+            step = derive(configuration, priced)
         except NoScheduleError:
             return
-        resident = costs.resident_bytes(configuration)
-        peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
-        step = played.makespan_ns + costs.after_ns(configuration)
-        if not self.fits(configuration, step, peaks):
-            return
-        best = self.found.best
-        best.append(Candidate(configuration, step, peaks))
-        best.sort(key=lambda candidate: candidate.step_ns)
-        del best[KEPT:]
+        if self.fits(configuration, step.step_ns, step.peaks):
+            best = self.found.best
+            best.append(Candidate(configuration, step.step_ns, step.peaks))
+            best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
+            del best[KEPT:]
 
     def conclude(self, left: int | None) -> None:
         """Set the bound, and choose the misses to list: faster than the best, nearest to fit."""
@@ -203,67 +231,14 @@ class _Search:
             faster = [miss for miss in self.misses if miss.least_ns < value]
         else:
             faster = self.misses
-        faster.sort(key=lambda miss: (miss.excess_bytes, miss.least_ns))
-        found.misses = faster[:MISSES]
+        nearest: dict[object, Miss] = {}
+        for miss in sorted(faster, key=lambda miss: (miss.excess_bytes, miss.least_ns)):
+            c = miss.configuration
+            nearest.setdefault((c.tensor, c.pipeline, c.recompute, c.zero), miss)
+        found.misses = list(nearest.values())[:MISSES]
 
 
-def excess_of(
-    problem: TrainingProblem, configuration: Configuration, peaks: tuple[int, ...]
-) -> tuple[int, int]:
-    """Return how much memory the worst stage lacks on a device, and that stage; at most 0: fits."""
-    over = [
-        (peak - problem.limit_bytes(configuration, stage), -stage)
-        for stage, peak in enumerate(peaks)
-    ]
-    excess, stage = max(over)
-    return excess, -stage
-
-
-def least_peaks(
-    configuration: Configuration, chunks: tuple[Chunk, ...], resident: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return memory of each stage that the schedule takes at least; most schedules take just that.
-
-    Forward passes ahead of the first backward pass have no choice; their number follows from the
-    schedule's definition.
-    """
-    counts = micro_batches_ahead(configuration)
-    return tuple(
-        fixed
-        + sum(
-            count * chunks[k].activation_bytes
-            for k, count in zip(configuration.chunks_of(stage), counts[stage], strict=True)
-        )
-        for stage, fixed in enumerate(resident)
-    )
-
-
-def micro_batches_ahead(configuration: Configuration) -> tuple[tuple[int, ...], ...]:
-    """Return how many micro-batches of each chunk of a stage wait for their backward pass at once.
-
-    1F1B and ZB-H1 as published; interleaved 1F1B at the end of its warm-up; V-shaped schedules hold
-    as many as 1F1B on its first device, but for those that take less by design, where one is
-    counted.
-    """
-    from .configuration import Schedule
-
-    p, m, v = configuration.pipeline, configuration.micro_batches, configuration.virtual
-    schedule = configuration.schedule
-    if p == 1:
-        return ((1,) * v,)
-    if schedule is Schedule.GPIPE:
-        return ((m,) * v,) * p
-    if schedule is Schedule.ONE_F_ONE_B:
-        return tuple((min(m, p - stage),) for stage in range(p))
-    if schedule is Schedule.INTERLEAVED:
-        return tuple(_turns(p, v, m, stage) for stage in range(p))
-    if schedule in (Schedule.ZB_H1, Schedule.ZB_V):
-        return ((min(m, p),) * v,) * p
-    return ((1,) * v,) * p
-
-
-def _turns(p: int, v: int, m: int, stage: int) -> tuple[int, ...]:
-    """Micro-batches of each chunk after the warm-up and one more forward pass."""
-    passes = min(2 * (p - 1 - stage) + (v - 1) * p + 1, m * v)
-    rounds, rest = divmod(passes, p * v)
-    return tuple(rounds * p + max(0, min(p, rest - k * p)) for k in range(v))
+def simplicity(candidate: Candidate) -> tuple[int, ...]:
+    """Return what decides between configurations of equal time: the least of everything."""
+    c = candidate.configuration
+    return (c.context, c.pipeline, c.tensor, c.zero, c.expert * c.expert_tensor, c.micro_batch)

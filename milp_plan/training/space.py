@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from .architecture import Moe
+from .blocks import Moe
 from .configuration import (
     V_SHAPED,
     Configuration,
@@ -28,7 +28,8 @@ NOT_CONSIDERED = (
     f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
     f"micro-batches of more than {LARGEST_MICRO_BATCH} samples",
     "optimizer state on every data rank (never faster by these costs, and larger)",
-    "recomputation that differs between blocks",
+    "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
+    "numbers of recomputed blocks that differ between chunks, or are more than memory asks for",
     "8-bit products",
     "offload to the host",
 )
@@ -154,5 +155,5 @@ class Space:
         return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
 
 
-_FREE = frozenset({"sequence_parallel", "precision", "offload", "layers"})
+_FREE = frozenset({"recomputed", "sequence_parallel", "precision", "offload", "layers"})
 """Fields that only the user changes."""

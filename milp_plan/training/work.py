@@ -10,9 +10,10 @@ PyTorch's operators in Megatron's and nanotron's layers, rounded.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .architecture import Architecture, Attention, Block, Mlp, Moe
+from .architecture import Architecture
+from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute
@@ -21,13 +22,17 @@ from .efficiency import Software
 ATTENTION_KERNELS = 12
 MLP_KERNELS = 8
 MOE_KERNELS = 40
-UNFUSED = 1.5
-"""Elementwise kernels and what they move, relative to fused ones."""
-
 SCORE_PASSES = 5
 """How often an unfused forward attention reads or writes its scores: product, scale and mask,
 softmax, dropout, product with values."""
 
+
+ALIGNED, UNALIGNED = 16, 1.3
+"""Elements of which the sides of a product should be multiples, and its time where they are not
+(14400 / 8 = 1800 columns in the runs before BLOOM)."""
+
+ALIGNED_HEAD, UNALIGNED_HEAD = 8, 16.0
+"""The same for heads of unfused attention: products of other sizes run without tensor cores."""
 
 SCORE_BATCH = 4
 """Megatron's fused softmax needs heads x samples in multiples of this."""
@@ -38,8 +43,10 @@ class Compute(NamedTuple):
 
     Parameters
     ----------
-    matrix_flops, matrix_bytes
-        Operations of matrix products, and bytes of their operands and results.
+    matrix_flops, grouped_flops
+        Operations of matrix products, and of those of experts.
+    matrix_bytes
+        Bytes of operands and results of both.
     attention_flops
         Operations of scores and their product with values.
     moved_bytes
@@ -49,6 +56,7 @@ class Compute(NamedTuple):
     """
 
     matrix_flops: float = 0.0
+    grouped_flops: float = 0.0
     matrix_bytes: float = 0.0
     attention_flops: float = 0.0
     moved_bytes: float = 0.0
@@ -174,25 +182,24 @@ def stage_works(
     configuration: Configuration,
     sequence: int,
     software: Software,
+    *,
+    known: Known | None = None,
 ) -> tuple[StageWork, ...]:
-    """Return what each pipeline device does; equal devices share one object."""
+    """Return what each pipeline device does; equal devices share one object.
+
+    ``known`` keeps what blocks do for the next configuration of the same width.
+    """
     node = min(group.node_devices for group in cluster.groups)
     layout = Layout(configuration, node)
-    counter = _Counter(architecture, layout, sequence, software)
-    counts = configuration.chunk_layers(architecture)
-    starts = [sum(counts[:i]) for i in range(len(counts))]
+    counter = _Counter(architecture, layout, sequence, software, known=known)
     made: dict[tuple[object, ...], StageWork] = {}
     works = []
     for stage in range(configuration.pipeline):
         chunks = configuration.chunks_of(stage)
-        spans = [(starts[i], counts[i]) for i in chunks]
-        blocks = [b for start, n in spans for b in architecture.blocks[start : start + n]]
-        kinds: dict[Block, int] = {}
-        for block in blocks:
-            kinds[block] = kinds.get(block, 0) + 1
+        kinds = architecture.kinds(configuration.spans(architecture, stage))
         first, last = 0 in chunks, configuration.chunks - 1 in chunks
         crosses = _crosses(configuration, stage, node)
-        key = (tuple(kinds.items()), first, last, crosses)
+        key = (id(kinds), first, last, crosses)
         if key not in made:
             made[key] = counter.stage(kinds, first, last, crosses)
         works.append(made[key])
@@ -207,21 +214,39 @@ def _crosses(configuration: Configuration, stage: int, node: int) -> bool:
     return stage * size // node != after * size // node
 
 
+Kinds = tuple[tuple[Block, int], ...]
+"""Different blocks, and how many there are of each."""
+
+Known = dict[Any, dict[Any, Any]]
+"""Width of a configuration -> what its blocks do, by their identity."""
+
+
+def width_of(c: Configuration) -> tuple[Any, ...]:
+    """Return what passes and activations of a block depend on."""
+    degrees = (c.tensor, c.context, c.expert, c.expert_tensor, c.micro_batch)
+    return (*degrees, c.recompute, c.sequence_parallel, c.precision, c.pipeline > 1)
+
+
 class _Counter:
     """Counts the work of one configuration."""
 
     def __init__(
-        self, architecture: Architecture, layout: Layout, sequence: int, software: Software
+        self,
+        architecture: Architecture,
+        layout: Layout,
+        sequence: int,
+        software: Software,
+        *,
+        known: Known | None = None,
     ) -> None:
+        self.known = {} if known is None else known.setdefault(width_of(layout.configuration), {})
         self.architecture = architecture
         self.layout = layout
         self.configuration = layout.configuration
         self.sequence = sequence
         self.software = software
         self.size = architecture.precision_bytes
-        self.flop_share = 0.5 if self.configuration.precision is Precision.FP8 else 1.0
-        fused = software.fused_elementwise
-        self.unfused = 1 if fused else UNFUSED
+        self.flop_share = 0.5 if self.configuration.precision == Precision.FP8 else 1.0
 
     # -- pieces ------------------------------------------------------------------------------
 
@@ -229,10 +254,12 @@ class _Counter:
         """One matrix product of ``rows`` tokens, with ``weights`` matrices of that shape."""
         moved = rows * (inner + columns) + weights * inner * columns
         flops = 2 * rows * inner * columns * self.flop_share
-        return Compute(flops, self.size * moved, 0.0, 0.0, 1)
+        if inner % ALIGNED or columns % ALIGNED:
+            flops *= UNALIGNED
+        return Compute(matrix_flops=flops, matrix_bytes=self.size * moved, kernels=1)
 
     def moved(self, elements: float, kernels: float = 0.0) -> Compute:
-        return Compute(0.0, 0.0, 0.0, self.size * elements, kernels)
+        return Compute(moved_bytes=self.size * elements, kernels=kernels)
 
     def attention(self, block: Block, tokens: float) -> tuple[Compute, Compute]:
         """Projections, and the core that selective recomputation runs again."""
@@ -252,7 +279,7 @@ class _Counter:
             keys = 2 * max(a.kv_heads / t, 1) * a.head_size
             products = self.product(tokens, h, queries + keys)
         products = products.plus(self.product(tokens, results, h))
-        rope = self.moved(2 * tokens * (queries + keys / 2), ATTENTION_KERNELS * self.unfused)
+        rope = self.moved(2 * tokens * (queries + keys / 2), ATTENTION_KERNELS)
         return products.plus(rope), self.core(a, block, tokens, queries + keys + results)
 
     def core(self, a: Attention, block: Block, tokens: float, width: float) -> Compute:
@@ -261,19 +288,22 @@ class _Counter:
         samples = c.micro_batch / c.context
         if self.software.fused_attention:
             flops = a.core_flops(length) * samples / c.tensor
-            return Compute(0.0, 0.0, flops, self.size * tokens * width, 1)
+            return Compute(attention_flops=flops, moved_bytes=self.size * tokens * width, kernels=1)
         square = length * length * samples * a.heads / c.tensor
         flops = 2 * square * (a.query_size + a.output_size)
+        if a.query_size % ALIGNED_HEAD:
+            flops *= UNALIGNED_HEAD
         whole = (samples * a.heads / c.tensor) % SCORE_BATCH == 0
         passes, kernels = (SCORE_PASSES, 6) if whole else (2 * SCORE_PASSES, 16)
-        return Compute(0.0, 0.0, flops, self.size * square * passes, kernels)
+        moved = self.size * square * passes
+        return Compute(attention_flops=flops, moved_bytes=moved, kernels=kernels)
 
     def mlp(self, part: Mlp, hidden: int, tokens: float, tensor: int) -> Compute:
         width = part.inner / tensor
         up = self.product(tokens, hidden, (2 if part.gated else 1) * width)
         down = self.product(tokens, width, hidden)
-        passes = (3 if part.gated else 2) * self.unfused
-        return up.plus(down).plus(self.moved(passes * tokens * width, MLP_KERNELS * self.unfused))
+        passes = 3 if part.gated else 2
+        return up.plus(down).plus(self.moved(passes * tokens * width, MLP_KERNELS))
 
     def moe(self, part: Moe, hidden: int, tokens: float) -> tuple[Compute, float]:
         """Router, experts and permutations; and the elements that a device dispatches."""
@@ -284,8 +314,10 @@ class _Counter:
         width = part.inner / c.expert_tensor
         columns = (2 if part.gated else 1) * width
         work = self.product(own, hidden, part.experts)
-        work = work.plus(self.product(visits, hidden, columns, held))
-        work = work.plus(self.product(visits, width, hidden, held))
+        experts = self.product(visits, hidden, columns, held)
+        experts = experts.plus(self.product(visits, width, hidden, held))
+        flops = experts.matrix_flops
+        work = work.plus(experts._replace(matrix_flops=0.0, grouped_flops=flops))
         work = work.plus(self.moved(3 * visits * width + 6 * visits * hidden, MOE_KERNELS))
         if part.shared:
             work = work.plus(self.mlp(part.shared, hidden, tokens, c.tensor))
@@ -294,11 +326,19 @@ class _Counter:
     # -- blocks ------------------------------------------------------------------------------
 
     def block(self, block: Block) -> Passes:
+        """Passes of a block, looked up where they are known."""
+        key = ("block", id(block))
+        if key not in self.known:
+            self.known[key] = self._block(block)
+        found: Passes = self.known[key]
+        return found
+
+    def _block(self, block: Block) -> Passes:
         c, h = self.configuration, block.hidden
         tokens = c.micro_batch * block.length(self.sequence) / c.context
         own = tokens / c.tensor if c.sequence_parallel else tokens
         products, core = self.attention(block, tokens)
-        norms = self.moved(10 * own * h * self.unfused, 4 * self.unfused)
+        norms = self.moved(10 * own * h, 4)
         if isinstance(block.feed_forward, Moe):
             feed, dispatched = self.moe(block.feed_forward, h, tokens)
         else:
@@ -324,20 +364,21 @@ class _Counter:
             return Passes(forward)
         inputs = Compute(
             dense.matrix_flops,
+            dense.grouped_flops,
             dense.matrix_bytes,
             2 * core.attention_flops,
             1.5 * dense.moved_bytes + 2 * core.moved_bytes,
             dense.kernels + 2 * core.kernels,
         )
-        weights = Compute(dense.matrix_flops, dense.matrix_bytes, 0.0, 0.0, dense.kernels / 2)
+        weights = dense._replace(moved_bytes=0.0, kernels=dense.kernels / 2)
         backward = Pass(inputs, forward.tensor, forward.expert, forward.context.times(2))
-        if self.configuration.recompute is Recompute.FULL:
+        if self.configuration.recompute == Recompute.FULL:
             backward = backward.plus(forward)
-        elif self.configuration.recompute is Recompute.ATTENTION:
+        elif self.configuration.recompute == Recompute.ATTENTION:
             backward = backward.plus(Pass(core))
         if not block.frozen:
             added = 2 * self.software.gradient_bytes * self.local(block)
-            weights = weights.plus(Compute(0.0, 0.0, 0.0, added, 0))
+            weights = weights.plus(Compute(moved_bytes=added))
         return Passes(forward, backward, Pass() if block.frozen else Pass(weights))
 
     def local(self, block: Block) -> float:
@@ -353,7 +394,7 @@ class _Counter:
         rows = c.micro_batch if model.output_classes else tokens
         width = model.head_outputs / c.tensor
         product = self.product(rows, model.hidden, width)
-        loss = Compute(0.0, 0.0, 0.0, 4.0 * self.software.logit_bytes * rows * width, 20)
+        loss = Compute(moved_bytes=4.0 * self.software.logit_bytes * rows * width, kernels=20)
         tensor = self.layout.tensor.all_reduce(4 * 3 * rows)
         back = Pass(
             product.plus(loss.times(0.5)),
@@ -370,28 +411,49 @@ class _Counter:
 
     # -- stages ------------------------------------------------------------------------------
 
-    def stage(self, kinds: dict[Block, int], first: bool, last: bool, crosses: bool) -> StageWork:
-        c, model = self.configuration, self.architecture
+    def passes(self, kinds: Kinds, first: bool, last: bool) -> Passes:
+        """Passes of some blocks, with what is before the first and after the last."""
+        key = ("passes", id(kinds), first, last)
+        if key not in self.known:
+            self.known[key] = self._passes(kinds, first, last)
+        found: Passes = self.known[key]
+        return found
+
+    def _passes(self, kinds: Kinds, first: bool, last: bool) -> Passes:
+        prediction = self.architecture.prediction
         passes = Passes()
-        dense = experts = 0.0
-        for block, count in kinds.items():
+        for block, count in kinds:
             passes = passes.plus(self.block(block).times(count))
+        if first:
+            passes = passes.plus(self.embedding())
+        if last:
+            passes = passes.plus(self.head().times(1 + (prediction.modules if prediction else 0)))
+            if prediction:
+                passes = passes.plus(self.block(prediction.block).times(prediction.modules))
+        return passes
+
+    def parameters(self, kinds: Kinds, first: bool, last: bool) -> tuple[float, float]:
+        """Trained parameters on a device before any sharding: all but experts, and experts."""
+        c, model = self.configuration, self.architecture
+        dense = experts = 0.0
+        for block, count in kinds:
             if not block.frozen:
                 routed = block.expert_parameters
                 dense += count * (block.parameters - routed) / c.tensor
                 experts += count * routed / (c.expert * c.expert_tensor)
         if first:
-            passes = passes.plus(self.embedding())
             dense += model.embedding_parameters / c.tensor
         if last:
-            heads = 1 + (model.prediction.modules if model.prediction else 0)
-            passes = passes.plus(self.head().times(heads))
             shared = model.tied and not first
             dense += (model.head_parameters + shared * model.vocabulary * model.hidden) / c.tensor
             if model.prediction:
-                extra = self.block(model.prediction.block).times(model.prediction.modules)
-                passes = passes.plus(extra)
                 dense += model.prediction.parameters / c.tensor
+        return dense, experts
+
+    def stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool) -> StageWork:
+        c, model = self.configuration, self.architecture
+        passes = self.passes(kinds, first, last)
+        dense, experts = self.parameters(kinds, first, last)
         reduce, gather, sharded = self._data(dense, experts)
         transfer = Traffic()
         if c.pipeline > 1:

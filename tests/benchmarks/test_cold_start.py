@@ -2,22 +2,56 @@ from milp_plan.cli.exits import Exit
 
 from .conftest import rows_of
 
-NO_LOOPS = "solve instances/gang-beats-single.json"
+NO_LOOPS = "gang-beats-single.json"
 """A critical path proves this one: nothing is compiled, warm or cold."""
+
+ROW = {
+    "name": "n",
+    "limit": 60,
+    "change": 0.01,
+    "warm_value": 100,
+    "cold_value": 101,
+    "warm_proved": False,
+    "cold_proved": False,
+    "warm_first_s": 0.5,
+    "cold_first_s": 0.5,
+    "warm_s": 9.0,
+    "cold_s": 61.0,
+    "shipped": True,
+}
 
 
 def test_page_and_numbers(page):
-    case = {"name": "gang", "command": NO_LOOPS, "limit": 60}
-    code, text, folder = page("cold-start", "cold_start", [case])
-    assert code is Exit.DONE
-    (row,) = rows_of(folder)
-    assert (row["warm"], row["cold"], row["change"]) == ("110", "110", 0.0)
-    assert "| gang | 60 s | 110 | 110 | ns | +0.000% |" in text
+    cases = [
+        {"file": NO_LOOPS, "limit": 60},
+        {"name": "two stages", "command": "pipeline --stages 2 --micro-batches 2", "limit": 60},
+    ]
+    code, text, folder = page("cold-start", "cold_start", cases)
+    assert code is Exit.DONE, text
+    row, pipeline = rows_of(folder)
+    assert (row["warm_value"], row["cold_value"], row["change"]) == (110, 110, 0.0)
+    assert row["cold_proved"]
+    assert row["cold_first_s"] > 0
+    assert pipeline["cold_value"] == pipeline["warm_value"]
+    assert "| gang-beats-single | 2 | 60 s | 110 | 110 | ns | +0.000% |" in text
+    assert "| two stages | 60 s |" in text
+    assert "2 of the 2 cold values are at most 3% above the warm ones" in text
 
 
 def test_what_a_first_run_loses_is_said(script):
     study = script("cold_start")
-    row = {"name": "n", "limit": 60, "change": 0.01, "warm_s": 9.0, "cold_s": 61.0}
-    assert study.complaints([row]) == []
-    assert study.complaints([{**row, "change": 0.03}]) == ["n: 3.00% worse without compiled loops"]
-    assert study.complaints([{**row, "cold_s": 63.0}]) == ["n: 63.0 s cold under a limit of 60 s"]
+    assert study.complaints([ROW]) == []
+    for change, said in (
+        ({"change": 0.04}, "n: 4.00% worse without compiled loops"),
+        ({"cold_s": 63.0}, "n: 63.0 s cold under a limit of 60 s"),
+        ({"cold_value": None, "change": None}, "n: no plan without compiled loops"),
+        ({"warm_proved": True}, "n: no proof without compiled loops"),
+        ({"cold_first_s": 4.0}, "n: the first plan after 4.0 s"),
+    ):
+        assert study.complaints([ROW | change]) == [said]
+
+
+def test_figures_count_what_was_compared(script):
+    found = script("cold_start").present([ROW, ROW | {"change": None, "cold_first_s": None}])
+    assert (found["count"], found["compared"], found["within"]) == (2, 1, 1)
+    assert (found["planned"], found["soon"]) == (1, 1)

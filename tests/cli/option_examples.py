@@ -47,6 +47,7 @@ PIPELINE = "pipeline --stages 2 --micro-batches 3 --quiet --record-folder runs"
 PIECES = f"{PIPELINE} --times {{pieces}}"
 STUDY = "table {study} --store kept --quiet"
 BENCH = "bench run {suite} --store kept"
+TRAIN = "train llama3-8b 8xH100 --global-batch 8 --sequence 2048 --fix pipeline=1"
 SLOTS = ("milp_plan.study.driver.Local.__init__", "jobs", 2)
 """Where ``--jobs`` goes."""
 
@@ -82,6 +83,7 @@ BASES = {
     "solve": "solve {schedule} --quiet --node-limit 9 --record-folder runs",
     "sweep": "sweep {schedule} --memory 1 --quiet --node-limit 9 --store-folder kept",
     "table": "table --record-folder {runs}",
+    "train": TRAIN,
     "transform": "transform {step} --local-updates greedy -o made.json",
 }
 """Words of each verb that do something, the same each time."""
@@ -295,6 +297,19 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--first": Example("--first 1", base=STUDY),
         "--store": Example("--store other", base=STUDY),
         "--quiet": Example("--quiet", base="table {study} --store kept"),
+    },
+    "train": {
+        "--model-file": Example("--model-file {config}", base=TRAIN.replace("llama3-8b ", "")),
+        "--sequence": Example("--sequence 4096"),
+        "--global-batch": Example("--global-batch 16"),
+        "--memory": Example("--memory 40GB"),
+        "--reserve": Example("--reserve 20GB"),
+        "--fix": Example("--fix tensor=2"),
+        "--time-limit": Example(
+            "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
+        ),
+        "--check": Example("--check {train.plan}", base=TRAIN.split(" --fix", maxsplit=1)[0]),
+        "--plan-output": Example("--plan-output plan.json"),
     },
     "transform": {
         "--local-updates": Example("--local-updates chunks:1"),

@@ -9,8 +9,10 @@ from milp_plan.cli.exits import Exit
 from tests.io.samples import store
 from tests.io.test_dnn_partitioning import sample
 from tests.study.cases import INSTANCES, suite_file
+from tests.training.test_huggingface import LLAMA3_70B
 
 from .cases import call
+from .option_examples import TRAIN
 from .test_kinds import LIMIT, SAMPLES
 from .victims import CLUSTER, MODELS, PIECES, TINY
 
@@ -92,6 +94,9 @@ def files(home: Path) -> dict[str, Path]:
         "4",
     )
     _done(*step, "--joint-backward", *made)
+    found |= {"config": home / "config.json", "train.plan": home / "train.plan.json"}
+    found["config"].write_text(json.dumps(LLAMA3_70B | {"num_hidden_layers": 16}))
+    _done(*TRAIN.split(), "--plan-output", found["train.plan"])
     study = _folder(home, "study")
     (study / "study.toml").write_text(STUDY)
     (study / "squares.py").write_text(SCRIPT)

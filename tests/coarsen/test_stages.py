@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import product
+from math import inf
 
 import pytest
 
 from milp_plan.check import verify
 from milp_plan.coarsen import coarsen
-from milp_plan.coarsen.stages import Stages, best_cut
+from milp_plan.coarsen.forecast import Forecast, packs
+from milp_plan.coarsen.stages import ALIKE, Rest, Stages, best_cut
 from milp_plan.core import FULL, Operator, PlanningProblem, Value
 from tests.support.training import random_training
 
@@ -39,7 +41,7 @@ def pipeline(layers: int, batches: int) -> PlanningProblem:
 
 
 def test_micro_batches_and_passes_are_kept_apart() -> None:
-    cut = best_cut(pipeline(6, 4), 45)
+    cut = Stages(pipeline(6, 4), 1).cut(2 * 52)
     assert (cut.stages, cut.batches) == (3, 4)
     sorts = [{(name[0], name.partition("@")[2]) for name in names} for names in cut.clusters]
     assert all(len({batch for _, batch in sort}) == 1 for sort in sorts)
@@ -49,12 +51,72 @@ def test_micro_batches_and_passes_are_kept_apart() -> None:
     assert [passes.count({letter}) for letter in "FBWU"] == [8, 4, 8, 3]
 
 
-def test_weight_gradients_join_where_a_pipeline_then_ends_earlier() -> None:
-    """Eight batches and all devices, where apart there would be four batches or fewer stages."""
-    cut = best_cut(pipeline(6, 8), 45)
-    assert (cut.stages, cut.batches) == (3, 8)
-    assert all(len({name.partition("@")[2] for name in names}) == 1 for names in cut.clusters)
-    assert cut.passing == 1
+def test_the_cut_whose_schedule_ends_first_is_taken() -> None:
+    """More micro-batches at once, or fewer stages: a forecast decides."""
+    problem = pipeline(6, 8)
+    cut = best_cut(problem, 45)
+    lines = [Stages(problem, size) for size in (1, 2, 4, 8)]
+    others = [other for line in lines for rest in Rest for other in line.cuts(45, rest)]
+    forecast = Forecast(problem, cut.line.ticks)
+    values = [forecast.value(other.clusters, other.parts) for other in others]
+    best = {
+        (o.batches, o.rest) for o, v in zip(others, values, strict=True) if v <= ALIKE * min(values)
+    }
+    assert (cut.batches, cut.rest) in best
+    assert len(best) < 6
+    assert 36 < len(cut.clusters) <= 45
+
+
+def test_forecast_is_a_schedule() -> None:
+    """Two stages on two devices: the second begins when the first batch has come through."""
+    problem = pipeline(2, 3)
+    stages = Stages(problem, 1)
+    names = [[f"F0@{m}" for m in range(3)], [f"F1@{m}" for m in range(3)]]
+    single = [[name] for row in names for name in row]
+    rest = [o.name for o in problem.graph.operators if o.name[0] != "F"]
+    forecast = Forecast(problem, dict.fromkeys(stages.ticks, 4) | dict.fromkeys(rest, 0))
+    travel = 2  # latency 1, one byte in one tick
+    parts = [*"aaabbb", "b"]
+    assert forecast.value([*single, rest], parts) == 4 + travel + 3 * 4
+    assert forecast.value([*names, rest], ["a", "b", "b"]) == 12 + 3 * travel + 12
+    assert forecast.value([*single, rest], ["a"] * 7) == 6 * 4
+    crossed = [["F0@0", "F1@1"], ["F0@1", "F1@0"], ["F0@2"], ["F1@2"], rest]
+    assert forecast.value(crossed, "abcde") == inf
+
+
+def test_stages_are_refined_up_to_the_target() -> None:
+    problem = pipeline(8, 1)
+    cut = Stages(problem, 1).cut(8 * 14)
+    finer = cut.refined(20)
+    assert len(cut.clusters) < len(finer.clusters) <= 20
+    owner = {name: i for i, names in enumerate(cut.clusters) for name in names}
+    assert all(len({owner[name] for name in names}) == 1 for names in finer.clusters)
+
+
+@pytest.mark.parametrize("rest", Rest)
+def test_all_work_is_in_one_cluster_each(rest: Rest) -> None:
+    problem = pipeline(5, 3)
+    cut = Stages(problem, 1).cut(74, rest)
+    assert cut.stages == 3
+    assert sorted(name for names in cut.clusters for name in names) == sorted(
+        operator.name for operator in problem.graph.operators
+    )
+    apart = [names for names in cut.clusters if {name[0] for name in names} == {"W"}]
+    assert bool(apart) == (rest is Rest.APART)
+
+
+def test_stages_pack_into_memory() -> None:
+    assert packs([3, 3, 2], [5, 3])
+    assert not packs([3, 3, 3], [5, 4])
+    assert packs([99], [1, None])
+    weights = [Value(f"p{n}", None, (f"F{n}@0",), {FULL: 10}) for n in range(6)]
+    free = pipeline(6, 4)
+    graph = replace(free.graph, values=(*free.graph.values, *weights))
+    for room, most in ((None, 30), (25, 2)):
+        problem = replace(free, graph=graph, cluster=small_cluster(3, room))
+        cut = best_cut(problem, 45)
+        assert len(cut.clusters) <= 45
+        assert max(len({n[1] for n in names}) for names in cut.clusters) <= most
 
 
 def test_what_runs_backward_stands_where_it_came_from() -> None:
@@ -71,9 +133,9 @@ def test_what_runs_backward_stands_where_it_came_from() -> None:
 
 
 def test_micro_batches_are_joined_where_few_clusters_are_wanted() -> None:
-    few = best_cut(pipeline(6, 8), 40)
+    few = best_cut(pipeline(6, 8), 15)
     assert few.batches < 8
-    assert len(few.clusters) <= 40
+    assert len(few.clusters) <= 15
     assert best_cut(pipeline(6, 8), 200).batches == 8
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from milp_plan.training.configuration import Configuration, Recompute
 from milp_plan.training.problem import TrainingProblem
 from milp_plan.training.replay import Chunk
+from milp_plan.training.step import Priced
 
 NANO = 10**9
 
@@ -31,6 +32,18 @@ class Roofline:
     def least_ns(self, c: Configuration) -> int:
         total = 3 * sum(self._chunk_flops(c)) * c.micro_batches * NANO
         return total // (self._rate(c) * c.pipeline)
+
+    def evenly_ns(self, c: Configuration) -> int:
+        return self.least_ns(c)
+
+    def variants(self, c: Configuration) -> tuple[Configuration, ...]:
+        return ()
+
+    def first_peak(self, c: Configuration) -> int:
+        return self.resident_bytes(c)[0]
+
+    def priced(self, c: Configuration) -> Priced:
+        return Priced(self.chunks(c), self.after_ns(c), self.resident_bytes(c))
 
     def chunks(self, c: Configuration) -> tuple[Chunk, ...]:
         slow = 100 + 4 * (c.tensor - 1) + (1 if c.micro_batch == 1 else 0)

@@ -24,7 +24,7 @@ def gpt(vocabulary: int = 0) -> Architecture:
     return Architecture("test", (block,) * LAYERS, vocabulary=vocabulary, sequence=SEQUENCE)
 
 
-UNFUSED = Software("test", fused_attention=False, fused_elementwise=False)
+UNFUSED = Software("test", fused_attention=False, dropout=True)
 
 
 def used(configuration: Configuration, software: Software = UNFUSED) -> tuple[MemoryUse, ...]:

@@ -14,7 +14,7 @@ from milp_plan.training.replay import (
     schedule_bound,
     shop_and_words,
 )
-from milp_plan.training.search import micro_batches_ahead
+from milp_plan.training.step import micro_batches_ahead
 
 SHAPES = (
     (Schedule.GPIPE, 1),

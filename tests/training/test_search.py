@@ -8,8 +8,9 @@ from milp_plan.core.budget import Budget
 from milp_plan.training import Configuration, Recompute, Schedule, model, training_cluster
 from milp_plan.training.problem import TrainingProblem
 from milp_plan.training.replay import replay
-from milp_plan.training.search import KEPT, excess_of, search
+from milp_plan.training.search import KEPT, search
 from milp_plan.training.space import Space
+from milp_plan.training.step import excess_of
 
 from .roofline import Roofline
 

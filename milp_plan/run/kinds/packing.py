@@ -14,6 +14,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 
 from ..change import Change
+from ..compiling import PACKING
 from ..kind import Format, Kind, Measure
 from ..scope import Offer, Scope
 from ..way import Step, Way
@@ -53,12 +54,16 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
         return (
             Step("obstacle", ledger.look_for_obstacle),
             Step("bounds", ledger.find_bounds),
-            Step("fits", self.fit),
-            Step("first nodes", self.look, lambda: self.packer.searchable),
-            Step("orders", self.reorder),
+            Step("fits", self.fit, lambda: not ledger.baselines),
+            Step("first nodes", self.look, lambda: self.packer.searchable, loops=(PACKING,)),
+            Step("orders", self.reorder, loops=(PACKING,)),
             Step("formulation", self.formulate, lambda: ledger.formulation is not None),
-            Step("search", self.search, lambda: self.packer.searchable),
+            Step("search", self.search, lambda: self.packer.searchable, loops=(PACKING,)),
         )
+
+    def offer_first(self) -> None:
+        """Offer the fits."""
+        self.fit()
 
     def fit(self) -> None:
         """First and best fits by many orders; one that is too high is no plan."""

@@ -12,6 +12,7 @@ from milp_plan.core.budget import Budget
 from milp_plan.hybrid import HybridPlan, HybridProblem
 from milp_plan.planners.hybrid import MARGIN, HybridAnswer, plan_exactly, plan_uniformly
 
+from ..compiling import HYBRID
 from ..way import Step, Way
 
 BOUND = "exact search"
@@ -33,9 +34,17 @@ class HybridWay(Way[HybridProblem, HybridPlan]):
     def steps(self) -> Iterable[Step]:
         """A baseline, and the search that proves."""
         return (
-            Step("uniform split", self.split_evenly, always=True),
-            Step("exact search", self.search),
+            Step("uniform split", self.split_evenly, self.unsplit, always=True),
+            Step("exact search", self.search, loops=(HYBRID,)),
         )
+
+    def unsplit(self) -> bool:
+        """Whether the baseline was not asked yet."""
+        return UNIFORM not in self.ledger.baselines
+
+    def offer_first(self) -> None:
+        """Offer the baseline."""
+        self.split_evenly()
 
     def split_evenly(self) -> None:
         """One degree for all stages, equal numbers of layers."""

@@ -1,0 +1,107 @@
+"""``train``: which parallel configuration for a model on a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from .exits import Exit, most_serious
+from .inputs import PATH
+from .limits import SECONDS, refuse_idle
+from .output import say
+from .outputs import Content, Output, refuse
+
+
+def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    """Read a size."""
+    from milp_plan.run.change import size
+
+    if text is None:
+        return None
+    try:
+        return int(size(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True)
+@click.option("--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL.")
+@click.option("--sequence", type=click.IntRange(min=1), help="Tokens of a sample.")
+@click.option(
+    "--global-batch", type=click.IntRange(min=1), required=True, help="Samples of a step."
+)
+@click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB.")
+@click.option("--reserve", callback=byte_size, help="Memory of every device that is left free.")
+@click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
+@click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
+@click.option("--check", "check_file", type=PATH, help="A plan to check instead of planning.")
+@click.option("--plan-output", type=PATH, help="Write the plan.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_context
+def train(
+    ctx: click.Context,
+    /,
+    *,
+    names: tuple[str, ...],
+    model_file: Path | None,
+    sequence: int | None,
+    global_batch: int,
+    memory: int | None,
+    reserve: int | None,
+    fix: tuple[str, ...],
+    time_limit: float,
+    check_file: Path | None,
+    plan_output: Path | None,
+    as_json: bool,
+) -> None:
+    """Choose tensor, context, expert, pipeline and data degrees for training MODEL on CLUSTER.
+
+    MODEL is a name such as llama3-70b. CLUSTER is 8x8xH100 (nodes, devices of a node), 64xA100,
+    or several of these joined by +. Micro-batches, virtual stages, schedule, recomputation and
+    optimizer sharding are chosen with the degrees; --fix gives any of them a value.
+
+    Exits with 4 when no configuration fits, with 5 when none was found in time, and with 7 when
+    the plan of --check breaks a rule.
+    """
+    from milp_plan.core.budget import Budget
+    from milp_plan.io import write_document
+    from milp_plan.training import api, formats, report
+
+    outputs = (Output("--plan-output", plan_output, Content.PLAN),)
+    refuse(outputs, [file for file in (model_file, check_file) if file is not None])
+    problem = api.training_problem(
+        *_sides(names, model_file),
+        global_batch=global_batch,
+        sequence=sequence,
+        memory_bytes=memory,
+        reserve_bytes=reserve or 0,
+    )
+    fixed = dict(map(formats.fixed_field, fix))
+    if check_file is not None:
+        why = "--check looks at one plan; leave it out"
+        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output"), why))
+        verdict = api.check(problem, formats.read_plan(check_file))
+        say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
+        ctx.exit(Exit.DONE if verdict.ok else Exit.NOT_VALID)
+    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj))
+    if as_json:
+        say(json.dumps(report.data(answer)))
+    else:
+        for line in report.lines(answer):
+            say(line)
+    if answer.best is None:
+        ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
+    if plan_output is not None:
+        write_document(plan_output, formats.plan_text(api.plan_of(answer)))
+
+
+def _sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
+    """Model, by name or file, and cluster."""
+    expected = 1 if model_file is not None else 2
+    if len(names) != expected:
+        words = "CLUSTER alone beside --model-file" if expected == 1 else "MODEL and CLUSTER"
+        raise click.UsageError(f"expected {words}, found {len(names)} names: {' '.join(names)}")
+    return (model_file if model_file is not None else names[0]), names[-1]

@@ -1,0 +1,300 @@
+"""What a search and the checker ask of costs: chunks, what follows the last pass, memory.
+
+The times and sizes are those of :mod:`.costs` and :mod:`.memory`, chunk by chunk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import cached_property
+
+from .architecture import Architecture
+from .cluster import TrainingCluster
+from .collectives import Traffic
+from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
+from .costs import NANO, StepSeconds, StepTime, group_of, step_seconds, timed
+from .efficiency import Efficiency
+from .memory import MemoryUse, Meter
+from .problem import TrainingProblem
+from .replay import Chunk
+from .stages import balanced_layers
+from .step import Priced, excess_of, least_activations, least_peaks
+from .work import Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
+from .work import _Counter as Counter
+
+PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
+"""Parts of a step's time."""
+
+_REMEMBERED = 64
+"""Configurations whose costs are kept."""
+
+
+class PlanCosts:
+    """Costs of the configurations of one problem.
+
+    Parameters
+    ----------
+    problem
+        What is planned.
+    efficiency
+        Rates that devices and framework reach.
+    """
+
+    def __init__(self, problem: TrainingProblem, efficiency: Efficiency) -> None:
+        self.problem, self.efficiency = problem, efficiency
+        self._known: Known = {}
+        self._priced: dict[Configuration, Priced] = {}
+        self._whole: dict[object, float] = {}
+        self._blocks: dict[object, tuple[list[int], int, int]] = {}
+        self._held: dict[object, tuple[float, float]] = {}
+
+    @cached_property
+    def _fastest(self) -> float:
+        """Most operations per second of one device."""
+        return max(
+            max(rates.matrix, rates.attention) * group.device.peak_flops_per_s
+            for group in self.problem.cluster.groups
+            for rates in [self.efficiency.rates(group.device.name)]
+        )
+
+    @cached_property
+    def _flops(self) -> dict[Recompute, int]:
+        """Operations of a sample, with what is computed again."""
+        model, sequence = self.problem.architecture, self.problem.sequence
+        plain = model.model_flops(sequence)
+        trained = [(block, n) for block, n in model.runs if block.backward_flops(sequence)]
+        again = sum(block.flops(sequence) * n for block, n in trained)
+        core = sum(block.attention.core_flops(block.length(sequence)) * n for block, n in trained)
+        return {
+            Recompute.NONE: plain,
+            Recompute.ATTENTION: plain + core,
+            Recompute.FULL: plain + again,
+        }
+
+    def least_ns(self, configuration: Configuration) -> int:
+        """Operations of a step over the rate of all devices, evenly divided."""
+        work = self._flops[configuration.recompute] * self.problem.global_batch
+        if configuration.precision is Precision.FP8:
+            work //= 2
+        return int(work * NANO / (self._fastest * configuration.devices))
+
+    def evenly_ns(self, configuration: Configuration) -> int:
+        """All passes of the model on the fastest stage, evenly divided over the pipeline.
+
+        A pass takes the larger of its kernels' time and that of their launches; for the whole
+        model at once this is at most the sum over chunks, so it is a bound.
+        """
+        c = configuration
+        width = width_of(c)
+        if width not in self._whole:
+            alone = replace(
+                c,
+                pipeline=1,
+                virtual=1,
+                micro_batches=1,
+                schedule=Schedule.ONE_F_ONE_B,
+                layers=(),
+                zero=1,
+            )
+            groups = self.problem.cluster.groups
+            clusters = [replace(self.problem.cluster, groups=(group,)) for group in groups]
+            self._whole[width] = min(
+                sum(self._seconds(alone, cluster).stages[0][:3]) for cluster in clusters
+            )
+        return int(c.micro_batches * self._whole[width] * NANO) // c.pipeline
+
+    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
+        """The same with other blocks on stages, and with some blocks computed again.
+
+        Blocks lie so that the slowest stage is the shortest. Where nothing is computed again and
+        memory does not suffice, as few blocks of each chunk are as memory asks for.
+        """
+        bases = (configuration, *self._balanced(configuration))
+        found = list(bases[1:])
+        if configuration.recompute is Recompute.NONE:
+            found += [some for base in bases for some in self._recomputing(base)]
+        return tuple(found)
+
+    def _balanced(self, c: Configuration) -> tuple[Configuration, ...]:
+        """With virtual stages, and where the user fixed the blocks of each chunk, there is none."""
+        if c.layers or c.virtual > 1 or c.pipeline == 1:
+            return ()
+        groups = [group_of(self.problem.cluster, k * c.stage_devices) for k in range(c.pipeline)]
+        made = [self._block_times(c, group) for group in groups]
+        layers = balanced_layers(*(list(part) for part in zip(*made, strict=True)))
+        even = c.chunk_layers(self.problem.architecture)
+        return () if layers == even else (replace(c, layers=layers),)
+
+    def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
+        """Bisect on the number of blocks; none where no block or every block must be."""
+        full = replace(c, recompute=Recompute.FULL)
+        if self._lacks(full, self.first_peak(full)) > 0:
+            return ()
+        if self._excess(c) <= 0 or self._excess(full) > 0:
+            return ()
+        low, high = 0, max(c.chunk_layers(self.problem.architecture))
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._excess(replace(full, recomputed=middle)) > 0:
+                low = middle
+            else:
+                high = middle
+        most = max(c.chunk_layers(self.problem.architecture))
+        return (replace(full, recomputed=high),) if high < most else ()
+
+    def _lacks(self, c: Configuration, *peaks: int) -> int:
+        return excess_of(self.problem, c, peaks)[0]
+
+    def _excess(self, c: Configuration) -> int:
+        return self._lacks(c, *least_peaks(c, self.priced(c)))
+
+    def _block_times(self, c: Configuration, group: int) -> tuple[list[int], int, int]:
+        """Time of each block on a device of a group, of the embedding, and of the head."""
+        key = (width_of(c), group, c.schedule in SPLIT_BACKWARD)
+        if key not in self._blocks:
+            model, cluster = self.problem.architecture, self.problem.cluster
+            alone = replace(cluster, groups=(cluster.groups[group],))
+            single = replace(
+                c, pipeline=len(model.blocks), micro_batches=1, layers=(1,) * len(model.blocks)
+            )
+            stages = self._seconds(single, alone).stages
+            times = [_ns(sum(stage[:3])) for stage in stages]
+            inner = {
+                id(block): time for block, time in zip(model.blocks[1:-1], times[1:-1], strict=True)
+            }
+            first = inner.get(id(model.blocks[0]), times[0])
+            last = inner.get(id(model.blocks[-1]), times[-1])
+            blocks = [first, *times[1:-1], last][: len(times)]
+            self._blocks[key] = (blocks, times[0] - first, times[-1] - last)
+        return self._blocks[key]
+
+    def first_peak(self, configuration: Configuration) -> int:
+        """Memory that the first pipeline device takes at least, whatever the others do."""
+        c, p = configuration, self.problem
+        spans = c.spans(p.architecture, 0)
+        parameters = self._first_parameters(c, p.architecture.kinds(spans))
+        ranks = (c.context * c.data, c.expert_data) if c.zero else (1, 1)
+        sharded = sum(count / rank for count, rank in zip(parameters, ranks, strict=True))
+        none = Traffic()
+        work = StageWork(Passes(), none, none, none, 0.0, sum(parameters), sharded)
+        software = self.efficiency.software
+        meter = Meter(p.architecture, c, p.sequence, software, known=self._known)
+        use = meter.stage(0, work)
+        kinds = (p.architecture.kinds((span,)) for span in spans)
+        kept = [int(sum(n * meter.kept(block) for block, n in counts)) for counts in kinds]
+        return use.total_bytes - use.activations_bytes + least_activations(c, 0, kept)
+
+    def _first_parameters(self, c: Configuration, kinds: Kinds) -> tuple[float, float]:
+        """Parameters of the first device, but for experts, and those of experts."""
+        last = c.chunks - 1 in c.chunks_of(0)
+        key = (c.tensor, c.expert, c.expert_tensor, id(kinds), last)
+        if key not in self._held:
+            p, software = self.problem, self.efficiency.software
+            counter = Counter(p.architecture, Layout(c, 1), p.sequence, software)
+            self._held[key] = counter.parameters(kinds, True, last)
+        return self._held[key]
+
+    def _works(self, c: Configuration, cluster: TrainingCluster) -> tuple[StageWork, ...]:
+        p, software = self.problem, self.efficiency.software
+        return stage_works(p.architecture, cluster, c, p.sequence, software, known=self._known)
+
+    def _seconds(self, c: Configuration, cluster: TrainingCluster) -> StepSeconds:
+        return step_seconds(self._works(c, cluster), cluster, c, self.efficiency)
+
+    def step(self, configuration: Configuration) -> StepTime:
+        """Time of a step by parts, with the closed form of the pipeline.
+
+        Where only some blocks are computed again, what that adds counts by their part.
+        """
+        cluster = self.problem.cluster
+        if configuration.recomputed:
+            none = self.step(_without(configuration))
+            full = self.step(replace(configuration, recomputed=0))
+            most = max(configuration.chunk_layers(self.problem.architecture))
+            some = configuration.recomputed
+            parts = (_between(getattr(none, n), getattr(full, n), some, most) for n in PARTS)
+            return StepTime(none.stages, *parts)
+        works = self._works(configuration, cluster)
+        return timed(works, cluster, configuration, self.efficiency)
+
+    def memory(self, configuration: Configuration) -> tuple[MemoryUse, ...]:
+        """Peak memory of each pipeline stage by parts, with the closed form of the pipeline."""
+        return self._memory(configuration, self._works(configuration, self.problem.cluster))
+
+    def _memory(self, c: Configuration, works: tuple[StageWork, ...]) -> tuple[MemoryUse, ...]:
+        p, software = self.problem, self.efficiency.software
+        return Meter(p.architecture, c, p.sequence, software, known=self._known).stages(works)
+
+    def priced(self, configuration: Configuration) -> Priced:
+        """Chunks, what follows the last pass, and memory without activations."""
+        if configuration not in self._priced:
+            if len(self._priced) > _REMEMBERED:
+                self._priced.clear()
+            mixed = self._mixed if configuration.recomputed else self._plain
+            self._priced[configuration] = mixed(configuration)
+        return self._priced[configuration]
+
+    def _mixed(self, c: Configuration) -> Priced:
+        """Between nothing and everything computed again, by the part of each chunk's blocks."""
+        none, full = self.priced(_without(c)), self.priced(replace(c, recomputed=0))
+        counts = c.chunk_layers(self.problem.architecture)
+        chunks = tuple(
+            Chunk(*(_between(a, b, c.recomputed, n) for a, b in zip(one, all_, strict=True)))
+            for one, all_, n in zip(
+                map(_figures, none.chunks), map(_figures, full.chunks), counts, strict=True
+            )
+        )
+        return Priced(chunks, none.after_ns, full.resident_bytes)
+
+    def _plain(self, configuration: Configuration) -> Priced:
+        c, cluster = configuration, self.problem.cluster
+        works = self._works(c, cluster)
+        step = step_seconds(works, cluster, c, self.efficiency)
+        resident = tuple(use.total_bytes - use.activations_bytes for use in self._memory(c, works))
+        stages = step.stages
+        apart = _chunks_apart(c, self.problem.architecture)
+        if c.virtual > 1:
+            works = self._works(apart, cluster)
+            stages = step_seconds(works, cluster, apart, self.efficiency).stages
+        chunks = tuple(
+            Chunk(
+                _ns(each.forward + each.transfer / 2),
+                _ns(each.backward + each.transfer / 2),
+                _ns(each.weight),
+                use.activations_bytes,
+            )
+            for each, use in zip(stages, self._memory(apart, works), strict=True)
+        )
+        return Priced(chunks, _ns(step.data) + _ns(step.optimizer), resident)
+
+
+def _chunks_apart(c: Configuration, architecture: Architecture) -> Configuration:
+    """Return one micro-batch of a pipeline that has a device for every chunk."""
+    split = c.schedule in SPLIT_BACKWARD
+    return replace(
+        c,
+        pipeline=c.chunks,
+        virtual=1,
+        micro_batches=1,
+        schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
+        layers=c.chunk_layers(architecture),
+    )
+
+
+def _without(c: Configuration) -> Configuration:
+    return replace(c, recompute=Recompute.NONE, recomputed=0)
+
+
+def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
+    return chunk.forward_ns, chunk.backward_ns, chunk.weight_ns, chunk.activation_bytes
+
+
+def _between(none: int, full: int, count: int, of: int) -> int:
+    """Return what ``count`` of so many equal parts make of the difference, rounded up."""
+    if count >= of:
+        return full
+    return none - (none - full) * count // of
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * NANO)

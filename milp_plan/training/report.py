@@ -1,0 +1,340 @@
+"""The answer in words and as plain data: degrees, time, memory, proof, what else there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from milp_plan.core import Units, Verdict
+
+from .configuration import Configuration, Offload, Precision, Schedule
+from .costs import StepTime
+from .efficiency import ErrorBand
+from .memory import MemoryUse
+from .problem import TrainingProblem
+from .search import Candidate, Found, Miss
+from .space import NOT_CONSIDERED
+
+_SCHEDULES = {
+    Schedule.GPIPE: "GPipe",
+    Schedule.ONE_F_ONE_B: "1F1B",
+    Schedule.INTERLEAVED: "interleaved 1F1B",
+    Schedule.ZB_H1: "ZB-H1",
+    Schedule.ZB_V: "ZB-V",
+    Schedule.V_HALF: "V-Half",
+    Schedule.V_MIN: "V-Min",
+    Schedule.DUALPIPE_V: "DualPipe-V",
+}
+_SHARDED = {
+    0: "nothing sharded",
+    1: "optimizer sharded",
+    2: "optimizer and gradients sharded",
+    3: "optimizer, gradients and parameters sharded",
+}
+_GB = 10**9
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run of ``train`` says.
+
+    Parameters
+    ----------
+    problem
+        What was planned.
+    found
+        Result of the search.
+    time, memory
+        Of the best configuration by parts; ``None`` where none fits.
+    band
+        Errors of predicted steps on measured rows that were not fitted.
+    fitted_on
+        What the costs were fitted on, in words.
+    fixed
+        Fields that the user fixed.
+    """
+
+    problem: TrainingProblem
+    found: Found
+    time: StepTime | None
+    memory: tuple[MemoryUse, ...]
+    band: ErrorBand
+    fitted_on: str
+    fixed: Mapping[str, Any]
+
+    @property
+    def best(self) -> Candidate | None:
+        """The best configuration."""
+        return self.found.best[0] if self.found.best else None
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing in the space is better, or nothing in it fits."""
+        gap = self.found.gap
+        return self.found.finished if gap is None else gap == 0
+
+
+def configuration_text(c: Configuration) -> str:
+    """Write a configuration in one line."""
+    virtual = f" ({c.virtual} virtual)" if c.virtual > 1 else ""
+    parts = [f"TP {c.tensor}", f"PP {c.pipeline}{virtual}", f"DP {c.data}"]
+    if c.context > 1:
+        parts.insert(1, f"CP {c.context}")
+    if c.expert * c.expert_tensor > 1:
+        split = f" x ETP {c.expert_tensor}" if c.expert_tensor > 1 else ""
+        parts.append(f"EP {c.expert}{split}")
+    parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
+    if c.pipeline > 1:
+        parts.append(_SCHEDULES[c.schedule])
+    some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
+    parts.append(f"recompute: {c.recompute}{some}")
+    parts.append(_SHARDED[c.zero])
+    if c.tensor > 1 and not c.sequence_parallel:
+        parts.append("no sequence parallelism")
+    if c.offload is not Offload.NONE:
+        parts.append(f"offload: {c.offload}")
+    if c.precision is not Precision.BF16:
+        parts.append(str(c.precision))
+    if c.layers:
+        parts.append(f"blocks {','.join(map(str, c.layers))}")
+    return " · ".join(parts)
+
+
+def flops_per_device(problem: TrainingProblem, step_ns: int) -> float:
+    """Return operations of the model per second and device, without recomputation."""
+    return problem.model_flops / problem.cluster.devices / (step_ns / 1e9)
+
+
+def utilization(problem: TrainingProblem, step_ns: int) -> float:
+    """Return the part of the cluster's peak rate that the model's operations take (MFU)."""
+    return problem.model_flops / (step_ns / 1e9) / problem.cluster.peak_flops_per_s
+
+
+def seconds(ns: int) -> str:
+    """Write a time of a step."""
+    value = ns / 1e9
+    return f"{value:.3g} s" if value < 100 else f"{value:,.1f} s"
+
+
+def gigabytes(num_bytes: float) -> str:
+    """Write a size in units of 10^9 bytes."""
+    return f"{num_bytes / _GB:,.1f} GB"
+
+
+def lines(answer: Answer) -> Iterator[str]:
+    """Write the answer for people, line by line."""
+    problem = answer.problem
+    size = f"sequence {problem.sequence:,}, batch {problem.global_batch:,}"
+    yield f"{problem.name}: {size}, {problem.architecture.all_parameters / 1e9:.4g} B parameters"
+    if answer.best is None:
+        yield from _nothing(answer)
+    else:
+        yield f"  {configuration_text(answer.best.configuration)}"
+        yield from _figures(answer, answer.best)
+        yield from _proof(answer)
+        yield from _next_best(answer)
+    yield from _misses(answer)
+    yield f"  not considered  {'; '.join(_left_out(answer.fixed))}"
+
+
+def _nothing(answer: Answer) -> Iterator[str]:
+    found = answer.found
+    if found.finished:
+        yield f"  no configuration fits: each of {found.considered:,} breaks a memory limit"
+    else:
+        yield f"  no configuration in time: {found.timed:,} of {found.considered:,} looked at"
+    if not found.considered:
+        yield "  the fixed fields leave no configuration that can run"
+
+
+def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
+    problem, step = answer.problem, best.step_ns
+    rate = flops_per_device(problem, step) / 1e12
+    tokens = problem.tokens / (step / 1e9) / problem.cluster.devices
+    yield (
+        f"  step {seconds(step)} · {rate:,.0f} TFLOP/s a device · "
+        f"MFU {100 * utilization(problem, step):.1f} % · {tokens:,.0f} tokens/s a device"
+    )
+    stage = max(range(len(best.peaks)), key=lambda i: best.peaks[i])
+    limit = problem.limit_bytes(best.configuration, stage)
+    yield f"  peak {gigabytes(best.peaks[stage])} of {gigabytes(limit)} on stage {stage}: " + (
+        _memory(answer, best, stage)
+    )
+    yield f"  time: {', '.join(f'{name} {share:.1%}' for name, share in shares(answer))}"
+    band = answer.band
+    if band.rows:
+        low, high = (step / band.high, step / band.low)
+        yield (
+            f"  likely {seconds(round(low))} to {seconds(round(high))}, from errors on "
+            f"{band.rows:,} measured steps; costs {answer.fitted_on}"
+        )
+    else:
+        yield f"  costs {answer.fitted_on}"
+
+
+def _memory(answer: Answer, best: Candidate, stage: int) -> str:
+    use = memory_parts(answer, best, stage)
+    return ", ".join(f"{name} {amount / _GB:.1f}" for name, amount in use.items())
+
+
+def memory_parts(answer: Answer, best: Candidate, stage: int) -> dict[str, int]:
+    """Return bytes of a stage's peak by parts; activations are what the replay says."""
+    use = answer.memory[stage]
+    parts = {
+        "weights": use.weights_bytes,
+        "gradients": use.gradients_bytes,
+        "optimizer": use.optimizer_bytes,
+        "buffers": use.buffers_bytes,
+    }
+    return parts | {"activations": best.peaks[stage] - sum(parts.values())}
+
+
+def shares(answer: Answer) -> list[tuple[str, float]]:
+    """Return parts of the step, the largest first; what is left of the replay is the bubble."""
+    assert answer.best is not None
+    parts = time_parts(answer, answer.best)
+    return sorted(
+        ((name, ns / answer.best.step_ns) for name, ns in parts.items() if ns > 0),
+        key=lambda part: -part[1],
+    )
+
+
+def time_parts(answer: Answer, best: Candidate) -> dict[str, int]:
+    """Return nanoseconds of the step by parts along the slowest pipeline device."""
+    time = answer.time
+    assert time is not None
+    parts = {
+        "compute": time.compute_ns,
+        "tensor": time.tensor_ns,
+        "expert": time.expert_ns,
+        "context": time.context_ns,
+        "pipeline transfers": time.transfer_ns,
+        "data parallel": time.data_parallel_ns,
+        "optimizer": time.optimizer_ns,
+    }
+    return parts | {"pipeline bubble": best.step_ns - sum(parts.values())}
+
+
+def _proof(answer: Answer) -> Iterator[str]:
+    found = answer.found
+    counts = f"{found.considered:,} configurations, {found.replayed:,} replayed"
+    if answer.proved:
+        yield f"  proved best within the space, by these costs: {counts}"
+        return
+    assert found.bound_ns is not None
+    yield f"  bound {seconds(found.bound_ns)} · gap {100 * (found.gap or 0):.2f} % · {counts}"
+
+
+def alternatives(answer: Answer) -> list[Candidate]:
+    """Return the next best, each with other degrees than those before it."""
+    seen: list[tuple[int, ...]] = []
+    others = []
+    for candidate in answer.found.best:
+        c = candidate.configuration
+        key = (c.tensor, c.context, c.expert, c.pipeline, c.virtual, c.micro_batch)
+        if key not in seen:
+            seen.append(key)
+            others.append(candidate)
+    return others[1:]
+
+
+def _next_best(answer: Answer) -> Iterator[str]:
+    assert answer.best is not None
+    for candidate in alternatives(answer)[:2]:
+        more = candidate.step_ns / answer.best.step_ns - 1
+        yield f"  next best  +{100 * more:.1f} %  {configuration_text(candidate.configuration)}"
+
+
+def _misses(answer: Answer) -> Iterator[str]:
+    for miss in answer.found.misses:
+        yield (
+            f"  rejected  {gigabytes(miss.excess_bytes)} too much on stage {miss.stage}, step at "
+            f"least {seconds(miss.least_ns)}  {configuration_text(miss.configuration)}"
+        )
+
+
+def _left_out(fixed: Mapping[str, Any]) -> Iterable[str]:
+    if fixed:
+        yield "other than " + ", ".join(f"{name} {value}" for name, value in fixed.items())
+    yield from NOT_CONSIDERED
+
+
+def data(answer: Answer) -> dict[str, Any]:
+    """Return the answer as plain data; the members are always the same."""
+    problem, found, best = answer.problem, answer.found, answer.best
+    told: dict[str, Any] = {
+        "verb": "train",
+        "problem": problem.name,
+        "fingerprint": problem.fingerprint,
+        "model": problem.architecture.name,
+        "cluster": problem.cluster.name,
+        "devices": problem.cluster.devices,
+        "sequence": problem.sequence,
+        "global_batch": problem.global_batch,
+        "parameters": problem.architecture.all_parameters,
+        "model_flops": problem.model_flops,
+        "fixed": {name: str(value) for name, value in answer.fixed.items()},
+        "value": best.step_ns if best else None,
+        "bound": found.bound_ns,
+        "gap": found.gap,
+        "proved": answer.proved,
+        "finished": found.finished,
+        "considered": found.considered,
+        "timed": found.timed,
+        "replayed": found.replayed,
+        "not_considered": list(_left_out(answer.fixed)),
+        "fitted_on": answer.fitted_on,
+        "error_band": asdict(answer.band),
+        "rejected": [_miss(miss) for miss in found.misses],
+        "next_best": [_candidate(answer, entry) for entry in alternatives(answer)],
+        "best": None,
+    }
+    if best is not None:
+        stage = max(range(len(best.peaks)), key=lambda i: best.peaks[i])
+        told["best"] = _candidate(answer, best) | {
+            "time_ns": time_parts(answer, best),
+            "peak_stage": stage,
+            "memory_bytes": memory_parts(answer, best, stage),
+        }
+    return told
+
+
+def _candidate(answer: Answer, candidate: Candidate) -> dict[str, Any]:
+    problem, step = answer.problem, candidate.step_ns
+    return {
+        "configuration": asdict(candidate.configuration),
+        "step_ns": step,
+        "flops_per_s_per_device": flops_per_device(problem, step),
+        "mfu": utilization(problem, step),
+        "peak_bytes": list(candidate.peaks),
+    }
+
+
+def _miss(miss: Miss) -> dict[str, Any]:
+    return {
+        "configuration": asdict(miss.configuration),
+        "least_ns": miss.least_ns,
+        "excess_bytes": miss.excess_bytes,
+        "stage": miss.stage,
+    }
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Write a verdict for people."""
+    if not verdict.ok:
+        return "\n".join(violation.text(Units()) for violation in verdict.violations)
+    assert verdict.value is not None
+    peak = max(amount for name, amount in verdict.components.items() if name.startswith("peak"))
+    return f"valid: step {seconds(verdict.value)}, peak {gigabytes(peak)}"
+
+
+def verdict_data(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as plain data."""
+    return {
+        "verb": "train",
+        "valid": verdict.ok,
+        "value": verdict.value,
+        "components": dict(verdict.components),
+        "violations": [asdict(violation) for violation in verdict.violations],
+    }

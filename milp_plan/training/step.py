@@ -1,0 +1,135 @@
+"""The step of a configuration: what it costs, and its time and memory as the law says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .configuration import V_SHAPED, Configuration, Schedule
+from .problem import TrainingProblem
+from .replay import Chunk, Replay, replay
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """What a configuration costs.
+
+    Parameters
+    ----------
+    chunks
+        Times and activations of every chunk, in the order of the model.
+    after_ns
+        What follows the last backward pass: traffic that nothing hides, optimizer.
+    resident_bytes
+        Memory of each pipeline stage's devices without activations of micro-batches.
+    """
+
+    chunks: tuple[Chunk, ...]
+    after_ns: int
+    resident_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that was derived from a configuration.
+
+    Parameters
+    ----------
+    played
+        Its passes, replayed.
+    after_ns
+        What follows the last backward pass.
+    peaks
+        Most memory at any instant on the devices of each pipeline stage.
+    """
+
+    played: Replay
+    after_ns: int
+    peaks: tuple[int, ...]
+
+    @property
+    def step_ns(self) -> int:
+        """Time of the step."""
+        return self.played.makespan_ns + self.after_ns
+
+
+def derive(configuration: Configuration, priced: Priced) -> Step:
+    """Replay the step of a configuration that can run.
+
+    Raises
+    ------
+    NoScheduleError
+        The schedule is not defined for it.
+    """
+    played = replay(configuration, priced.chunks)
+    resident = priced.resident_bytes
+    peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
+    return Step(played, priced.after_ns, peaks)
+
+
+def excess_of(
+    problem: TrainingProblem, configuration: Configuration, peaks: tuple[int, ...]
+) -> tuple[int, int]:
+    """Return how much memory the worst stage lacks on a device, and that stage; at most 0: fits."""
+    over = [
+        (peak - problem.limit_bytes(configuration, stage), -stage)
+        for stage, peak in enumerate(peaks)
+    ]
+    excess, stage = max(over)
+    return excess, -stage
+
+
+def least_peaks(configuration: Configuration, priced: Priced) -> tuple[int, ...]:
+    """Return memory of each stage that the schedule takes at least; most schedules take just that.
+
+    Forward passes ahead of the first backward pass have no choice; their number follows from the
+    schedule's definition.
+    """
+    kept = [chunk.activation_bytes for chunk in priced.chunks]
+    return tuple(
+        fixed
+        + least_activations(configuration, stage, [kept[k] for k in configuration.chunks_of(stage)])
+        for stage, fixed in enumerate(priced.resident_bytes)
+    )
+
+
+def least_activations(configuration: Configuration, stage: int, kept: Sequence[int]) -> int:
+    """Return bytes of activations that a stage has at once at least, of ``kept`` for each chunk.
+
+    Schedules in the shape of a V say how many chunks wait, but not which of the two; with fewer
+    than two micro-batches a stage, at least one of the two chunks of each waits.
+    """
+    counts = micro_batches_ahead(configuration)[stage]
+    if configuration.schedule in V_SHAPED:
+        many = configuration.micro_batches >= 2 * configuration.pipeline
+        return (max(1, sum(counts) - 1) if many else max(counts)) * min(kept)
+    return sum(count * one for count, one in zip(counts, kept, strict=True))
+
+
+def micro_batches_ahead(configuration: Configuration) -> tuple[tuple[int, ...], ...]:
+    """Return how many micro-batches of each chunk of a stage wait for their backward pass at once.
+
+    1F1B and ZB-H1 as published; interleaved 1F1B at the end of its warm-up; V-shaped schedules hold
+    as many as 1F1B on its first device, but for those that take less by design, where one is
+    counted.
+    """
+    p, m, v = configuration.pipeline, configuration.micro_batches, configuration.virtual
+    schedule = configuration.schedule
+    if p == 1:
+        return ((1,) * v,)
+    if schedule is Schedule.GPIPE:
+        return ((m,) * v,) * p
+    if schedule is Schedule.ONE_F_ONE_B:
+        return tuple((min(m, p - stage),) for stage in range(p))
+    if schedule is Schedule.INTERLEAVED:
+        return tuple(_turns(p, v, m, stage) for stage in range(p))
+    if schedule in (Schedule.ZB_H1, Schedule.ZB_V):
+        return ((min(m, p),) * v,) * p
+    return ((1,) * v,) * p
+
+
+def _turns(p: int, v: int, m: int, stage: int) -> tuple[int, ...]:
+    """Micro-batches of each chunk after the warm-up and one more forward pass."""
+    passes = min(2 * (p - 1 - stage) + (v - 1) * p + 1, m * v)
+    rounds, rest = divmod(passes, p * v)
+    return tuple(rounds * p + max(0, min(p, rest - k * p)) for k in range(v))
