@@ -165,7 +165,7 @@ def modelled(
     limits = Limits(time_s=case["limit"], seed=case["seed"], threads=case["threads"])
     found = solver.run(problem, guide, limits, budget, start=start)
     bound = found.bound if found.proves and not found.disputed else None
-    told = answer(
+    result = answer(
         found.value,
         bound if bound is None or found.value is None else min(bound, found.value),
         budget.elapsed_s,
@@ -176,7 +176,7 @@ def modelled(
         start_accepted=found.report.start_accepted,
         failure=found.failure or found.disputed or None,
     )
-    return told, found.plan
+    return result, found.plan
 
 
 def lp_bound(problem: PlanningProblem, solver: Solver, case: Case) -> int | None:

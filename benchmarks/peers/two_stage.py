@@ -240,7 +240,7 @@ def _of_smalls(rows: list[Row]) -> Row:
 
 def complaints(rows: list[Row]) -> list[str]:
     """Plans that fail the check, proofs that contradict each other, models that failed."""
-    said = []
+    messages = []
     for row in rows:
         if row.get("stop") == ABSENT:
             continue
@@ -248,16 +248,18 @@ def complaints(rows: list[Row]) -> list[str]:
         for tool in ("alone", "default", "cpsat"):
             check = (row.get(tool) or {}).get("check", "ok")
             if check not in ("ok", "no plan"):
-                said.append(f"{where}: the plan of {tool} is {check}")
+                messages.append(f"{where}: the plan of {tool} is {check}")
         exact, cpsat = row.get("exact"), row.get("cpsat")
         if exact and exact["failure"]:
-            said.append(f"{where}: the exact stage failed: {exact['failure']}")
+            messages.append(f"{where}: the exact stage failed: {exact['failure']}")
         if exact and exact["value"] is not None and row["expanded"] is None:
-            said.append(f"{where}: the plan of the coarse problem does not expand to a valid one")
+            messages.append(
+                f"{where}: the plan of the coarse problem does not expand to a valid one"
+            )
         for ours, theirs in ((exact, cpsat), (cpsat, exact)) if exact and cpsat else ():
             if (ours["bound"] or 0) > (theirs["value"] or math.inf):
-                said.append(f"{where}: a bound of one method is above a plan of the other")
-    return said
+                messages.append(f"{where}: a bound of one method is above a plan of the other")
+    return messages
 
 
 def figures(rows: list[Row]) -> dict[str, Any]:

@@ -254,7 +254,10 @@ def _operator(
 
 
 def _joined_groups(graph: ComputationGraph, parts: Sequence[Part]) -> dict[str, str]:
-    """Group -> the group that stands for it; groups with one coarse operator are left out."""
+    """Group -> the group that stands for it; groups with one coarse operator are left out.
+
+    One that may run again keeps its group: all its runs are on one site.
+    """
     leader: dict[str, str] = {}
 
     def find(group: str) -> str:
@@ -270,4 +273,7 @@ def _joined_groups(graph: ComputationGraph, parts: Sequence[Part]) -> dict[str, 
             first, second = find(touched[-1][0]), find(other)
             leader[max(first, second)] = min(first, second)
     count = Counter(find(groups[0]) for groups in touched if groups)
+    for part, own in zip(parts, touched, strict=True):
+        if own and any(graph.operator(member).recomputable for member in part.members):
+            count[find(own[0])] += 1
     return {group: find(group) for group in leader if count[find(group)] > 1}

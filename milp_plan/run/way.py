@@ -244,7 +244,8 @@ class Way(ABC, Generic[P, S]):
                 over = ledger.budget.over
                 if step.always and ledger.plan is None if over else step.wanted():
                     self._await(beside, step)
-                    if ledger.budget.over and not over and ledger.plan is not None:
+                    needless = ledger.plan is not None or not step.always
+                    if ledger.budget.over and not over and needless:
                         return  # loops compiled here could not be interrupted
                     logger.info("way %s: %s", self.name, step.name)
                     step.run()
