@@ -48,9 +48,6 @@ BUILD_S, BUILD_S_BOUND = 3e-5, 3e-4
 and where memory binds or operators run on several devices. Once a model is built, what it took
 counts."""
 
-LOADING_S = 2.0
-"""Seconds of building below which it says nothing of larger models."""
-
 COARSEN_SHARE = 0.3
 """Part of a stage's time after which no further coarse problem is made for it."""
 
@@ -294,8 +291,7 @@ class StageSeries:
             on_progress=self.progress,
             confirm=False,
         )
-        if self.build_s - built_s > LOADING_S:  # the first one loads the formulation as well
-            self.build_rate = (self.build_s - built_s) / _size(below.problem)
+        self.build_rate = (self.build_s - built_s) / _size(below.problem)
         ledger.asked = True
         stage.answered(answer)
         ledger.details |= answer.described()
