@@ -42,7 +42,10 @@ from milp_plan.api import (
 NAME = "training_stages"
 
 UNITS = 1_000_000
-"""Units of time that a step has at most, and units of memory of a device."""
+"""Units of time that a step has at most."""
+
+ROOM = 10_000
+"""Units of memory of a device: a byte of a large one is still more than a solver's tolerance."""
 
 TIMES = ("forward", "backward", "weight", "lane")
 
@@ -153,6 +156,10 @@ class _Builder:
         if self.guide.cutoff is not None:
             m.rows.add(total <= self.guide.cutoff / self.unit * (1 + 1e-9))
 
+    def memory_unit(self, limit: int) -> float:
+        """Return the bytes of a unit in the rows of a device with this limit."""
+        return max(self.byte, limit / ROOM)
+
     def memory(self) -> None:
         """Bytes of every device with a limit, for each set of micro-batches that wait at once."""
         m, problem = self.m, self.problem
@@ -162,8 +169,8 @@ class _Builder:
         for s in limited:
             device = problem.devices[s]
             assert device.limit is not None
-            unit = max(self.byte, device.limit / UNITS)
-            room = device.limit // self.byte * self.byte / unit
+            unit = self.memory_unit(device.limit)
+            room = (device.limit // self.byte + 0.5) * self.byte / unit
             base = max(problem.chunks[k].beside.workspace for k in problem.chunks_of[s])
             m.rows.add(m.work[s] >= base / unit)
             for r, run in enumerate(problem.runs):
@@ -217,6 +224,7 @@ class _Builder:
         m.most.set_value(most / self.unit)
         for s, column in m.work.items():
             device = problem.devices[s]
+            assert device.limit is not None
             largest = max(problem.chunks[k].beside.workspace for k in problem.chunks_of[s])
             for r, run in enumerate(problem.runs):
                 for w, load in enumerate(run.ways[device.kind]):
@@ -224,7 +232,7 @@ class _Builder:
                     largest = max(largest, load.workspace * used)
                     if (s, r, w) in m.used:
                         m.used[s, r, w].set_value(int(used))
-            column.set_value(largest / max(self.byte, device.limit / UNITS))
+            column.set_value(largest / self.memory_unit(device.limit))
         return column_values(m)
 
 

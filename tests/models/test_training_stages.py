@@ -133,7 +133,7 @@ def test_more_stages_than_layers_is_refused_in_words():
 
 def test_everything_wrong_is_told_at_once():
     with pytest.raises(InputError) as told:
-        chain(3, 2, m=0, fill=Fill(divisor=0), chunks=(Chunk(0), Chunk(7)))
+        chain(3, 2, micro_batches=0, fill=Fill(divisor=0), chunks=(Chunk(0), Chunk(7)))
     for words in ("micro-batches", "divisor", "chunk 1, device", "no chunk"):
         assert words in str(told.value)
 
@@ -157,8 +157,10 @@ def test_the_checker_sees_broken_counts(damage, rule):
 def test_the_checker_sees_order_memory_and_claims():
     layer = (Load(1, 2, 0, 5, 7),)
     runs = (Run("dense", 1, (layer,)), Run("routed", 1, (layer,)))
-    problem = chain(2, 2, ways=("kept",), runs=runs, m=2)
+    chunks = (Chunk(0), Chunk(1))
+    problem = chain(2, 2, ways=("kept",), runs=runs, m=2, chunks=chunks)
     plan, value = solved(problem)
+    assert value == 3 * (2 + 1)
     turned = replace(plan, counts=tuple(reversed(plan.counts)))
     assert [v.rule for v in verify_training_stages(problem, turned).violations] == ["order"]
     claimed = replace(plan, value=value - 1)
