@@ -17,7 +17,7 @@ import numpy as np
 from training_rows import SETS
 
 from milp_plan.training.calibrate import DEVICE_BOUNDS, Sample, band, fit, folds, predicted, samples
-from milp_plan.training.efficiency import SHIPPED, DeviceRates, Efficiency, Software
+from milp_plan.training.efficiency import MARKER, SHIPPED, DeviceRates, Efficiency, Software
 
 Sets = dict[str, list[Sample]]
 
@@ -225,7 +225,7 @@ def document() -> dict[str, Any]:
         counts = ", ".join(f"{name} ({len(runs)})" for name, runs in sets.items())
         entry["fitted_on"] = f"measured steps of {counts}"
         entries[software] = entry
-    return {"devices": {}, "software": _rounded(entries)}
+    return {"format": MARKER, "version": 1, "software": _rounded(entries)}
 
 
 def _rounded(value: Any) -> Any:

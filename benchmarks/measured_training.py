@@ -1,0 +1,262 @@
+"""Predicted against measured training steps: errors, and what choosing by predictions costs.
+
+Regret is how much slower the chosen configuration is than the best measured one of its group: runs
+of one model on as many devices with one batch, of which at least five ran. We choose the fastest by
+prediction among those that ran and that fit by our memory (all that ran, if none fits). Rules:
+R1 the smallest tensor, then pipeline degree, then the largest micro-batch; R2 the smallest
+pipeline, then tensor degree, then the largest micro-batch; random is the mean over a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import mean, median
+from typing import Any
+
+from scipy.stats import spearmanr
+from training_fit import BY_MODEL, BY_SIZE, folder, group_key, left_out, load, seconds, sets_of
+from training_rows import SETS, RowSet
+
+from milp_plan.training.calibrate import Sample, predicted
+from milp_plan.training.efficiency import shipped
+from milp_plan.training.measured import Measured
+from milp_plan.training.memory import MARGIN, device_memory
+
+LEAST = 5
+"""Runs of a group among which one chooses."""
+
+Row = dict[str, Any]
+
+
+def measure(case: Row) -> Row:
+    """Predict the runs of one set by the shipped rates, and by rates fitted without them."""
+    chosen = SETS[case["set"]]
+    if not (folder() / chosen.file).is_file():
+        reason = f"no {folder() / chosen.file}: set MILP_PLAN_BENCHMARKS to the public benchmarks"
+        return {"stop": "absent", "reason": reason}
+    efficiency = shipped(chosen.software)
+    names = sets_of(chosen.software)
+    sets = load(list(dict.fromkeys((*names, chosen.name))), efficiency)
+    runs = sets[chosen.name]
+    fitting = [fits(each.run, chosen) for each in runs]
+    shipped_seconds = [predicted(each, efficiency) for each in runs]
+    row: Row = {
+        "fitted": scores(runs, shipped_seconds, fitting),
+        "models": None,
+        "sizes": None,
+        "rules": rules(runs),
+        "memory": memory(chosen),
+        "points": [
+            [round(seconds(each), 6), round(value, 6)]
+            for each, value in zip(runs, shipped_seconds, strict=True)
+        ],
+    }
+    if chosen.name not in names:
+        return row
+    for member, key in (("models", BY_MODEL), ("sizes", BY_SIZE)):
+        found = left_out(chosen.software, sets, chosen.name, key)
+        row[member] = scores(runs, found, fitting) if found else None
+    return row
+
+
+def fits(run: Measured, chosen: RowSet) -> bool:
+    """Whether a run fits by our memory, with the margin that is left free."""
+    room = run.cluster.memory_bytes * (1 - MARGIN)
+    return most_memory(run, chosen) <= room
+
+
+def most_memory(run: Measured, chosen: RowSet) -> int:
+    """Return the bytes of the device with the most, by our memory."""
+    software = shipped(chosen.software).software
+    uses = device_memory(run.architecture, run.cluster, run.configuration, run.sequence, software)
+    return max(use.total_bytes for use in uses)
+
+
+def groups_of(runs: Sequence[Sample]) -> list[list[int]]:
+    """Return the indices of runs among which one chooses."""
+    found: dict[object, list[int]] = {}
+    for index, each in enumerate(runs):
+        found.setdefault(group_key(each), []).append(index)
+    return [group for group in found.values() if len(group) >= LEAST]
+
+
+def scores(runs: Sequence[Sample], values: Sequence[float], fitting: Sequence[bool]) -> Row:
+    """Errors, rank correlation and regret of predicted seconds."""
+    measured = [seconds(each) for each in runs]
+    errors = [abs(p / y - 1) for p, y in zip(values, measured, strict=True)]
+    ranks, regrets = [], []
+    for group in groups_of(runs):
+        ranks.append(_spearman([values[i] for i in group], [measured[i] for i in group]))
+        admitted = [i for i in group if fitting[i]] or group
+        ours = min(admitted, key=values.__getitem__)
+        regrets.append(measured[ours] / min(measured[i] for i in group) - 1)
+    return {
+        "rows": len(runs),
+        "error": median(errors),
+        "spearman_all": _spearman(values, measured),
+        "spearman": mean(ranks) if ranks else None,
+        **_regret(regrets),
+    }
+
+
+def _spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    return float(spearmanr(first, second).statistic)
+
+
+def _regret(regrets: Sequence[float]) -> Row:
+    if not regrets:
+        return dict.fromkeys(("groups", "hits", "mean", "median", "largest"))
+    return {
+        "groups": len(regrets),
+        "hits": sum(each == 0 for each in regrets),
+        "mean": mean(regrets),
+        "median": median(regrets),
+        "largest": max(regrets),
+    }
+
+
+RULES: dict[str, Callable[[Sample], tuple[int, int, int]]] = {
+    "R1": lambda each: (
+        each.run.configuration.tensor,
+        each.run.configuration.pipeline,
+        -each.run.configuration.micro_batch,
+    ),
+    "R2": lambda each: (
+        each.run.configuration.pipeline,
+        each.run.configuration.tensor,
+        -each.run.configuration.micro_batch,
+    ),
+}
+"""Rule -> what it makes small, most important first; ties go to the faster run."""
+
+
+def rules(runs: Sequence[Sample]) -> dict[str, Row]:
+    """Return the regret of both rules and of a random choice."""
+    measured = [seconds(each) for each in runs]
+    groups = groups_of(runs)
+    found = {}
+    for name, order in RULES.items():
+        found[name] = _regret(
+            [
+                measured[min(group, key=lambda i: (order(runs[i]), measured[i]))]
+                / min(measured[i] for i in group)
+                - 1
+                for group in groups
+            ]
+        )
+    found["random"] = _regret(
+        [mean(measured[i] for i in group) / min(measured[i] for i in group) - 1 for group in groups]
+    )
+    return found
+
+
+def memory(chosen: RowSet) -> Row:
+    """Compare our memory with measured peaks, and with which runs crashed."""
+    runs = chosen.read(folder())
+    ran = [run for run in runs if not run.crashed]
+    crashed = [run for run in runs if run.crashed]
+    peaks = [run for run in ran if run.memory_bytes]
+    errors = [abs(most_memory(run, chosen) / (run.memory_bytes or 1) - 1) for run in peaks]
+    return {
+        "peaks": len(peaks),
+        "peak_error": median(errors) if errors else None,
+        "ran": len(ran),
+        "crashed": len(crashed),
+        "ran_fit": mean(fits(run, chosen) for run in ran),
+        "crashed_refused": mean(not fits(run, chosen) for run in crashed) if crashed else None,
+    }
+
+
+def present(rows: list[Row]) -> Row:
+    """Lay out tables: held-out and fitted errors, choices, memory."""
+    done = [row for row in rows if not row.get("stop")]
+    return {
+        "errors": [
+            {"set": row["set"], "rates": label, **row[member]}
+            for row in done
+            for member, label in LABELS.items()
+            if row[member]
+        ],
+        "choices": [each for row in done if row["fitted"]["groups"] for each in _choices(row)],
+        "memories": [
+            {"set": row["set"], **row["memory"]}
+            for row in done
+            if row["memory"]["peaks"] or row["memory"]["crashed"]
+        ],
+        "rates": [each for row in done for each in _rates(row)],
+        "missing": "; ".join(row["reason"] for row in rows if row.get("stop")) or "none",
+    }
+
+
+LABELS = {
+    "models": "models left out",
+    "sizes": "cluster sizes left out",
+    "fitted": "shipped",
+}
+
+
+def _choices(row: Row) -> list[Row]:
+    found = [
+        {"set": row["set"], "by": f"ours, {label}", **row[member]}
+        for member, label in LABELS.items()
+        if row[member]
+    ]
+    published = row.get("calculon")
+    if published:
+        found.append({"set": row["set"], "by": "Calculon (quoted)", **published})
+    return found + [{"set": row["set"], "by": name, **of} for name, of in row["rules"].items()]
+
+
+def _rates(row: Row) -> list[Row]:
+    efficiency = shipped(SETS[row["set"]].software)
+    return [
+        {
+            "software": efficiency.software.name,
+            "device": device,
+            "launch": efficiency.software.launch_ns / 1e3,
+            **{
+                name: getattr(rates, name)
+                for name in ("matrix", "grouped", "attention", "memory", "node", "network")
+            },
+            "latency": rates.latency_ns / 1e3,
+            "kernel": rates.kernel_ns / 1e3,
+        }
+        for device, rates in efficiency.devices.items()
+        if row.get("first_of_software")
+    ]
+
+
+def complaints(rows: list[Row]) -> list[str]:
+    """Say which targets of the page are not met."""
+    found = []
+    for row in rows:
+        if row.get("stop"):
+            continue
+        held = row["models"] or row["fitted"]
+        for name, most in row.get("targets", {}).items():
+            value = held[name]
+            if name == "spearman" and value < most:
+                found.append(f"{row['set']}: Spearman {value:.3f}, expected at least {most}")
+            if name != "spearman" and value > most:
+                found.append(f"{row['set']}: {name} {value:.1%}, expected at most {most:.1%}")
+    return found
+
+
+def figures(rows: list[Row]) -> Row:
+    """Predicted against measured, and regret by who chooses."""
+    from milp_plan.report.measured import predicted_measured, regrets
+
+    done = [row for row in rows if not row.get("stop")]
+    points = {row["set"]: row["points"] for row in done}
+    bars = {
+        row["set"]: {
+            each["by"]: each["mean"] for each in _choices(row) if each["by"] != "ours, shipped"
+        }
+        for row in done
+        if row["fitted"]["groups"]
+    }
+    made: Row = {}
+    for suffix in ("png", "svg"):
+        made[f"predicted.{suffix}"] = predicted_measured(points)
+        made[f"regret.{suffix}"] = regrets(bars)
+    return made
