@@ -9,7 +9,10 @@ pipeline, then tensor degree, then the largest micro-batch; random is the mean o
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -17,10 +20,13 @@ from scipy.stats import spearmanr
 from training_fit import BY_MODEL, BY_SIZE, folder, group_key, left_out, load, seconds, sets_of
 from training_rows import SETS, RowSet
 
+from milp_plan.training import Configuration, Schedule, api
 from milp_plan.training.calibrate import Sample, predicted
+from milp_plan.training.costing import PlanCosts
 from milp_plan.training.efficiency import shipped
 from milp_plan.training.measured import Measured
 from milp_plan.training.memory import MARGIN, device_memory
+from milp_plan.training.step import derive
 
 LEAST = 5
 """Runs of a group among which one chooses."""
@@ -28,12 +34,68 @@ LEAST = 5
 Row = dict[str, Any]
 
 
+SCHEDULES = {
+    "1f1b": ("1f1b", 1),
+    "1f1b-interleaved": ("interleaved", 2),
+    "zbb": ("zb-h1", 1),
+    "zbv": ("zb-v", 2),
+    "v-half": ("v-half", 2),
+    "v-min": ("v-min", 2),
+}
+"""Name in Primus -> ours, and virtual stages."""
+
+
+def schedules(case: Row) -> Row:
+    """Predict Primus' schedules of Llama-2 7B on eight MI300X; its batch is not printed."""
+    path = folder() / "runs.csv"
+    if not path.is_file():
+        return _absent(path)
+    with path.open(newline="", encoding="utf-8") as lines:
+        rows = [
+            row
+            for row in csv.DictReader(lines)
+            if "Primus" in row["source"] and row["model"] == "Llama2-7B"
+        ]
+    micro_batches, sequence = case["micro_batches"], case["sequence"]
+    problem = api.training_problem(
+        *("llama2-7b", "1x8xMI300X"), global_batch=micro_batches, sequence=sequence
+    )
+    costs, found = PlanCosts(problem, shipped()), []
+    for row in rows:
+        notes = dict(part.split("=") for part in re.findall(r"schedule=[\w-]+", row["notes"]))
+        memory = re.search(r"max memory ([\d.]+) GB", row["notes"])
+        schedule, virtual = SCHEDULES[notes["schedule"]]
+        configuration = Configuration(
+            pipeline=8, micro_batches=micro_batches, virtual=virtual, schedule=Schedule(schedule)
+        )
+        step = derive(configuration, costs.priced(configuration))
+        closed = costs.step(configuration).total_ns
+        tokens = micro_batches * sequence / 8
+        found.append(
+            {
+                "schedule": notes["schedule"],
+                "measured": float(row["tokens_per_s_per_gpu"]),
+                "closed": tokens / (closed / 1e9),
+                "replayed": tokens / (step.step_ns / 1e9),
+                "measured_gb": float(memory[1]) if memory else None,
+                "gb": max(step.peaks) / 1e9,
+            }
+        )
+    return {"schedules": found}
+
+
+def _absent(path: Path) -> Row:
+    reason = f"no {path}: set MILP_PLAN_BENCHMARKS to the public benchmarks"
+    return {"stop": "absent", "reason": reason}
+
+
 def measure(case: Row) -> Row:
     """Predict the runs of one set by the shipped rates, and by rates fitted without them."""
+    if case["set"] == "Primus":
+        return schedules(case)
     chosen = SETS[case["set"]]
     if not (folder() / chosen.file).is_file():
-        reason = f"no {folder() / chosen.file}: set MILP_PLAN_BENCHMARKS to the public benchmarks"
-        return {"stop": "absent", "reason": reason}
+        return _absent(folder() / chosen.file)
     efficiency = shipped(chosen.software)
     names = sets_of(chosen.software)
     sets = load(list(dict.fromkeys((*names, chosen.name))), efficiency)
@@ -169,8 +231,9 @@ def memory(chosen: RowSet) -> Row:
 
 def present(rows: list[Row]) -> Row:
     """Lay out tables: held-out and fitted errors, choices, memory."""
-    done = [row for row in rows if not row.get("stop")]
+    done = _sets(rows)
     return {
+        "schedules": [each for row in rows for each in _ranked(row.get("schedules", []))],
         "errors": [
             {"set": row["set"], "rates": label, **row[member]}
             for row in done
@@ -186,6 +249,26 @@ def present(rows: list[Row]) -> Row:
         "rates": [each for row in done for each in _rates(row)],
         "missing": "; ".join(row["reason"] for row in rows if row.get("stop")) or "none",
     }
+
+
+def _sets(rows: list[Row]) -> list[Row]:
+    """Return the rows of sets whose file was there."""
+    return [row for row in rows if "fitted" in row]
+
+
+def _ranked(found: list[Row]) -> list[Row]:
+    """Return schedules with the rank of each by speed and by memory, measured and predicted."""
+    for name, rank, sign in (
+        ("measured", "rank", -1),
+        ("closed", "closed_rank", -1),
+        ("replayed", "replayed_rank", -1),
+        ("measured_gb", "gb_rank", 1),
+        ("gb", "our_gb_rank", 1),
+    ):
+        order = sorted(found, key=lambda each: sign * each[name])
+        for place, each in enumerate(order, 1):
+            each[rank] = place
+    return found
 
 
 LABELS = {
@@ -229,9 +312,7 @@ def _rates(row: Row) -> list[Row]:
 def complaints(rows: list[Row]) -> list[str]:
     """Say which targets of the page are not met."""
     found = []
-    for row in rows:
-        if row.get("stop"):
-            continue
+    for row in _sets(rows):
         held = row["models"] or row["fitted"]
         for name, most in row.get("targets", {}).items():
             value = held[name]
@@ -246,7 +327,7 @@ def figures(rows: list[Row]) -> Row:
     """Predicted against measured, and regret by who chooses."""
     from milp_plan.report.measured import predicted_measured, regrets
 
-    done = [row for row in rows if not row.get("stop")]
+    done = _sets(rows)
     points = {row["set"]: row["points"] for row in done}
     bars = {
         row["set"]: {
