@@ -14,6 +14,10 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _MARKS = "o^sDvP*X"
 
 
+def _plain(number: float, _place: float) -> str:
+    return f"{number:g}"
+
+
 def predicted_measured(sets: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
     """Draw predicted against measured seconds of a step, both logarithmic.
 
@@ -49,11 +53,12 @@ def predicted_measured(sets: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
                 label=f"{name} ({len(measured)})",
             )
         axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(_plain)
         axes.set_xlabel("measured step, s")
         axes.set_ylabel("predicted step, s")
         axes.set_title("Predicted against measured (dashed: a fifth off)")
         axes.legend(fontsize=7, loc="upper left", frameon=False)
-        figure.tight_layout()
     return figure
 
 
@@ -84,11 +89,10 @@ def regrets(sets: Mapping[str, Mapping[str, float]]) -> Figure:
             )
             axes.bar_label(bars_drawn, [f"{100 * value:.1f}" for _, value in here], fontsize=6)
         axes.set_yscale("symlog", linthresh=1.0)
-        axes.set_ylim(0, None)
-        axes.margins(y=0.15)
+        axes.set_ylim(0, 3 * max(max(bars.values()) for bars in sets.values()) * 100)
+        axes.yaxis.set_major_formatter(_plain)
         axes.set_xticks(range(len(sets)), list(sets))
         axes.set_ylabel("mean regret, %")
         axes.set_title("How much slower the choice is than the best measured run")
         axes.legend(fontsize=7, ncols=2, frameon=False)
-        figure.tight_layout()
     return figure

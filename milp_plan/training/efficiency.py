@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from milp_plan.core import Finding, InputError
+from milp_plan.io.files import read_document
 
 MARKER = "milp-plan-training-rates"
 """Of files with rates."""
@@ -199,8 +200,9 @@ def read_efficiency(path: Path, software: str) -> Efficiency:
     InputError
         No JSON, no such framework, or members that are not there.
     """
+    text = read_document(path, "rates of training steps").data.decode()
     try:
-        return efficiency_from(json.loads(path.read_text(encoding="utf-8")), software)
+        return efficiency_from(json.loads(text), software)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         finding = Finding(
             "file", str(error), "what calibrate --fit writes", "write it again with calibrate"

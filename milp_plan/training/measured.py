@@ -32,12 +32,14 @@ column                  meaning
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError
 from milp_plan.cost import DEVICES, device_spec
+from milp_plan.io.files import read_document
 
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp
@@ -90,8 +92,12 @@ def read_measured(path: str | Path) -> list[Measured]:
     InputError
         Every row and field that is wrong.
     """
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    text = read_document(path, "a CSV file of measured runs").data.decode("utf-8-sig")
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        finding = Finding("rows", str(error), "lines of comma-separated values", "correct the file")
+        raise InputError([finding]).in_file(str(path)) from None
     if not rows:
         finding = Finding("rows", "none", "at least one row below the header", "add measured runs")
         raise InputError([finding]).in_file(str(path))
