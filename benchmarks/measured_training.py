@@ -109,10 +109,10 @@ def measure(case: Row) -> Row:
         "sizes": None,
         "rules": rules(runs),
         "memory": memory(chosen),
-        "points": [
-            [round(seconds(each), 6), round(value, 6)]
+        "points": " ".join(
+            f"{seconds(each):.4g},{value:.4g}"
             for each, value in zip(runs, shipped_seconds, strict=True)
-        ],
+        ),
     }
     if chosen.name not in names:
         return row
@@ -364,7 +364,10 @@ def figures(rows: list[Row]) -> Row:
     from milp_plan.report.measured import predicted_measured, regrets
 
     done = _sets(rows)
-    points = {row["set"]: row["points"] for row in done}
+    points = {
+        row["set"]: [[float(n) for n in pair.split(",")] for pair in row["points"].split()]
+        for row in done
+    }
     bars = {
         row["set"]: {
             each["by"]: each["mean"] for each in _choices(row) if each["by"] != "ours, shipped"

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -297,14 +297,3 @@ _RECOMPUTE = {str(each): str(each) for each in Recompute} | {"selective": "atten
 def _with_network(group: DeviceGroup, gbit_per_s: float) -> DeviceGroup:
     link = replace(group.levels[-1].link, bandwidth_bytes_per_s=round(gbit_per_s * 1e9 / 8))
     return replace(group, levels=(*group.levels[:-1], replace(group.levels[-1], link=link)))
-
-
-def groups_of(runs: Iterable[Measured], least: int = 5) -> Iterator[list[Measured]]:
-    """List runs of one model on as many devices with one batch, of which at least so many ran."""
-    found: dict[tuple[object, ...], list[Measured]] = {}
-    for run in runs:
-        if run.step_s is None or run.crashed:
-            continue
-        key = (run.architecture, run.cluster, run.configuration.global_batch, run.sequence)
-        found.setdefault(key, []).append(run)
-    yield from (group for group in found.values() if len(group) >= least)
