@@ -98,35 +98,35 @@ def _signed(number: float | None) -> str:
 def present(rows: list[Row]) -> Row:
     """Return the rows of the page, and a sentence for each variant."""
     found = changes(rows)
-    words = []
+    sentences = []
     for name in dict.fromkeys(entry["variant"] for entry in found if not entry["base"]):
         own = [e for e in found if e["variant"] == name and e["change"] is not None]
         worse = sum(entry["beyond"] and entry["change"] > 0 for entry in own)
         better = sum(entry["beyond"] and entry["change"] < 0 for entry in own)
         middle = _signed(median(entry["change"] for entry in own) if own else None)
-        said = f"*{name}*: median change {middle}"
+        sentence = f"*{name}*: median change {middle}"
         if name != CONTROL:
-            said += f", worse beyond noise on {worse} of {len(own)}, better on {better}"
-        words.append(said)
+            sentence += f", worse beyond noise on {worse} of {len(own)}, better on {better}"
+        sentences.append(sentence)
     return {
         "changes": found,
         "instances": len({row["file"] for row in rows}),
         "seeds": len({row["seed"] for row in rows}),
         "limit": ", ".join(f"{limit:g}" for limit in sorted({row["limit"] for row in rows})),
-        "sentences": "; ".join(words),
+        "sentences": "; ".join(sentences),
     }
 
 
 def complaints(rows: list[Row]) -> list[str]:
     """Plans that fail the check, and runs beyond their limit."""
-    said = []
+    messages = []
     for row in rows:
         where = f"{row['name']}, {row['variant']['name']}, seed {row['seed']}"
         if row["check"] not in ("ok", "no plan"):
-            said.append(f"{where}: its plan is {row['check']}")
+            messages.append(f"{where}: its plan is {row['check']}")
         if row["wall_s"] > row["limit"] + study.LEEWAY_S:
-            said.append(f"{where}: took {row['wall_s']} s")
-    return said
+            messages.append(f"{where}: took {row['wall_s']} s")
+    return messages
 
 
 def figures(rows: list[Row]) -> dict[str, Any]:
@@ -141,7 +141,8 @@ def figures(rows: list[Row]) -> dict[str, Any]:
             line = -names.index(entry["row"]["name"])
             if entry["noise"] is not None:
                 wide = 200 * entry["noise"]
-                axes.barh(line, wide, left=-wide / 2, height=0.6, color="0.9", zorder=0)
+                label = "noise" if entry is found[0] else None
+                axes.barh(line, wide, 0.6, -wide / 2, color="0.9", zorder=0, label=label)
         for number, variant in enumerate(variants):
             own = [e for e in found if e["variant"] == variant and e["change"] is not None]
             lines = [-names.index(entry["row"]["name"]) for entry in own]

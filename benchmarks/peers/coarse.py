@@ -32,18 +32,21 @@ from milp_plan.models.registry import Found, discover
 from milp_plan.planners import best_plan
 from milp_plan.planners.baselines import PLANNERS
 from milp_plan.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.run.kinds import kind_of
 from milp_plan.run.model import SAFETY, Solver, make_options
+from milp_plan.run.restart import started
+from milp_plan.run.ways.stage_series import LISTS
 from milp_plan.study.rows import ABSENT
 
-STAGES, PAIRWISE, GUIDED = "stages", "pairwise", "guided"
-"""Kinds of coarsening: stages of the graph, pairs of operators, and along a simple plan."""
+KINDS = STAGES, PAIRWISE, GUIDED = ("stages", "pairwise", "guided")
+"""Kinds of coarsening: stages of the graph, pairs of operators, and along a list schedule."""
 
 EXACT = "operator_schedule"
 """The formulation of stage two."""
 
 CPSAT, ENUMERATION = "CP-SAT", "enumeration"
-SIMPLE_S = 3.0
-"""Seconds that simple planners may take on one problem."""
+LISTS_S = 10.0
+"""Seconds that list schedules of one problem may take."""
 
 Row = dict[str, Any]
 Case = Mapping[str, Any]
@@ -64,20 +67,21 @@ def absent(case: Case) -> Row:
     return {"stop": ABSENT, "reason": f"{case['file']}: MILP_PLAN_BENCHMARKS {where}"}
 
 
-def simple_plan(problem: PlanningProblem) -> tuple[Plan | None, int | None]:
-    """Return the best plan of all simple planners, and the value of the best list schedule."""
-    plan, values = best_plan(problem, budget=Budget(SIMPLE_S))
-    return plan, best_list(values)
+def list_plan(problem: PlanningProblem) -> Plan | None:
+    """Return the best plan of the list schedules; ``None`` where none of them keeps the laws."""
+    return best_plan(problem, LISTS, budget=Budget(LISTS_S))[0]
 
 
-def best_list(baselines: Mapping[str, int | None]) -> int | None:
-    """Return the least value of a list schedule."""
-    found = [v for name, v in baselines.items() if name.startswith("list_") and v is not None]
-    return min(found, default=None)
+def best_list(*baselines: Mapping[str, int | None]) -> int | None:
+    """Return the least value of a list schedule in what runs report of simple planners."""
+    found = [v for each in baselines for name, v in each.items() if name in LISTS]
+    return min((value for value in found if value is not None), default=None)
 
 
-def coarsened(problem: PlanningProblem, case: Case) -> Coarsening:
-    """Return the coarse problem of a case with ``target`` and ``kind``.
+def coarsened(problem: PlanningProblem, case: Case) -> tuple[Coarsening, Plan | None]:
+    """Return the coarse problem of a case with ``target`` and ``kind``, and a plan to start from.
+
+    The start is the best of its list schedules; of a guided one also the guide.
 
     Raises
     ------
@@ -85,13 +89,21 @@ def coarsened(problem: PlanningProblem, case: Case) -> Coarsening:
         There is no such kind.
     """
     kind = case["kind"]
-    if kind == STAGES:
-        return coarsen(problem, case["target"], stages=True)
-    if kind == PAIRWISE:
-        return coarsen(problem, case["target"])
-    if kind == GUIDED:  # where there is no such plan, pairs merge freely
-        return coarsen(problem, case["target"], guide=simple_plan(problem)[0])
-    raise ValueError(f"kind is {kind!r}, expected {STAGES}, {PAIRWISE} or {GUIDED}")
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
+    guide = list_plan(problem) if kind == GUIDED else None  # without one, pairs merge freely
+    coarsening = coarsen(problem, case["target"], guide=guide, stages=kind == STAGES)
+    small = coarsening.problem
+    plans = [list_plan(small)]
+    rough = None if guide is None else coarsening.project(guide)
+    if rough is not None:
+        plans.append(started(kind_of(small), small, rough).plan)
+    valued = [(verify(small, plan).value, plan) for plan in plans if plan is not None]
+    known = [(value, place) for place, (value, _) in enumerate(valued) if value is not None]
+    if not known:
+        return coarsening, None
+    value, place = min(known)
+    return coarsening, replace(valued[place][1], value=value)
 
 
 def written(problem: PlanningProblem, folder: Path) -> Path:
@@ -147,32 +159,29 @@ def _solver(found: Found) -> Solver:
 def modelled(
     problem: PlanningProblem, solver: Solver, case: Case, start: Plan | None = None
 ) -> tuple[Row, Plan | None]:
-    """Solve a formulation's model; return its figures and its plan.
-
-    The linear relaxation is solved apart, and its seconds do not count.
-    """
+    """Solve a formulation's model; return its figures and its plan."""
     guide = Guide(None if start is None else start.value)
-    lp_bound = _lp_bound(problem, solver, guide, case)
     budget = Budget(case["limit"])
     limits = Limits(time_s=case["limit"], seed=case["seed"], threads=case["threads"])
     found = solver.run(problem, guide, limits, budget, start=start)
     bound = found.bound if found.proves and not found.disputed else None
-    told = answer(
+    result = answer(
         found.value,
         bound if bound is None or found.value is None else min(bound, found.value),
         budget.elapsed_s,
         columns=found.columns,
         rows=found.rows,
-        lp_bound=lp_bound,
         root_bound=found.root_bound if bound is not None else None,
         nodes=found.report.nodes,
         start_accepted=found.report.start_accepted,
         failure=found.failure or found.disputed or None,
     )
-    return told, found.plan
+    return result, found.plan
 
 
-def _lp_bound(problem: PlanningProblem, solver: Solver, guide: Guide, case: Case) -> int | None:
+def lp_bound(problem: PlanningProblem, solver: Solver, case: Case) -> int | None:
+    """Return what the linear relaxation of a formulation's model proves, if it ends in time."""
+    guide = Guide()
     source = handed.built(solver.formulation, problem, solver.options, guide)
     model = handed.compiled(solver.formulation, source)
     scale = handed.scale_of(solver.formulation, problem, solver.options, guide)

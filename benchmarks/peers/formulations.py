@@ -30,10 +30,13 @@ def measure(case: Mapping[str, Any]) -> Row:
             return coarse.absent(case)
         problem = read(file)
         if "target" in case:
-            problem = coarse.coarsened(problem, case).problem
+            problem = coarse.coarsened(problem, case)[0].problem
         small = coarse.written(problem, folder)
         methods: dict[str, Row | None] = {
-            name: coarse.modelled(problem, solver, case)[0]
+            name: {
+                **coarse.modelled(problem, solver, case)[0],
+                "lp_bound": coarse.lp_bound(problem, solver, case),
+            }
             for name, solver in coarse.formulations(problem)
         }
         methods[coarse.ENUMERATION] = coarse.enumerated(problem, case)
@@ -74,15 +77,15 @@ def best(row: Row) -> int | None:
 
 
 def _answer(row: Row, name: str, found: Row | None) -> Row:
-    told = found or {}
+    result = found or {}
     shown = {
-        member: amount(told.get(member), (1000, "µs"))
+        member: amount(result.get(member), (1000, "µs"))
         for member in ("lp_bound", "root_bound", "value", "bound")
     }
-    ended = "proved" if told.get("proved") else share(told.get("gap"))
+    ended = "proved" if result.get("proved") else share(result.get("gap"))
     shown["ended"] = ended if found else "does not apply"
-    shown["seconds"] = seconds(told.get("seconds"))
-    return {**row, "method": name, "found": told, "shown": shown}
+    shown["seconds"] = seconds(result.get("seconds"))
+    return {**row, "method": name, "found": result, "shown": shown}
 
 
 def _summary(name: str, rows: list[Row]) -> Row:
@@ -99,7 +102,7 @@ def _summary(name: str, rows: list[Row]) -> Row:
 
 def complaints(rows: list[Row]) -> list[str]:
     """Bounds above a plan of another method, plans that fail the check, methods that failed."""
-    said = []
+    messages = []
     for row in rows:
         if row.get("stop") == ABSENT:
             continue
@@ -107,12 +110,12 @@ def complaints(rows: list[Row]) -> list[str]:
         for name, found in row["methods"].items():
             where = f"{row['name']}, {name}"
             if found and least is not None and (found["bound"] or 0) > least:
-                said.append(f"{where}: its bound is above a plan of another method")
+                messages.append(f"{where}: its bound is above a plan of another method")
             if found and found.get("check", "ok") not in ("ok", "no plan"):
-                said.append(f"{where}: its plan is {found['check']}")
+                messages.append(f"{where}: its plan is {found['check']}")
             if found and found.get("failure"):
-                said.append(f"{where}: {found['failure']}")
-    return said
+                messages.append(f"{where}: {found['failure']}")
+    return messages
 
 
 def figures(rows: list[Row]) -> dict[str, Any]:

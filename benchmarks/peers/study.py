@@ -102,6 +102,7 @@ def solve(file: Path, case: dict[str, Any], folder: Path) -> tuple[Row, Row]:
         "bound": record["bound"],
         "bound_name": record["bound_name"],
         "baselines": record["baselines"],
+        "stages": record.get("coarse_stages", []),
     }
     found = {
         "value": told["value"],

@@ -63,24 +63,28 @@ def measure(case: Case) -> Row:
 
 def _runs(file: Path, case: Case, folder: Path) -> Row:
     """Plan the whole instance by the two stages alone, and by the default run."""
-    alone, _ = study.solve(file, {**case, "options": TWO_STAGE}, folder)
+    alone, by_stages = study.solve(file, {**case, "options": TWO_STAGE}, folder)
     default, about = study.solve(file, dict(case), folder)
-    lists = coarse.best_list(about["baselines"])
-    return {"lists": lists, "alone": alone, "default": default, "bound": about["bound"]}
+    return {
+        "lists": coarse.best_list(by_stages["baselines"], about["baselines"]),
+        "stages": by_stages["stages"],
+        "alone": alone,
+        "default": default,
+        "bound": about["bound"],
+    }
 
 
 def _coarse(problem: PlanningProblem, case: Case, folder: Path) -> Row:
     """Make the coarse problem, solve it by both methods, expand."""
-    coarsening = coarse.coarsened(problem, case)
+    coarsening, start = coarse.coarsened(problem, case)
     small = coarsening.problem
-    start, lists = coarse.simple_plan(small)
     exact, plan = coarse.modelled(small, coarse.exact_stage(), case, start)
     expanded = None
     if plan is not None and exact["value"] is not None:
         expanded = _expanded(problem, coarsening.undo(plan))
     return {
         "clusters": len(small.graph.operators),
-        "lists": lists,
+        "start": None if start is None else start.value,
         "exact": exact,
         "expanded": expanded,
         "cpsat": coarse.by_cpsat(coarse.written(small, folder), case, folder),
@@ -154,7 +158,11 @@ def _show_run(row: Row) -> None:
     row["over"] = {name: _over(value, row["known"]) for name, value in values.items()}
     shown |= {f"{name}_over": share(over) for name, over in row["over"].items()}
     shown |= {name: amount(row[name], study.SCALE) for name in ("known", "bound")}
-    row["shown"] = shown | {"checks": f"{row['alone']['check']}, {row['default']['check']}"}
+    sizes = ", ".join(str(stage["clusters"]) for stage in row["stages"])
+    row["shown"] = shown | {
+        "sizes": sizes,
+        "checks": f"{row['alone']['check']}, {row['default']['check']}",
+    }
 
 
 def _show_coarse(row: Row, lists: int | None) -> None:
@@ -162,14 +170,14 @@ def _show_coarse(row: Row, lists: int | None) -> None:
     row["over"] = {"expanded": _over(row["expanded"], row["known"])}
     row["under_lists"] = None if lists is None else _best(row) is not None and _best(row) <= lists
     row["shown"] = {
-        "lists": amount(row["lists"], study.SCALE),
+        "start": amount(row["start"], study.SCALE),
         "expanded": amount(row["expanded"], study.SCALE),
         "expanded_over": share(row["over"]["expanded"]),
         "ahead": share(study.less_by(exact["value"], cpsat.get("value"))),
     }
     row["tight"] = "yes" if row["binds"] else "no"
     for name, found in (("exact", exact), ("cpsat", cpsat)):
-        for member in ("lp_bound", "root_bound", "value", "bound"):
+        for member in ("root_bound", "value", "bound"):
             row["shown"][f"{name}_{member}"] = amount(found.get(member), study.SCALE)
         ended = "proved" if found.get("proved") else share(found.get("gap"))
         row["shown"][f"{name}_gap"] = ended if found else "does not apply"
@@ -177,7 +185,7 @@ def _show_coarse(row: Row, lists: int | None) -> None:
 
 def _best(row: Row) -> Any:
     """Best value known of a coarse problem."""
-    values = [row["lists"], row["exact"]["value"], (row["cpsat"] or {}).get("value")]
+    values = [row["start"], row["exact"]["value"], (row["cpsat"] or {}).get("value")]
     return min((value for value in values if value is not None), default=None)
 
 
@@ -232,7 +240,7 @@ def _of_smalls(rows: list[Row]) -> Row:
 
 def complaints(rows: list[Row]) -> list[str]:
     """Plans that fail the check, proofs that contradict each other, models that failed."""
-    said = []
+    messages = []
     for row in rows:
         if row.get("stop") == ABSENT:
             continue
@@ -240,16 +248,18 @@ def complaints(rows: list[Row]) -> list[str]:
         for tool in ("alone", "default", "cpsat"):
             check = (row.get(tool) or {}).get("check", "ok")
             if check not in ("ok", "no plan"):
-                said.append(f"{where}: the plan of {tool} is {check}")
+                messages.append(f"{where}: the plan of {tool} is {check}")
         exact, cpsat = row.get("exact"), row.get("cpsat")
         if exact and exact["failure"]:
-            said.append(f"{where}: the exact stage failed: {exact['failure']}")
+            messages.append(f"{where}: the exact stage failed: {exact['failure']}")
         if exact and exact["value"] is not None and row["expanded"] is None:
-            said.append(f"{where}: the plan of the coarse problem does not expand to a valid one")
+            messages.append(
+                f"{where}: the plan of the coarse problem does not expand to a valid one"
+            )
         for ours, theirs in ((exact, cpsat), (cpsat, exact)) if exact and cpsat else ():
             if (ours["bound"] or 0) > (theirs["value"] or math.inf):
-                said.append(f"{where}: a bound of one method is above a plan of the other")
-    return said
+                messages.append(f"{where}: a bound of one method is above a plan of the other")
+    return messages
 
 
 def figures(rows: list[Row]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ horizon.
 
 ================  ===============================================================================
 ``choose_place``  sum_p place[i,p] = 1; operators of a group choose the same devices
-``link_flows``    sum_q flow[i,k,p,q] = place[i,p];  sum_p flow[i,k,p,q] = place[k,q]
-``use_legs``      sum_a use[t,p,a] >= sum_q flow[i,k,p,q] over the q that call for t (shared t)
+(flows)           which pairs of placements are chosen, which transfers run: :mod:`.flow_rows`
 ``precede``       start[k] >= start[i] + length[i] + longest route of the chosen flow
 ``travel``        start[t] >= stop[i];  start[k] >= stop[t] (if k needs t)
 ``order_tasks``   start[k] >= stop[i] - M (1 - before[i,k]), M = latest stop - earliest start
@@ -15,6 +14,7 @@ horizon.
 (objective)       the column of the objective and its rows: see :mod:`.goals`
 ``memory``        later[e,m] = 1 -> start[m] > start[e];  ended[r,e] = 1 -> start[e] >= stop[r]
 ``memory``        alive[c,e] >= read[r,c] + on[e,d] - 1 - later[e,maker] - ended[r,e]
+(alike devices)   the same without a device: see :mod:`.event_rows`
 ``memory``        sum of bytes * alive[c,e] + persistent <= memory, at each allocating task e
 ``memory``        static law: all copies + largest workspace + persistent <= memory, without a time
 ``first_use``     device k of a class of equals is used only after device k - 1
@@ -30,7 +30,6 @@ form of transfers and the retention of copies follow the laws in docs/laws.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
@@ -39,13 +38,11 @@ from typing import Any
 import pyomo.environ as pyo
 
 from milp_plan.api import (
-    Arc,
     BuilderFormulation,
     Card,
     Guide,
     MemoryLaw,
     Objective,
-    Placement,
     Plan,
     PlanningProblem,
     Scale,
@@ -56,10 +53,12 @@ from milp_plan.api import (
     interchangeable_devices,
     label,
     needed_routes,
-    retime,
 )
 
-from .columns import Columns, Combination, Copy, Pair, Weights, choose
+from .columns import Columns, Weights, choose
+from .decoding import decoded
+from .event_rows import EventRows, devices_are_alike
+from .flow_rows import FlowRows
 from .goals import GOALS, tick_of
 from .meetings import Meetings
 from .memory_rows import MemoryRows, StaticRows
@@ -136,8 +135,7 @@ class _Builder:
         if self.sets.empty:
             return self.nothing()
         self.choose_place()
-        self.link_flows()
-        self.use_legs()
+        FlowRows(self).write()
         self.declare_times()
         self.precede()
         self.travel()
@@ -187,87 +185,6 @@ class _Builder:
                     at_most(m.same_devices, one, two)
                     at_most(m.same_devices, two, one)
 
-    def link_flows(self) -> None:
-        """Pair the placements of deciders whose operators exchange values.
-
-        All values between two of them share the columns. Forbidden pairs have none.
-        """
-        m, sets, columns = self.m, self.sets, self.columns
-        m.flow, m.link_flows = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
-        tables: dict[Pair, dict[Pair, dict[Combination, Combination]]] = {}
-        for pair in sets.values_between:
-            if pair not in sets.local_pairs:
-                ends, found = columns.owned_combinations(pair)
-                tables.setdefault(ends, {})[pair] = found
-        for ends, table in tables.items():
-            first, *others = table.values()
-            allowed = [both for both in first if all(both in other for other in others)]
-            columns.between[ends] = flows = self.link(ends, allowed)
-            for pair, combinations in table.items():
-                for own, both in combinations.items():
-                    columns.flows[(*pair, *both)] = flows.get(own, 0)
-
-    def link(self, ends: Pair, allowed: list[Combination]) -> dict[Combination, Any]:
-        """Columns of the allowed pairs of placements of two deciders; they sum to 1."""
-        columns = self.columns
-        sides = [(name, self.sets.placements[name]) for name in ends]
-        flows: dict[Combination, Any] = {}
-        found: list[dict[Placement, list[Any]]] = [{p: [] for p in side} for _, side in sides]
-        for one, other in allowed:
-            if len(sides[0][1]) == 1 or ends[0] == ends[1]:  # the other side alone decides
-                column = columns.place(ends[1], other)
-            elif len(sides[1][1]) == 1:
-                column = columns.place(ends[0], one)
-            else:
-                column = self.m.flow[(*ends, label(one), label(other))]
-            flows[one, other] = column
-            found[0][one].append(column)
-            found[1][other].append(column)
-        for (name, _), table in zip(sides, found, strict=True):
-            for placement, sharing in table.items():
-                place = columns.place(name, placement)
-                if len(sharing) != 1 or sharing[0] is not place:
-                    at_most(self.m.link_flows, pyo.quicksum(sharing), place)
-                    at_most(self.m.link_flows, place, pyo.quicksum(sharing))
-        return flows
-
-    def use_legs(self) -> None:
-        """A shared transfer runs if any of its consumers calls for it."""
-        m, columns = self.m, self.columns
-        m.use, m.use_legs = pyo.Var(pyo.Any, bounds=(0, 1), dense=False), pyo.ConstraintList()
-        for task in self.transfers:
-            if not task.shared:
-                continue
-            calls: dict[Placement, dict[str, dict[Any, Any]]] = {}
-            sources: dict[Placement, dict[tuple[str, ...], None]] = {}
-            for leg in task.legs:
-                made = leg.combination[0]
-                flows = calls.setdefault(made, {}).setdefault(leg.consumer, {})
-                flows[leg.combination] = columns.flow(task, leg)
-                sources.setdefault(made, {})[leg.route.source] = None
-            for made, readers in calls.items():
-                wanted = [sum(flows.values()) for flows in readers.values()]
-                self.use(task, made, list(sources[made]), wanted)
-
-    def use(
-        self, task: TransferTask, made: Placement, sources: list[tuple[str, ...]], wanted: list[Any]
-    ) -> None:
-        """One column per device that the copy may leave from; 1 if it is sure to leave there."""
-        m, columns = self.m, self.columns
-        if len(sources) == 1 and any(isinstance(t, int) and t == 1 for t in wanted):
-            columns.use[task.name, made, sources[0]] = 1
-            return
-        for source in sources:
-            column = m.use[task.name, label(made), "+".join(source)]
-            if len(sources) > 1:  # half a send from each of two devices would hold neither
-                column.domain = pyo.Binary
-            columns.use[task.name, made, source] = column
-        total = sum(columns.use[task.name, made, source] for source in sources)
-        for call in wanted:
-            at_most(m.use_legs, call, total)
-        if len(sources) > 1:
-            at_most(m.use_legs, total, 1)
-
     def declare_times(self) -> None:
         """Starts within windows from heads, tails and the horizon."""
         sets, unit = self.sets, self.unit
@@ -275,7 +192,8 @@ class _Builder:
         self.latest_stop = {name: self.horizon - sets.tails[name] for name in sets.operators}
         for task in self.transfers:
             self.earliest[task.name] = sets.heads[task.producer] + sets.shortest[task.producer]
-            self.latest_stop[task.name] = self.horizon
+            last = (sets.tails[name] + sets.shortest[name] for name in task.consumers)
+            self.latest_stop[task.name] = self.horizon - min(last)
         self.latest = {n: self.latest_stop[n] - sets.shortest.get(n, 0) for n in self.names}
         self.m.start = pyo.Var(
             self.names,
@@ -359,11 +277,12 @@ class _Builder:
 
     def memory(self) -> None:
         """Memory over time or in all, on the devices where it can bind."""
-        static = self.problem.memory_law is MemoryLaw.STATIC
         self.m.near_covers = pyo.ConstraintList()
-        self.rows = StaticRows(self) if static else MemoryRows(self)
-        for device in self.risky:
-            self.rows.write(device)
+        if self.problem.memory_law is MemoryLaw.STATIC:
+            self.rows: MemoryRows = StaticRows(self)
+        else:
+            self.rows = EventRows(self) if devices_are_alike(self.problem) else MemoryRows(self)
+        self.rows.write_all(self.risky)
 
     def fits(self, device: str, held: list[Held]) -> None:
         """``capacity``: bytes on a device at most its memory, or the peak."""
@@ -394,51 +313,8 @@ class _Builder:
                     used += self.columns.on(name, lower)
 
     def decode(self, values: Values) -> Plan:
-        """Round the decisions and give every task its earliest start under them.
-
-        Under the objective ``span`` devices start as late as makes their spans least.
-        """
-        sets = self.timed
-        columns = Columns(sets, sets.transfers)
-        placements = columns.decided_placements(values.get("place", {}))
-        sources = columns.decided_sources(values.get("use", {}))
-
-        arcs = [Arc(*pair) for pair in self.orders(values, placements, sources)]
-        arcs += [Arc(*pair) for pair, bit in values.get("ended", {}).items() if bit > 0.5]
-        later = [pair for pair, bit in values.get("later", {}).items() if bit > 0.5]
-        arcs += [Arc(event, maker, False, tick_of(sets)) for event, maker in later]
-        return retime(sets, placements, arcs, values["start"], sources)
-
-    def orders(
-        self,
-        values: Values,
-        placements: Mapping[str, Placement],
-        sources: Mapping[Copy, tuple[str, ...]],
-    ) -> Iterator[tuple[str, str]]:
-        """Yield pairs of tasks that share a resource, the first before the second.
-
-        By their bit; what windows or a neighbourhood decide has none, and follows the starts.
-        """
-        sets, start, bits = self.timed, values["start"], values.get("before", {})
-        routes = needed_routes(sets, placements, sources)
-        held = {name: set(placements[name].devices) for name in sets.operators}
-        held |= {name: set(route.resources) for name, (route, _) in routes.items()}
-        length = {name: sets.duration[name, placements[name]] for name in sets.operators}
-        length |= {name: route.duration_ns for name, (route, _) in routes.items()}
-        for (first, second), bit in bits.items():
-            if not held.get(first, set()).isdisjoint(held.get(second, ())):
-                yield (first, second) if bit > 0.5 else (second, first)
-        lines: dict[str, list[str]] = {}
-        for name in (name for name in held if name in start):
-            for resource in held[name]:
-                lines.setdefault(resource, []).append(name)
-        for line in lines.values():
-            line.sort(key=lambda name: (start[name], start[name] + length[name] / self.unit))
-            far = len(line) if self.guide.neighbourhood is None else 1
-            for place, first in enumerate(line):
-                for second in line[place + 1 : place + 1 + far]:
-                    if (first, second) not in bits and (second, first) not in bits:
-                        yield first, second
+        """Round the decisions and give every task its earliest start under them."""
+        return decoded(self.timed, self.guide, self.unit, values)
 
     def encode(self, plan: Plan) -> Values | None:
         """Complete start from a valid plan; ``None`` if it ends after the model's horizon."""
@@ -455,12 +331,17 @@ class _Builder:
         for pair in sets.values_between:
             if pair not in sets.local_pairs:
                 choose(columns.flows[(*pair, placements[pair[0]], placements[pair[1]])])
+        for ends, together in columns.together.items():
+            sites = [placements[name].devices for name in ends]
+            if sites[0] == sites[1]:
+                choose(together)
         sources = {(t.value, t.target, t.layout): t.source for t in plan.transfers}
         needed = needed_routes(sets, placements, sources)
         for task in self.transfers:
             if task.shared and task.name in needed:
                 source = needed[task.name][0].source
                 choose(columns.use[task.name, placements[task.producer], source])
+                choose(columns.sent.get(task.name, 1))
         times = intervals(sets, plan)
         moments = sorted({interval.start_ns for interval in times.values()})
         later_by = {moment: rank * self.spread for rank, moment in enumerate(moments)}

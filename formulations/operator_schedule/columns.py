@@ -7,11 +7,11 @@ models shrink by themselves.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from milp_plan.api import Leg, Placement, ScheduleSets, TransferTask, label
+from milp_plan.api import Leg, Placement, Route, ScheduleSets, TransferTask, label
 
 Column = Any
 Pair = tuple[str, str]
@@ -45,9 +45,13 @@ class Columns:
         self.task = {task.name: task for task in transfers}
         self.owner = _owners(sets)
         self._owned = dict(self._ownership())
+        self.shortest = sets.shortest | {task.name: task.shortest_ns for task in transfers}
         self.places: dict[tuple[str, Placement], Column] = {}
         self.flows: dict[tuple[str, str, Placement, Placement], Column] = {}
-        self.between: dict[Pair, dict[Combination, Column]] = {}
+
+        self.together: dict[Pair, Column] = {}
+        self.sent: dict[str, Column] = {}
+        self.sums: dict[frozenset[int], Column] = {}
         self.use: dict[tuple[str, Placement, tuple[str, ...]], Column] = {}
 
     @cached_property
@@ -112,12 +116,10 @@ class Columns:
         """Columns whose sum says whether an operator runs on a device."""
         return [self.place(name, p) for p in self.sets.placements[name] if device in p.devices]
 
-    def flows_between(self, first: str, second: str) -> dict[Combination, Column] | None:
-        """Columns of the pairs of placements of two operators' owners, if they have any."""
-        if first in self.task or second in self.task:
-            return None
+    def one_device(self, first: str, second: str) -> Column | None:
+        """Column of whether two operators that exchange values share a device, if there is one."""
         one, other = (self.owner.get(name, name) for name in (first, second))
-        return self.between.get((one, other), self.between.get((other, one)))
+        return self.together.get((one, other), self.together.get((other, one)))
 
     def flow(self, task: TransferTask, leg: Leg) -> Column:
         """Whether the pair of placements of a leg is chosen."""
@@ -132,20 +134,27 @@ class Columns:
 
     def calls(self, task: TransferTask, consumer: str) -> Weights:
         """Weights that sum to 1 where a consumer calls for a shared task."""
-        called = {leg.combination for leg in task.legs if leg.consumer == consumer}
-        pair = (task.producer, consumer)
+        called = {leg.combination: 1 for leg in task.legs if leg.consumer == consumer}
+        return self.paired((task.producer, consumer), called)
+
+    def paired(self, pair: Pair, ticks: Mapping[Combination, int]) -> Weights:
+        """Weights that sum to the ticks of a pair's chosen placements; 0 where none are given."""
+        every = self.sets.combinations[pair]
+        weights = [(ticks.get(both, 0), self.flows[(*pair, *both)]) for both in every]
+        reads = dict.fromkeys(read for _, read in ticks)
+        if len(reads) == len(self.sets.placements[pair[1]]):
+            return self.one_of(weights, 1)
         found: Weights = []
-        for read in dict.fromkeys(read for _, read in called):
-            into = [both for both in self.sets.combinations[pair] if both[1] == read]
-            weights = [(int(both in called), self.flows[(*pair, *both)]) for both in into]
-            found += _one_of(weights, self.place(consumer, read))
+        for read in reads:
+            into = [w for w, both in zip(weights, every, strict=True) if both[1] == read]
+            found += self.one_of(into, self.place(pair[1], read))
         return found
 
     def wait(self, pair: Pair) -> Weights:
         """Ticks of the longest journey between a producer and a consumer."""
         if pair in self.sets.local_pairs:
             return []
-        return _one_of([(t, self.flows[(*pair, *both)]) for both, t in self._waits(pair)], 1)
+        return self.one_of([(t, self.flows[(*pair, *both)]) for both, t in self._waits(pair)], 1)
 
     def least_wait(self, pairs: Sequence[Pair]) -> Weights:
         """Least ticks that any of some pairs of two groups' operators waits."""
@@ -156,7 +165,7 @@ class Columns:
             for both, ticks in self._waits(pair):
                 column = self.flows[(*pair, *both)]
                 least[id(column)] = min(ticks, least.get(id(column), (ticks, 0))[0]), column
-        return _one_of(list(least.values()), 1)
+        return self.one_of(list(least.values()), 1)
 
     def _waits(self, pair: Pair) -> Iterator[tuple[Combination, int]]:
         for both, needed in self.sets.combinations[pair].items():
@@ -174,25 +183,43 @@ class Columns:
         task = self.task.get(name)
         if task is None:
             places = self.sets.placements[name]
-            return _one_of([(self.sets.duration[name, p], self.place(name, p)) for p in places], 1)
+            return self.one_of(
+                [(self.sets.duration[name, p], self.place(name, p)) for p in places], 1
+            )
         if task.shared:
-            return [(route.duration_ns, use) for use, route in self.uses(task)]
-        pair = (task.producer, task.legs[0].consumer)
+            return self.shorter([(route.duration_ns, use) for use, route in self.uses(task)])
         ticks = {leg.combination: leg.route.duration_ns for leg in task.legs}
-        return _one_of(
-            [(ticks.get(c, 0), self.flows[(*pair, *c)]) for c in self.sets.combinations[pair]], 1
-        )
+        return self.paired((task.producer, task.legs[0].consumer), ticks)
 
-    def holding(self, name: str) -> Weights:
-        """Weights that sum to 1 where a transfer holds any resource."""
+    def presence(self, name: str, which: Callable[[Route], Any]) -> Weights:
+        """Weights that sum to 1 where a transfer takes a route of some kind."""
         task = self.task[name]
         if task.shared:
-            return [(1, use) for use, route in self.uses(task) if route.resources]
-        pair = (task.producer, task.legs[0].consumer)
-        holding = {leg.combination for leg in task.legs if leg.route.resources}
-        return _one_of(
-            [(int(c in holding), self.flows[(*pair, *c)]) for c in self.sets.combinations[pair]], 1
-        )
+            return self.shorter([(1, use) for use, route in self.uses(task) if which(route)])
+        taken = {leg.combination: 1 for leg in task.legs if which(leg.route)}
+        return self.paired((task.producer, task.legs[0].consumer), taken)
+
+    def one_of(self, weights: Weights, whole: Column) -> Weights:
+        """Weights with the same sum and fewer columns, for columns that sum to ``whole``.
+
+        They are relative to the most common ticks.
+        """
+        most = Counter(ticks for ticks, _ in weights).most_common(1)
+        base = most[0][0] if most else 0
+        found = [(base, whole)] if base else []
+        return found + self.shorter([(t - base, column) for t, column in weights if t != base])
+
+    def shorter(self, weights: Weights) -> Weights:
+        """Weights with the same sum, with the column of a sum for its parts."""
+        parts: dict[int, list[Column]] = {}
+        for ticks, column in weights:
+            if not (isinstance(column, int) and column == 0):
+                parts.setdefault(ticks, []).append(column)
+        found: Weights = []
+        for ticks, columns in parts.items():
+            total = self.sums.get(frozenset(map(id, columns)))
+            found += [(ticks, c) for c in (columns if total is None else [total])]
+        return found
 
     def holds(self, name: str) -> dict[str, list[Column]]:
         """Resource -> columns whose sum says whether a task holds it."""
@@ -214,21 +241,13 @@ class Columns:
 
     def short(self, name: str) -> int:
         """Least length of a task while it is present."""
-        return self.task[name].shortest_ns if name in self.task else self.sets.shortest[name]
+        return self.shortest[name]
 
     def surely_before(self, first: str, second: str) -> bool:
         """Whether precedence alone puts one task (while present) before the other."""
         producer = self.task[second].producer if second in self.task else second
         after = self.sets.surely_after if first in self.task else self.sets.graph.descendants
         return producer in after[first] or (second in self.task and producer == first)
-
-
-def _one_of(weights: Weights, whole: Column) -> Weights:
-    """Weights with the same sum and fewer columns, for columns that sum to ``whole``."""
-    most = Counter(ticks for ticks, _ in weights).most_common(1)
-    base = most[0][0] if most else 0
-    found = [(base, whole)] if base else []
-    return found + [(ticks - base, column) for ticks, column in weights if ticks != base]
 
 
 def _owners(sets: ScheduleSets) -> dict[str, str]:

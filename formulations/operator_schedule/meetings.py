@@ -53,9 +53,9 @@ class Meetings:
     def _make(self, one: str, other: str) -> Any:
         if one == other:
             return self._present(one)
-        flows = self.columns.flows_between(one, other)
-        if flows is not None and all(len(p.devices) == 1 for both in flows for p in both):
-            return pyo.quicksum(c for (p, q), c in flows.items() if p.devices == q.devices)
+        together = self.columns.one_device(one, other)
+        if together is not None:
+            return together
         column = self.m.meets[one, other]
         self.lower[one, other] = rows = []
         for resource, columns in self.held[one].items():
@@ -69,7 +69,7 @@ class Meetings:
         """1 where a task holds anything."""
         if name not in self.columns.task:
             return 1
-        return pyo.quicksum(count * column for count, column in self.columns.holding(name))
+        return pyo.quicksum(n * c for n, c in self.columns.presence(name, lambda r: r.resources))
 
     def encode(self) -> None:
         """Set the columns to the least values that the others allow."""

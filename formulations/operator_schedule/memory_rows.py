@@ -24,6 +24,7 @@ import pyomo.environ as pyo
 from milp_plan.api import at_most
 
 from .columns import Columns
+from .meetings import Meetings
 from .retention import Holding, copies, holdings, persistent, workspaces
 from .rooms import Held, Rooms
 from .sequence import Interval, Sequence
@@ -40,6 +41,7 @@ class Model(Protocol):
     m: Any
     columns: Columns
     sequence: Sequence
+    meetings: Meetings
     unit: float
     rooms: Rooms
     tick: int
@@ -91,6 +93,11 @@ class MemoryRows:
         for (family, *key), expressions in self.lower.items():
             reached = max(0.0, *(pyo.value(expression) for expression in expressions))
             self.m.component(family)[tuple(key)].set_value(min(1.0, reached))
+
+    def write_all(self, devices: list[str]) -> None:
+        """Write the rows of devices whose memory may overflow."""
+        for device in devices:
+            self.write(device)
 
     def write(self, device: str) -> None:
         """At the start of every allocating task, what is alive on the device fits."""

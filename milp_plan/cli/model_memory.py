@@ -22,9 +22,9 @@ GIB = 2**30
 PART = 0.7
 """Part of the memory that is free which a model may take unless somebody says otherwise."""
 
-BYTES_PER_COEFFICIENT = 400
-"""While a model is built and compiled. Measured on nine models of 45,000 to 1,090,000 coefficients,
-of six instances: 260 to 400."""
+BYTES_PER_COEFFICIENT = 750
+"""While a model is built and compiled. Measured on three models of 46,000 to 98,000 coefficients,
+whose rows are short: 510 to 750; less where rows are long."""
 
 FEW = 150
 """Tasks up to which a model is small: at most 0.5 GiB where it was measured."""

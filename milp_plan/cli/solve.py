@@ -54,8 +54,8 @@ class Request:
 @click.option(
     "--target",
     type=POSITIVE_SETTING,
-    help="Operators that stage one aims at (25); a large problem that names none has no coarse "
-    "model, but a longer search.",
+    help="Operators of the coarse problem that stage one aims at.  [default: sizes that grow; 45 "
+    "operators and fewer are planned exactly]",
 )
 @click.option(
     "--formulation",
@@ -77,11 +77,11 @@ class Request:
     help="The formulation's model alone, from a list schedule or --start: no other search.",
 )
 @click.option(
-    "--two-stage",
-    is_flag=True,
+    "--two-stage/--no-two-stage",
+    default=None,
     help="Coarsening and exact models by themselves: coarse problems of growing size, each planned "
-    "by the formulation's model from a list schedule, expanded, then small models near the plan. "
-    "No annealing, no enumeration.",
+    "by the formulation's model from a list schedule, expanded, then small models near the plan; "
+    "no annealing, no enumeration. Or a run without these models.  [default: both]",
 )
 @click.option("--solver", default="highs", show_default=True, help="'highs', or one Pyomo knows.")
 @click.option(

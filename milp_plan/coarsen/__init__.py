@@ -4,6 +4,8 @@ from .clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from .composite import Choice
 from .contraction import contract
 from .folding import BlockFolding, repeated_blocks
+from .guided import GuidedClustering
+from .levels import coarsen_levels
 from .options import UselessOptions
 from .reduction import Coarsening, Reduction, Row, Step
 from .stage import DEFAULT_TARGET, coarsen, exact_steps, heuristic_steps
@@ -18,12 +20,14 @@ __all__ = [
     "Choice",
     "Coarsening",
     "ColocationMerging",
+    "GuidedClustering",
     "Reduction",
     "Row",
     "Step",
     "UselessOptions",
     "ZeroLengthAbsorption",
     "coarsen",
+    "coarsen_levels",
     "contract",
     "exact_steps",
     "heuristic_steps",

@@ -60,8 +60,9 @@ def contract(
     A cluster's members run one after the other, in the order given, from the start of the coarse
     operator, all on its site. Values inside turn into workspace, results stay values, values
     between clusters are bundled (:func:`milp_plan.coarsen.bundles.group_values`), colocation groups
-    that share a cluster are joined. :class:`milp_plan.coarsen.expansion.Expansion` proves that
-    plans come back valid.
+    that share a cluster are joined. A cluster may run again if all its members may; where anything
+    may, or values may wait on a host, nothing that travels is bundled.
+    :class:`milp_plan.coarsen.expansion.Expansion` proves that plans come back valid.
 
     Parameters
     ----------
@@ -88,12 +89,13 @@ def contract(
     """
     parts = _parts(problem, clusters, choices or {})
     owner = {member: i for i, part in enumerate(parts) for member in part.members}
-    bundles = _bundles(problem, parts, owner, bundle_transfers)
+    once = not problem.has_memory_ways
+    bundles = _bundles(problem, parts, owner, bundle_transfers and once)
     coarse_of = {value.name: bundle.name for bundle in bundles for value in bundle.parts}
     sole = {
         value.name
         for bundle in bundles
-        if bundle.producer is not None and len(bundle.readers) == 1
+        if once and bundle.producer is not None and len(bundle.readers) == 1
         for value in bundle.parts
         if not value.is_kept
     }
@@ -247,11 +249,15 @@ def _operator(
         group=group,
         micro_batch=batches.pop() if len(batches) == 1 else None,
         block=blocks.pop() if len(blocks) == 1 else None,
+        recomputable=all(member.recomputable for member in members),
     )
 
 
 def _joined_groups(graph: ComputationGraph, parts: Sequence[Part]) -> dict[str, str]:
-    """Group -> the group that stands for it; groups with one coarse operator are left out."""
+    """Group -> the group that stands for it; groups with one coarse operator are left out.
+
+    One that may run again keeps its group: all its runs are on one site.
+    """
     leader: dict[str, str] = {}
 
     def find(group: str) -> str:
@@ -267,4 +273,7 @@ def _joined_groups(graph: ComputationGraph, parts: Sequence[Part]) -> dict[str, 
             first, second = find(touched[-1][0]), find(other)
             leader[max(first, second)] = min(first, second)
     count = Counter(find(groups[0]) for groups in touched if groups)
+    for part, own in zip(parts, touched, strict=True):
+        if own and any(graph.operator(member).recomputable for member in part.members):
+            count[find(own[0])] += 1
     return {group: find(group) for group in leader if count[find(group)] > 1}

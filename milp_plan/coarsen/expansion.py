@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from milp_plan.core import FULL, OperatorRun, Placement, Plan, PlanningProblem, Transfer
 from milp_plan.cost import route_between
+
+from .needless import without_needless
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,11 @@ class Expansion:
     sites, so it needs exactly the bundle's transfers, which end before the readers' clusters
     start. *Memory*: copies of parts live inside the lives of their bundle's copies, and the
     workspace of the coarse operator covers the rest
-    (:func:`milp_plan.coarsen.composite.workspace_bytes`). No task stops later than the task it
-    came from, no device starts earlier, holds more or is busy longer: no objective grows.
+    (:func:`milp_plan.coarsen.composite.workspace_bytes`). *Runs again*: each run of a cluster runs
+    its members once more, but for those whose results nobody reads. A member may read a copy that
+    came during the run of its cluster, where the cluster read the one before; that copy lies there
+    for a later reader anyway. No task stops later than the task it came from, no device starts
+    earlier, holds more or is busy longer: no objective grows.
 
     Parameters
     ----------
@@ -48,36 +53,57 @@ class Expansion:
         runs = tuple(run for coarse in plan.runs for run in self._runs(coarse))
         expanded = Plan(self.before.name, runs, planner=plan.planner, notes=dict(plan.notes))
         transfers = tuple(t for coarse in plan.transfers for t in self._transfers(coarse, expanded))
-        return Plan(self.before.name, runs, transfers, planner=plan.planner, notes=dict(plan.notes))
+        expanded = replace(expanded, transfers=transfers)
+        if not self.before.has_memory_ways:
+            return expanded
+        return without_needless(self.before, expanded)
 
     def project(self, plan: Plan, after: PlanningProblem) -> Plan | None:
         """Plan of clusters that decides what a plan of ``before`` decides; its times are rough.
 
         A cluster is on its members' site (those of no length go along), with the options they
         have or the fastest there, from the start of the first to the stop of the last; retiming
-        makes a valid plan of that.
-        ``None`` where members are on several sites, or nothing runs them together there.
+        makes a valid plan of that. ``None`` where members are on several sites or run unequally
+        often, or nothing runs them together there.
         """
-        runs = [self._joined(plan, operator.name, after) for operator in after.graph.operators]
-        if any(run is None for run in runs):
-            return None
+        runs_of: dict[str, list[OperatorRun]] = {}
+        for run in sorted(plan.runs, key=lambda run: run.start_ns or 0):
+            runs_of.setdefault(run.operator, []).append(run)
+        runs: list[OperatorRun] = []
+        for name in self.members:
+            found = self._joined(name, runs_of, after)
+            if not found:
+                return None
+            runs += found
         sent: dict[str, list[Transfer]] = {}
         for transfer in plan.transfers:
             sent.setdefault(transfer.value, []).append(transfer)
-        transfers: dict[tuple[str, tuple[str, ...], str], Transfer] = {}
+        transfers: list[Transfer] = []
         for value, parts in self.parts.items():
+            last: dict[tuple[tuple[str, ...], str], Transfer] = {}
             for t in (t for part in parts for t in sent.get(part, ())):
-                key = (value, t.target, t.layout)
-                last = transfers.get(key)
-                if last is None or (last.start_ns or 0) < (t.start_ns or 0):
-                    transfers[key] = replace(t, value=value)
-        found = [run for run in runs if run is not None]
-        return Plan(after.name, tuple(found), tuple(transfers.values()), planner=plan.planner)
+                other = last.get((t.target, t.layout))
+                if other is None or (other.start_ns or 0) < (t.start_ns or 0):
+                    last[t.target, t.layout] = replace(t, value=value)
+            several = [replace(t, value=value) for part in parts for t in sent.get(part, ())]
+            transfers += several if len(parts) == 1 else last.values()
+        return Plan(after.name, tuple(runs), tuple(transfers), planner=plan.planner)
 
-    def _joined(self, plan: Plan, name: str, after: PlanningProblem) -> OperatorRun | None:
-        runs = [plan.run(member) for member in self.members[name]]
-        long = max(runs, key=self._ticks_of)
-        devices = long.devices
+    def _joined(
+        self, name: str, runs_of: Mapping[str, Sequence[OperatorRun]], after: PlanningProblem
+    ) -> list[OperatorRun]:
+        """Runs of a cluster: the first of each member, the second of each, and so on."""
+        rows = [runs_of[member] for member in self.members[name]]
+        if len({len(row) for row in rows}) > 1:
+            return []
+        found = [self._together(name, runs, after) for runs in zip(*rows, strict=True)]
+        made = [run for run in found if run is not None]
+        return made if len(made) == len(found) else []
+
+    def _together(
+        self, name: str, runs: Sequence[OperatorRun], after: PlanningProblem
+    ) -> OperatorRun | None:
+        devices = max(runs, key=self._ticks_of).devices
         if any(run.devices != devices and self._ticks_of(run) for run in runs):
             return None
         chosen = tuple(run.option for run in runs)
@@ -86,10 +112,12 @@ class Expansion:
         if not able:
             return None
         best = min(same or able, key=lambda p: after.duration_ns(name, p))
-        starts, stops = [r.start_ns for r in runs], [r.stop_ns for r in runs]
-        start = None if None in starts else min(s for s in starts if s is not None)
-        stop = None if None in stops else max(s for s in stops if s is not None)
-        return OperatorRun(name, best.option, devices, start, stop)
+        times = [(r.start_ns, r.stop_ns) for r in runs]
+        starts = [start for start, _ in times if start is not None]
+        stops = [stop for _, stop in times if stop is not None]
+        if len(starts) < len(runs) or len(stops) < len(runs):
+            return OperatorRun(name, best.option, devices)
+        return OperatorRun(name, best.option, devices, min(starts), max(stops))
 
     def _ticks_of(self, run: OperatorRun) -> int:
         return self.before.duration_ns(run.operator, run.placement)
@@ -107,7 +135,11 @@ class Expansion:
 
     def _transfers(self, coarse: Transfer, expanded: Plan) -> Iterator[Transfer]:
         start = coarse.start_ns
-        for part in self.parts[coarse.value]:
+        parts = self.parts[coarse.value]
+        for part in parts:
+            if len(parts) == 1:
+                yield replace(coarse, value=part)
+                continue
             if start is None:
                 yield Transfer(part, coarse.source, coarse.target, coarse.layout)
                 continue

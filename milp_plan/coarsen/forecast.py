@@ -34,10 +34,9 @@ class Forecast:
 
     def __init__(self, problem: PlanningProblem, ticks: Mapping[str, int]) -> None:
         self.graph, self.ticks = problem.graph, ticks
-        self.devices = len(problem.cluster.devices)
-        self.channels = dict.fromkeys(
-            replace(c, source="", target="") for c in problem.cluster.channels
-        )
+        cluster = problem.without_memory_ways.cluster
+        self.devices = len(cluster.devices)
+        self.channels = dict.fromkeys(replace(c, source="", target="") for c in cluster.channels)
         self._travel: dict[str, int] = {}
 
     def value(self, clusters: Sequence[Sequence[str]], parts: Sequence[Hashable]) -> float:

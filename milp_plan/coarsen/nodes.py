@@ -35,6 +35,8 @@ class Node:
         Micro-batches of its members.
     site
         Where the guide runs it; ``None`` without a guide.
+    recomputable
+        Whether its members may run again.
     """
 
     members: list[int]
@@ -51,6 +53,7 @@ class Node:
     group: str | None
     batches: frozenset[int]
     site: tuple[str, ...] | None
+    recomputable: bool
 
 
 @dataclass

@@ -97,6 +97,7 @@ class Quotient:
                 group=operator.group,
                 batches=batches,
                 site=site,
+                recomputable=operator.recomputable,
             )
         self._add_edges(place)
         for i in range(len(self.names)):
@@ -209,9 +210,7 @@ class Quotient:
         return found
 
     def together(self, i: int, j: int) -> bool:
-        """Whether two clusters are on one site: in the guide, or by colocation."""
-        if self.guide is not None:
-            return self.nodes[i].site == self.nodes[j].site
+        """Whether colocation ties two clusters to one site."""
         return self.key(i) == self.key(j)
 
     def way_ns(self, i: int, j: int) -> float:
@@ -243,7 +242,7 @@ class Quotient:
 
         The caps on work and path are for the caller, who may have reasons to exceed them.
         """
-        if not self.convex(nodes):
+        if not self.convex(nodes) or len({self.nodes[i].recomputable for i in nodes}) > 1:
             return False
         if caps.strict and len({self.nodes[i].batches for i in nodes if self.nodes[i].batches}) > 1:
             return False

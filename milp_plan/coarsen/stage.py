@@ -71,7 +71,7 @@ def coarsen(
     -------
     Coarsening
         The smallest problem and the way back. Where operators may run again or values may wait
-        on hosts nothing is made smaller: what is merged could no longer be made again alone.
+        on hosts no exact step is taken, and what may run again merges with nothing else.
 
     Raises
     ------
@@ -83,8 +83,6 @@ def coarsen(
         raise ValueError(f"target is {wanted}, expected at least 1")
     if guide is not None and not guide.has_schedule:
         raise ValueError("the guide has no times")
-    if problem.has_memory_ways:
-        return Coarsening(problem)
     reductions: list[Reduction] = []
 
     def take(step: Step) -> None:
@@ -93,7 +91,7 @@ def coarsen(
         if reduction is not None:
             reductions.append(reduction)
 
-    for step in exact_steps():
+    for step in () if problem.has_memory_ways else exact_steps():
         take(step)
     if exact_only:
         return Coarsening(problem, tuple(reductions))

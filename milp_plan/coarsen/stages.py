@@ -72,6 +72,9 @@ def _merge(quotient: Quotient, nodes: list[int], caps: Caps) -> None:
 GROWTH = 1.4
 """Each number of stages that is tried, in terms of the one before."""
 
+STAGES_PER_DEVICE = 4
+"""Most stages that are tried before the best cut is refined."""
+
 ROOM_AT_ONCE = 2
 """What is kept until the end must fit so many times: other values come and go meanwhile."""
 
@@ -150,7 +153,7 @@ def best_cut(problem: PlanningProblem, target: int) -> Cut:
         stages = Stages(problem, size)
         cuts += [cut for rest in Rest for cut in stages.cuts(target, rest)]
         size *= 2
-    rooms = [device.memory_bytes for device in problem.cluster.devices]
+    rooms = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
     forecast = Forecast(problem, stages.ticks)
     values = [forecast.value(cut.clusters, cut.parts) for cut in cuts]
     like = ALIKE * min(values)
@@ -194,7 +197,8 @@ class Stages:
             self.work[self.unit[name]] += ticks
         self.stored, self.stashed = self._bytes()
         self._keys: dict[tuple[int, ...], list[tuple[int, str, int]]] = {}
-        limits = [device.memory_bytes for device in problem.cluster.devices]
+        limits = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
+        self.devices = len(limits)
         known = [limit for limit in limits if limit is not None]
         self.room = max(known) if len(known) == len(limits) else inf
 
@@ -249,7 +253,8 @@ class Stages:
     def cuts(self, target: int, rest: Rest) -> list[Cut]:
         """Return cuts of at most ``target`` clusters, from few stages to many; else one stage."""
         whole = sum(self.work.values())
-        sizes = [size for n in steps(target) for size in (self._balanced(n), -(-whole // n))]
+        most = max(1, min(target // self.num_batches, STAGES_PER_DEVICE * self.devices))
+        sizes = [size for n in steps(most) for size in (self._balanced(n), -(-whole // n))]
         alike = {tuple(self._intervals(size).values()): size for size in sizes}
         found = (self.cut(size, rest) for size in alike.values())
         return [cut for cut in found if len(cut.clusters) <= target] or [self.cut(whole, rest)]

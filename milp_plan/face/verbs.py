@@ -167,7 +167,7 @@ def solve(
     solver: str = "highs",
     dask: str | None = None,
     only: bool = False,
-    two_stage: bool = False,
+    two_stage: bool | None = None,
 ) -> Outcome[Any, Any]:
     """Plan a problem of any kind.
 
@@ -236,7 +236,7 @@ def solve(
         solver=text(solver, "solve, solver"),
         dask=None if dask is None else text(dask, "solve, dask"),
         only=flag(only, "solve, only"),
-        two_stage=flag(two_stage, "solve, two_stage"),
+        two_stage=None if two_stage is None else flag(two_stage, "solve, two_stage"),
     )
     on_progress = a_hook(on_progress, "solve, on_progress")
     on_incumbent = a_hook(on_incumbent, "solve, on_incumbent")

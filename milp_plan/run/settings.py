@@ -82,8 +82,9 @@ class Settings:
         Whether the formulation's model runs alone: no search before or after it. The model of a
         schedule starts from a list schedule unless ``start`` is given.
     two_stage
-        Whether coarsening and models plan by themselves, from list schedules: no annealing, no
-        enumeration, no bounds but the model's.
+        ``True``: coarsening and models plan by themselves, from list schedules: no annealing, no
+        enumeration, no bounds but the model's. ``False``: no model of a whole problem, neither of
+        the original nor of a coarse one. ``None``: both stages and everything else.
     """
 
     time_limit_s: float = 60.0
@@ -100,7 +101,7 @@ class Settings:
     solver: str = "highs"
     dask: str | None = None
     only: bool = False
-    two_stage: bool = False
+    two_stage: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that mean nothing, with every finding at once."""

@@ -128,6 +128,11 @@ class Way(ABC, Generic[P, S]):
         """Whether compiling loops beside may use only processor time that the run leaves."""
         return False
 
+    @property
+    def unawaited(self) -> tuple[str, ...]:
+        """Parts of the compiled loops that are compiled beside, and for which no step waits."""
+        return ()
+
     def offer_first(self) -> None:
         """Offer any plan; asked where loops are compiled beside, which run as Python here."""
 
@@ -227,7 +232,8 @@ class Way(ABC, Generic[P, S]):
         ledger = self.ledger
         steps = tuple(self.alone() if ledger.settings.only else self.steps())
         # a repeatable run does the same on every machine, whatever is compiled there
-        parts = () if ledger.repeatable else (part for step in steps for part in step.loops)
+        awaited = tuple(part for step in steps for part in step.loops)
+        parts = () if ledger.repeatable or not awaited else (*awaited, *self.unawaited)
         with compiled_beside(parts, patient=self.patient) as beside:
             self.compiling = beside
             if beside.parts:
@@ -238,7 +244,8 @@ class Way(ABC, Generic[P, S]):
                 over = ledger.budget.over
                 if step.always and ledger.plan is None if over else step.wanted():
                     self._await(beside, step)
-                    if ledger.budget.over and not over and ledger.plan is not None:
+                    needless = ledger.plan is not None or not step.always
+                    if ledger.budget.over and not over and needless:
                         return  # loops compiled here could not be interrupted
                     logger.info("way %s: %s", self.name, step.name)
                     step.run()

@@ -86,6 +86,8 @@ class Configuration:
         Whether norms and residuals are split over tensor ranks along the sequence.
     recompute
         What backward passes compute again.
+    recomputed
+        Blocks of each chunk that are computed again, the first ones; 0 for all.
     zero
         0: every data rank has all optimizer state; 1: it is sharded over data (and context) ranks;
         2: gradients as well; 3: parameters as well (fully sharded data parallelism).
@@ -111,6 +113,7 @@ class Configuration:
     schedule: Schedule = Schedule.ONE_F_ONE_B
     sequence_parallel: bool = True
     recompute: Recompute = Recompute.NONE
+    recomputed: int = 0
     zero: int = 1
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16
@@ -195,6 +198,11 @@ class Configuration:
             yield (
                 f"{self.data} ranks x {self.micro_batches} micro-batches of {self.micro_batch} "
                 f"are {self.global_batch} samples, the batch has {global_batch}"
+            )
+        if self.recomputed < 0 or (self.recomputed and self.recompute is not Recompute.FULL):
+            yield (
+                f"{self.recomputed} blocks of a chunk computed again with recomputation "
+                f"{self.recompute}; a number of them goes with full"
             )
         if self.zero not in (0, 1, 2, 3):
             yield f"optimizer sharding is {self.zero}, expected 0 to 3"

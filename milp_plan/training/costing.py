@@ -5,21 +5,28 @@ The times and sizes are those of :mod:`.costs` and :mod:`.memory`, chunk by chun
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 
 from .architecture import Architecture
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
-from .costs import NANO, StepSeconds, StepTime, step_seconds, timed
+from .costs import NANO, StepSeconds, StepTime, group_of, step_seconds, timed
 from .efficiency import Efficiency
 from .memory import MemoryUse, Meter
 from .problem import TrainingProblem
 from .replay import Chunk
-from .step import Priced, micro_batches_ahead
+from .stages import balanced_layers
+from .step import Priced, excess_of, least_activations, least_peaks
 from .work import Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
 from .work import _Counter as Counter
+
+PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
+"""Parts of a step's time."""
+
+_REMEMBERED = 64
+"""Configurations whose costs are kept."""
 
 
 class PlanCosts:
@@ -36,7 +43,10 @@ class PlanCosts:
     def __init__(self, problem: TrainingProblem, efficiency: Efficiency) -> None:
         self.problem, self.efficiency = problem, efficiency
         self._known: Known = {}
+        self._priced: dict[Configuration, Priced] = {}
         self._whole: dict[object, float] = {}
+        self._blocks: dict[object, tuple[list[int], int, int]] = {}
+        self._layers: dict[object, tuple[int, ...]] = {}
         self._held: dict[object, tuple[float, float]] = {}
 
     @cached_property
@@ -94,6 +104,76 @@ class PlanCosts:
             )
         return int(c.micro_batches * self._whole[width] * NANO) // c.pipeline
 
+    def variants(self, configuration: Configuration) -> tuple[Configuration, ...]:
+        """The same with other blocks on stages, and with some blocks computed again.
+
+        Blocks lie so that the slowest stage is the shortest. Where nothing is computed again and
+        memory does not suffice, as few blocks of each chunk are as memory asks for.
+        """
+        bases = (configuration, *self._balanced(configuration))
+        found = list(bases[1:])
+        if configuration.recompute is Recompute.NONE:
+            found += [some for base in bases for some in self._recomputing(base)]
+        return tuple(found)
+
+    def _balanced(self, c: Configuration) -> tuple[Configuration, ...]:
+        """With virtual stages, and where the user fixed the blocks of each chunk, there is none."""
+        if c.layers or c.virtual > 1 or c.pipeline == 1:
+            return ()
+        cluster, split = self.problem.cluster, c.schedule in SPLIT_BACKWARD
+        groups = tuple(group_of(cluster, k * c.stage_devices) for k in range(c.pipeline))
+        key = (width_of(c), groups, split)
+        if key not in self._layers:
+            made = [self._block_times(c, group) for group in groups]
+            parts = (list(part) for part in zip(*made, strict=True))
+            self._layers[key] = balanced_layers(*parts)
+        layers = self._layers[key]
+        even = c.chunk_layers(self.problem.architecture)
+        return () if layers == even else (replace(c, layers=layers),)
+
+    def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
+        """Bisect on the number of blocks; none where no block or every block must be."""
+        full = replace(c, recompute=Recompute.FULL)
+        if self._lacks(full, self.first_peak(full)) > 0:
+            return ()
+        if self._excess(c) <= 0 or self._excess(full) > 0:
+            return ()
+        low, high = 0, max(c.chunk_layers(self.problem.architecture))
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._excess(replace(full, recomputed=middle)) > 0:
+                low = middle
+            else:
+                high = middle
+        most = max(c.chunk_layers(self.problem.architecture))
+        return (replace(full, recomputed=high),) if high < most else ()
+
+    def _lacks(self, c: Configuration, *peaks: int) -> int:
+        return excess_of(self.problem, c, peaks)[0]
+
+    def _excess(self, c: Configuration) -> int:
+        return self._lacks(c, *least_peaks(c, self.priced(c)))
+
+    def _block_times(self, c: Configuration, group: int) -> tuple[list[int], int, int]:
+        """Time of each block on a device of a group, of the embedding, and of the head."""
+        key = (width_of(c), group, c.schedule in SPLIT_BACKWARD)
+        if key not in self._blocks:
+            model, cluster = self.problem.architecture, self.problem.cluster
+            alone = replace(cluster, groups=(cluster.groups[group],))
+            single = replace(
+                c, pipeline=len(model.blocks), micro_batches=1, layers=(1,) * len(model.blocks)
+            )
+            stages = self._seconds(single, alone).stages
+            times = [_ns(sum(stage[:3])) for stage in stages]
+            inner = {
+                id(block): time for block, time in zip(model.blocks[1:-1], times[1:-1], strict=True)
+            }
+            first = inner.get(id(model.blocks[0]), times[0])
+            last = inner.get(id(model.blocks[-1]), times[-1])
+            blocks = [first, *times[1:-1], last][: len(times)]
+            self._blocks[key] = (blocks, times[0] - first, times[-1] - last)
+        return self._blocks[key]
+
     def first_peak(self, configuration: Configuration) -> int:
         """Memory that the first pipeline device takes at least, whatever the others do."""
         c, p = configuration, self.problem
@@ -106,11 +186,9 @@ class PlanCosts:
         software = self.efficiency.software
         meter = Meter(p.architecture, c, p.sequence, software, known=self._known)
         use = meter.stage(0, work)
-        kept = sum(
-            count * sum(n * meter.kept(block) for block, n in p.architecture.kinds((span,)))
-            for count, span in zip(micro_batches_ahead(c)[0], spans, strict=True)
-        )
-        return use.total_bytes - use.activations_bytes + int(kept)
+        kinds = (p.architecture.kinds((span,)) for span in spans)
+        kept = [int(sum(n * meter.kept(block) for block, n in counts)) for counts in kinds]
+        return use.total_bytes - use.activations_bytes + least_activations(c, 0, kept)
 
     def _first_parameters(self, c: Configuration, kinds: Kinds) -> tuple[float, float]:
         """Parameters of the first device, but for experts, and those of experts."""
@@ -130,8 +208,18 @@ class PlanCosts:
         return step_seconds(self._works(c, cluster), cluster, c, self.efficiency)
 
     def step(self, configuration: Configuration) -> StepTime:
-        """Time of a step by parts, with the closed form of the pipeline."""
+        """Time of a step by parts, with the closed form of the pipeline.
+
+        Where only some blocks are computed again, what that adds counts by their part.
+        """
         cluster = self.problem.cluster
+        if configuration.recomputed:
+            none = self.step(_without(configuration))
+            full = self.step(replace(configuration, recomputed=0))
+            most = max(configuration.chunk_layers(self.problem.architecture))
+            some = configuration.recomputed
+            parts = (_between(getattr(none, n), getattr(full, n), some, most) for n in PARTS)
+            return StepTime(none.stages, *parts)
         works = self._works(configuration, cluster)
         return timed(works, cluster, configuration, self.efficiency)
 
@@ -145,15 +233,37 @@ class PlanCosts:
 
     def priced(self, configuration: Configuration) -> Priced:
         """Chunks, what follows the last pass, and memory without activations."""
+        if configuration not in self._priced:
+            if len(self._priced) > _REMEMBERED:
+                self._priced.clear()
+            mixed = self._mixed if configuration.recomputed else self._plain
+            self._priced[configuration] = mixed(configuration)
+        return self._priced[configuration]
+
+    def _mixed(self, c: Configuration) -> Priced:
+        """Between nothing and everything computed again, by the part of each chunk's blocks."""
+        none, full = self.priced(_without(c)), self.priced(replace(c, recomputed=0))
+        counts = c.chunk_layers(self.problem.architecture)
+        chunks = tuple(
+            Chunk(*(_between(a, b, c.recomputed, n) for a, b in zip(one, all_, strict=True)))
+            for one, all_, n in zip(
+                map(_figures, none.chunks), map(_figures, full.chunks), counts, strict=True
+            )
+        )
+        return Priced(chunks, none.after_ns, full.resident_bytes)
+
+    def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster
         works = self._works(c, cluster)
         step = step_seconds(works, cluster, c, self.efficiency)
-        resident = tuple(use.total_bytes - use.activations_bytes for use in self._memory(c, works))
+        memory = self._memory(replace(c, micro_batches=1), works)  # equal for most stages
+        resident = tuple(use.total_bytes - use.activations_bytes for use in memory)
         stages = step.stages
-        apart = _chunks_apart(c, self.problem.architecture)
         if c.virtual > 1:
+            apart = _chunks_apart(c, self.problem.architecture)
             works = self._works(apart, cluster)
             stages = step_seconds(works, cluster, apart, self.efficiency).stages
+            memory = self._memory(apart, works)
         chunks = tuple(
             Chunk(
                 _ns(each.forward + each.transfer / 2),
@@ -161,7 +271,7 @@ class PlanCosts:
                 _ns(each.weight),
                 use.activations_bytes,
             )
-            for each, use in zip(stages, self._memory(apart, works), strict=True)
+            for each, use in zip(stages, memory, strict=True)
         )
         return Priced(chunks, _ns(step.data) + _ns(step.optimizer), resident)
 
@@ -177,6 +287,21 @@ def _chunks_apart(c: Configuration, architecture: Architecture) -> Configuration
         schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
         layers=c.chunk_layers(architecture),
     )
+
+
+def _without(c: Configuration) -> Configuration:
+    return replace(c, recompute=Recompute.NONE, recomputed=0)
+
+
+def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
+    return chunk.forward_ns, chunk.backward_ns, chunk.weight_ns, chunk.activation_bytes
+
+
+def _between(none: int, full: int, count: int, of: int) -> int:
+    """Return what ``count`` of so many equal parts make of the difference, rounded up."""
+    if count >= of:
+        return full
+    return none - (none - full) * count // of
 
 
 def _ns(seconds: float) -> int:

@@ -244,7 +244,7 @@ def step_seconds(
     stages = []
     clocks = [_Clock(group, efficiency, configuration) for group in cluster.groups]
     for index, work in enumerate(works):
-        group = _group_of(cluster, index * configuration.stage_devices)
+        group = group_of(cluster, index * configuration.stage_devices)
         key = id(work), group
         if key not in timed_stages:
             timed_stages[key] = _stage(work, clocks[group], configuration)
@@ -252,7 +252,8 @@ def step_seconds(
     return _step(tuple(stages), configuration)
 
 
-def _group_of(cluster: TrainingCluster, device: int) -> int:
+def group_of(cluster: TrainingCluster, device: int) -> int:
+    """Return the group of a device, numbered over all groups."""
     for index, group in enumerate(cluster.groups):
         if device < group.devices:
             return index

@@ -34,6 +34,7 @@ class WireConfiguration(Strict):
     schedule: Schedule = Schedule.ONE_F_ONE_B
     sequence_parallel: bool = True
     recompute: Recompute = Recompute.NONE
+    recomputed: Count = 0
     zero: Count = 1
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16

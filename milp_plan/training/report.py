@@ -87,7 +87,8 @@ def configuration_text(c: Configuration) -> str:
     parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
     if c.pipeline > 1:
         parts.append(_SCHEDULES[c.schedule])
-    parts.append(f"recompute: {c.recompute}")
+    some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
+    parts.append(f"recompute: {c.recompute}{some}")
     parts.append(_SHARDED[c.zero])
     if c.tensor > 1 and not c.sequence_parallel:
         parts.append("no sequence parallelism")
@@ -225,22 +226,9 @@ def _proof(answer: Answer) -> Iterator[str]:
     yield f"  bound {seconds(found.bound_ns)} · gap {100 * (found.gap or 0):.2f} % · {counts}"
 
 
-def alternatives(answer: Answer) -> list[Candidate]:
-    """Return the next best, each with other degrees than those before it."""
-    seen: list[tuple[int, ...]] = []
-    others = []
-    for candidate in answer.found.best:
-        c = candidate.configuration
-        key = (c.tensor, c.context, c.expert, c.pipeline, c.virtual, c.micro_batch)
-        if key not in seen:
-            seen.append(key)
-            others.append(candidate)
-    return others[1:]
-
-
 def _next_best(answer: Answer) -> Iterator[str]:
     assert answer.best is not None
-    for candidate in alternatives(answer)[:2]:
+    for candidate in answer.found.best[1:]:
         more = candidate.step_ns / answer.best.step_ns - 1
         yield f"  next best  +{100 * more:.1f} %  {configuration_text(candidate.configuration)}"
 
@@ -286,7 +274,7 @@ def data(answer: Answer) -> dict[str, Any]:
         "fitted_on": answer.fitted_on,
         "error_band": asdict(answer.band),
         "rejected": [_miss(miss) for miss in found.misses],
-        "next_best": [_candidate(answer, entry) for entry in alternatives(answer)],
+        "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "best": None,
     }
     if best is not None:

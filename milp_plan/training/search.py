@@ -18,13 +18,13 @@ from .configuration import Configuration
 from .problem import TrainingProblem
 from .replay import NoScheduleError, schedule_bound
 from .space import Space
-from .step import Priced, derive, micro_batches_ahead
+from .step import Priced, derive, excess_of, least_peaks
 
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
 
-KEPT = 5
-"""Plans that are kept, the best first."""
+KEPT = 3
+"""Plans that are kept, the best first, each with other degrees."""
 
 MISSES = 3
 """Configurations that are listed because their memory does not suffice."""
@@ -38,6 +38,9 @@ class Costs(Protocol):
 
     def evenly_ns(self, configuration: Configuration) -> int:
         """Return a lower bound from all passes of the model, evenly divided over the pipeline."""
+
+    def variants(self, configuration: Configuration) -> Iterable[Configuration]:
+        """Return configurations that only differ inside of stages; the bounds hold for them."""
 
     def first_peak(self, configuration: Configuration) -> int:
         """Return memory that the devices of the first pipeline stage take at least."""
@@ -63,6 +66,12 @@ class Candidate:
     configuration: Configuration
     step_ns: int
     peaks: tuple[int, ...]
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """What makes a plan another one for people."""
+        c = self.configuration
+        return (c.tensor, c.context, c.expert, c.pipeline, c.micro_batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +135,22 @@ def search(
     problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
 ) -> Found:
     """Return the best configurations of the space that the fixed fields leave."""
-    return _Search(problem, costs, budget).run(Space(problem, fixed))
+    return _Search(problem, costs, fixed, budget).run(Space(problem, fixed))
 
 
 _SEEN, _WIDE = 0, 1
 
 
 class _Search:
-    def __init__(self, problem: TrainingProblem, costs: Costs, budget: Budget) -> None:
-        self.problem, self.costs, self.budget = problem, costs, budget
+    def __init__(
+        self, problem: TrainingProblem, costs: Costs, fixed: Mapping[str, Any], budget: Budget
+    ) -> None:
+        self.problem, self.costs, self.fixed, self.budget = problem, costs, fixed, budget
         self.found = Found()
         self.unseen: list[tuple[int, int, int, Configuration]] = []
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.misses: list[Miss] = []
+        self.waiting = 0
 
     @property
     def value(self) -> float:
@@ -171,22 +183,30 @@ class _Search:
         return min(entries[0][0] for entries in (self.unseen, self.ready) if entries)
 
     def look(self, least: int, level: int, number: int, configuration: Configuration) -> None:
-        """Look closer: a better bound first, then chunks; what cannot fit is a miss."""
+        """Look closer: a better bound first, then the chunks of every variant."""
         costs = self.costs
         if level == _SEEN:
             evenly = max(least, costs.evenly_ns(configuration))
             heapq.heappush(self.unseen, (evenly, _WIDE, number, configuration))
             return
-        if not self.fits(configuration, least, (costs.first_peak(configuration),)):
+        self.price(least, configuration)
+        for variant in costs.variants(configuration):
+            if all(getattr(variant, name) == value for name, value in self.fixed.items()):
+                self.price(least, variant)
+
+    def price(self, least: int, configuration: Configuration) -> None:
+        """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
+        if not self.fits(configuration, least, (self.costs.first_peak(configuration),)):
             return
         self.found.timed += 1
-        priced = costs.priced(configuration)
+        priced = self.costs.priced(configuration)
         least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
         if least >= self.value:
             return
         peaks = least_peaks(configuration, priced)
         if self.fits(configuration, least, peaks):
-            heapq.heappush(self.ready, (least, number, configuration, priced))
+            self.waiting += 1
+            heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
 
     def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks little."""
@@ -206,7 +226,10 @@ class _Search:
             best = self.found.best
             best.append(Candidate(configuration, step.step_ns, step.peaks))
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
-            del best[KEPT:]
+            distinct: dict[tuple[int, ...], Candidate] = {}
+            for candidate in best:
+                distinct.setdefault(candidate.degrees, candidate)
+            best[:] = list(distinct.values())[:KEPT]
 
     def conclude(self, left: int | None) -> None:
         """Set the bound, and choose the misses to list: faster than the best, nearest to fit."""
@@ -224,36 +247,7 @@ class _Search:
         found.misses = list(nearest.values())[:MISSES]
 
 
-def excess_of(
-    problem: TrainingProblem, configuration: Configuration, peaks: tuple[int, ...]
-) -> tuple[int, int]:
-    """Return how much memory the worst stage lacks on a device, and that stage; at most 0: fits."""
-    over = [
-        (peak - problem.limit_bytes(configuration, stage), -stage)
-        for stage, peak in enumerate(peaks)
-    ]
-    excess, stage = max(over)
-    return excess, -stage
-
-
 def simplicity(candidate: Candidate) -> tuple[int, ...]:
     """Return what decides between configurations of equal time: the least of everything."""
     c = candidate.configuration
     return (c.context, c.pipeline, c.tensor, c.zero, c.expert * c.expert_tensor, c.micro_batch)
-
-
-def least_peaks(configuration: Configuration, priced: Priced) -> tuple[int, ...]:
-    """Return memory of each stage that the schedule takes at least; most schedules take just that.
-
-    Forward passes ahead of the first backward pass have no choice; their number follows from the
-    schedule's definition.
-    """
-    counts = micro_batches_ahead(configuration)
-    return tuple(
-        fixed
-        + sum(
-            count * priced.chunks[k].activation_bytes
-            for k, count in zip(configuration.chunks_of(stage), counts[stage], strict=True)
-        )
-        for stage, fixed in enumerate(priced.resident_bytes)
-    )

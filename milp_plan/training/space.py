@@ -17,7 +17,9 @@ from .configuration import (
 )
 from .problem import TrainingProblem
 
-LARGEST_MICRO_BATCH = 16
+MICRO_BATCHES = (1, 2, 3, 4, 8, 16)
+"""Samples of a micro-batch."""
+
 LEAST_CONTEXT_TOKENS = 4096
 """Tokens of a sample that a context-parallel rank has at least."""
 
@@ -26,9 +28,10 @@ SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED, Schedule.ZB_H1, Schedul
 NOT_CONSIDERED = (
     "tensor parallelism over more than one node",
     f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
-    f"micro-batches of more than {LARGEST_MICRO_BATCH} samples",
+    f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples",
     "optimizer state on every data rank (never faster by these costs, and larger)",
-    "recomputation that differs between blocks",
+    "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
+    "numbers of recomputed blocks that differ between chunks, or are more than memory asks for",
     "8-bit products",
     "offload to the host",
 )
@@ -95,7 +98,7 @@ class Space:
 
     def _refined(self, base: Configuration) -> Iterator[Configuration]:
         samples = self.problem.global_batch // base.data
-        sizes = tuple(b for b in divisors(samples) if b <= LARGEST_MICRO_BATCH)
+        sizes = tuple(b for b in MICRO_BATCHES if samples % b == 0)
         sharded = base.pipeline == 1 and base.data * base.context > 1
         zeros = (1, 2, 3) if sharded else (1,)
         choices = product(
@@ -154,5 +157,5 @@ class Space:
         return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
 
 
-_FREE = frozenset({"sequence_parallel", "precision", "offload", "layers"})
+_FREE = frozenset({"recomputed", "sequence_parallel", "precision", "offload", "layers"})
 """Fields that only the user changes."""

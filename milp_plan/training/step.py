@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .configuration import Configuration, Schedule
+from .configuration import V_SHAPED, Configuration, Schedule
+from .problem import TrainingProblem
 from .replay import Chunk, Replay, replay
 
 
@@ -63,6 +65,45 @@ def derive(configuration: Configuration, priced: Priced) -> Step:
     resident = priced.resident_bytes
     peaks = tuple(a + b for a, b in zip(resident, played.activation_peaks, strict=True))
     return Step(played, priced.after_ns, peaks)
+
+
+def excess_of(
+    problem: TrainingProblem, configuration: Configuration, peaks: tuple[int, ...]
+) -> tuple[int, int]:
+    """Return how much memory the worst stage lacks on a device, and that stage; at most 0: fits."""
+    over = [
+        (peak - problem.limit_bytes(configuration, stage), -stage)
+        for stage, peak in enumerate(peaks)
+    ]
+    excess, stage = max(over)
+    return excess, -stage
+
+
+def least_peaks(configuration: Configuration, priced: Priced) -> tuple[int, ...]:
+    """Return memory of each stage that the schedule takes at least; most schedules take just that.
+
+    Forward passes ahead of the first backward pass have no choice; their number follows from the
+    schedule's definition.
+    """
+    kept = [chunk.activation_bytes for chunk in priced.chunks]
+    return tuple(
+        fixed
+        + least_activations(configuration, stage, [kept[k] for k in configuration.chunks_of(stage)])
+        for stage, fixed in enumerate(priced.resident_bytes)
+    )
+
+
+def least_activations(configuration: Configuration, stage: int, kept: Sequence[int]) -> int:
+    """Return bytes of activations that a stage has at once at least, of ``kept`` for each chunk.
+
+    Schedules in the shape of a V say how many chunks wait, but not which of the two; with fewer
+    than two micro-batches a stage, at least one of the two chunks of each waits.
+    """
+    counts = micro_batches_ahead(configuration)[stage]
+    if configuration.schedule in V_SHAPED:
+        many = configuration.micro_batches >= 2 * configuration.pipeline
+        return (max(1, sum(counts) - 1) if many else max(counts)) * min(kept)
+    return sum(count * one for count, one in zip(counts, kept, strict=True))
 
 
 def micro_batches_ahead(configuration: Configuration) -> tuple[tuple[int, ...], ...]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+from milp_plan.coarsen.nodes import Caps
 from milp_plan.core import (
     FULL,
     TICKS_PER_SECOND,
@@ -26,6 +27,8 @@ from milp_plan.core import (
 from tests.support.plans import placed, routes_of, timed
 
 INFINITE = float("inf")
+
+LOOSE = Caps(INFINITE, INFINITE, INFINITE, None, strict=False)
 
 
 def unlimited(problem: PlanningProblem) -> PlanningProblem:

@@ -9,7 +9,6 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.coarsen import contract
-from milp_plan.coarsen.nodes import Caps
 from milp_plan.coarsen.quotient import Quotient
 from milp_plan.core import (
     FULL,
@@ -24,9 +23,7 @@ from milp_plan.core import (
 )
 from tests.support.plans import planted, without_times
 
-from .drafts import INFINITE, problem_of, random_plan, single, small_cluster, unlimited
-
-LOOSE = Caps(INFINITE, INFINITE, INFINITE, None, strict=False)
+from .drafts import LOOSE, problem_of, random_plan, single, small_cluster, unlimited
 
 
 def random_clusters(problem: PlanningProblem, rng: random.Random) -> list[list[str]]:

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.coarsen import DEFAULT_TARGET, BlockFolding, coarsen, contract, repeated_blocks
+from milp_plan.coarsen import (
+    DEFAULT_TARGET,
+    BlockFolding,
+    coarsen,
+    coarsen_levels,
+    contract,
+    repeated_blocks,
+)
 from milp_plan.coarsen.clustering import AcyclicClustering, ChainContraction, ColocationMerging
 from milp_plan.core import (
     FULL,
@@ -174,6 +181,28 @@ def test_guide_is_kept_whatever_the_target():
     assert {run.operator: run.devices for run in rough.runs} == {
         name: guide.run(members[0]).devices for name, members in coarsening.members.items()
     }
+
+
+@pytest.mark.parametrize("guided", [False, True])
+def test_levels_are_nested_and_plans_go_down(guided):
+    rng = random.Random(5)
+    problem = layered(10, 3)
+    guide = random_plan(problem, rng) if guided else None
+    levels = coarsen_levels(problem, [30, 12, 30, 6], guide=guide)
+    counts = [len(level.problem.graph.operators) for level in levels]
+    assert counts == sorted(counts)
+    assert len(levels) > 1
+    for level, finer in zip(levels, [*levels[1:], None], strict=True):
+        assert level.original is (finer.problem if finer else problem)
+    plan = random_plan(levels[0].problem, rng)
+    value = verify(levels[0].problem, plan).value
+    for level in levels:
+        plan = level.undo(plan)
+        verdict = verify(level.original, plan)
+        assert verdict.ok, verdict.violations
+        assert verdict.value <= value
+        value = verdict.value
+    assert plan.fingerprint == problem.fingerprint
 
 
 def test_bad_arguments():

@@ -68,7 +68,7 @@ def good(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             **{"on_incumbent": None, "on_progress": None, "hints": (), "seed": 0, "threads": 1},
             **{"gap": 0.0, "node_limit": None, "rounds": None, "target": None, "dask": None},
             **{"formulation": "auto", "options": None, "solver": "highs", "only": False},
-            "two_stage": False,
+            "two_stage": None,
         },
         "check": {"problem": PROBLEM, "plan": plan},
         "bound": {"problem": PROBLEM, "time_limit": 5, "display": False},

@@ -401,3 +401,15 @@ def test_columns_do_not_grow_with_pairs_of_operators_between_groups() -> None:
 
     assert columns(1, "flow") == columns(4, "flow") == 2 * 3 * 3
     assert columns(4, "meets") <= 15
+
+
+def test_memory_has_no_columns_per_device_where_devices_are_alike() -> None:
+    def alive(devices: str, memory: int | dict[str, int | None]) -> int:
+        form = formulation("operator_schedule")
+        operators = [op(n, 3) for n in ("x", "r", "y", "s")]
+        values = [value("v", "x", "r", size=6), value("w", "y", "s", size=6)]
+        case = problem(operators, values, devices=devices, memory=memory, model=DELAY)
+        return len(form.build(case, form.Options(), Guide()).alive)
+
+    alike = alive("ab", 10)
+    assert 0 < alike < alive("ab", {"a": 10, "b": 11})

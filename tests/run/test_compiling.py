@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,14 +28,29 @@ from milp_plan.core import (
     SerialLaw,
 )
 from milp_plan.core import compiled as compiled_module
-from milp_plan.core.compiled import Loop, compiled, interpreted, kept
+from milp_plan.core.compiled import Loop, compiled, interpreted, interpreting, kept
+from milp_plan.core.packing import Buffer, PackingProblem
 from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import native
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.run import Settings, compiling, solve
-from milp_plan.run.compiling import LAST, SHARDING, SHARDING_SEARCH, Compiling, begin, beside
+from milp_plan.run.compiling import (
+    ENUMERATION,
+    HYBRID,
+    LAST,
+    LIST_SCHEDULES,
+    MOVES,
+    NEAR,
+    PACKING,
+    SEQUENCES,
+    SHARDING,
+    SHARDING_SEARCH,
+    Compiling,
+    begin,
+    beside,
+)
 from milp_plan.run.kinds import kinds, read
-from milp_plan.run.loops import PARTS
+from milp_plan.run.loops import PARTS, _layers
 from tests.core.builders import cluster, operator, value
 
 pytestmark = pytest.mark.untraced
@@ -228,6 +244,14 @@ class Uncompiled(Compiling):
         self.parts = tuple(dict.fromkeys(parts))
 
 
+def buffers() -> PackingProblem:
+    """Three buffers, of which two are alive together."""
+    lives = ((0, 2), (1, 4), (3, 5))
+    return PackingProblem(
+        "buffers", tuple(Buffer(f"b{i}", *life, 3 + i, 2) for i, life in enumerate(lives))
+    )
+
+
 def problems() -> Iterator[Any]:
     """One of each kind whose first plan has no loop."""
     usages = [[3, 1], [2, 1], [2, 2]]
@@ -254,38 +278,97 @@ def test_a_plan_is_there_while_loops_are_compiled(
     assert "compiled_beside" not in again.record  # the same on every machine
 
 
+@pytest.mark.parametrize(("problem", "part"), [(buffers(), PACKING), (_layers(), HYBRID)])
+def test_a_first_plan_is_made_as_python_while_loops_are_compiled(
+    problem: Any, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[bool] = []
+
+    def note(_news: Any) -> None:
+        ran.append(interpreting())
+
+    monkeypatch.setattr(compiling, "Compiling", Uncompiled)
+    outcome = solve(problem, Settings(time_limit_s=20), on_incumbent=note)
+    assert outcome.record["compiled_beside"] == [part]
+    assert outcome.plan is not None
+    assert ran[0], "the first plan was not made by Python"
+
+
+def test_a_part_that_needs_another_one_begins_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes would compile the same loops."""
+    begun: list[str] = []
+    left = {LIST_SCHEDULES: 2, MOVES: 1, SEQUENCES: 0, ENUMERATION: 0}
+
+    class Process:
+        def __init__(self, part: str) -> None:
+            begun.append(part)
+            self.part = part
+
+        def poll(self) -> int | None:
+            left[self.part] -= 1
+            return None if left[self.part] >= 0 else 0
+
+    monkeypatch.setattr(compiling, "kept", lambda _: False)
+    monkeypatch.setattr(compiling, "_begun", Process)
+    monkeypatch.setattr(compiling, "end", lambda _: 0)
+    monkeypatch.setattr(compiling.os, "cpu_count", lambda: 4)
+    with Compiling((ENUMERATION, SEQUENCES, LIST_SCHEDULES, MOVES)) as beside:
+        beside.wait(beside.parts, 60.0)
+    assert begun == [LIST_SCHEDULES, MOVES, SEQUENCES, ENUMERATION]
+
+
+def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from milp_plan.run.kinds.schedule import KIND
+    from milp_plan.run.ledger import Ledger
+    from milp_plan.run.ways import schedule
+
+    _, problem = read(INSTANCES / "transformer-4xA100.json.gz")
+    monkeypatch.setattr(schedule, "kept", lambda _: False)
+    steps = tuple(schedule.ScheduleWay(Ledger(KIND, problem, Settings())).steps())
+    free = [step.name for step in takewhile(lambda step: not step.loops, steps)]
+    assert {"first plan", "constructions", "bounds, first", "baselines"} <= set(free)
+    waiting = [(step.name, step.loops) for step in steps if step.loops]
+    assert waiting[0] == ("near, loops compiled beside", (NEAR,))
+    assert waiting[1] == ("annealing", (LIST_SCHEDULES, MOVES))
+
+
 COLD = """
 import json, sys
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import read
-outcome = solve(read(sys.argv[1])[1], Settings(time_limit_s=120))
+outcome = solve(read(sys.argv[1])[1], Settings(time_limit_s=120, formulation=sys.argv[2]))
 events = [[point["phase"], point["incumbent"]] for point in outcome.record["trace"]]
 print(json.dumps([outcome.proved, outcome.record, events, "numba" in sys.modules]))
 """
 
 
-def test_a_process_without_compiled_loops_proves_a_dozen_operators_by_the_model(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("formulation", "by"), [("auto", "enumeration"), ("operator_schedule", "operator_schedule")]
+)
+def test_a_process_without_compiled_loops_proves_a_dozen_operators_without_any(
+    formulation: str, by: str, tmp_path: Path
 ) -> None:
-    """It took ten seconds to compile a bound; the model alone takes a second and no loop."""
+    """It took ten seconds to compile a bound; Python or the model prove in less than two."""
     file, cache = tmp_path / "dozen.json", tmp_path / "cache"
     file.write_bytes(native.to_json(dozen()))
     cache.mkdir()
     environment = {"NUMBA_CACHE_DIR": str(cache), "PATH": "", "HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", COLD, str(file)],
+        [sys.executable, "-c", COLD, str(file), formulation],
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     proved, record, events, loaded = json.loads(done.stdout)
     assert proved
-    assert record["bound_name"] == "operator_schedule"
+    assert record["bound_name"] == by
     assert record["compiled_beside"]
     assert not loaded, "this process itself compiled or loaded a loop"
     assert "compiling" not in record["phases"], "it waited for a loop"
     phases = [phase for phase, _ in events]
     first = next(number for number, (_, incumbent) in enumerate(events) if incumbent is not None)
     assert phases[first] == "first plan"
-    assert first < phases.index("model")
+    assert first < phases.index("bounds")
 
 
 def dozen(seed: int = 5) -> PlanningProblem:

@@ -40,9 +40,14 @@ def test_a_formulation_of_single_runs_refuses():
         solve(tiny_ways(0), Settings(formulation="operator_schedule", time_limit_s=20.0))
 
 
-def test_nothing_is_made_smaller():
+def test_what_may_run_again_merges_with_nothing_else():
     problem = tiny_ways(0)
-    assert coarsen(problem, 1).problem is problem
+    coarsening = coarsen(problem, 1)
+    again = {operator.name for operator in problem.graph.operators if operator.recomputable}
+    for operator in coarsening.problem.graph.operators:
+        members = set(coarsening.members[operator.name])
+        assert members <= again if operator.recomputable else members.isdisjoint(again)
+    assert len(coarsening.problem.graph.operators) < len(problem.graph.operators)
 
 
 @pytest.mark.parametrize("seed", range(10))

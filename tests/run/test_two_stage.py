@@ -12,7 +12,10 @@ from milp_plan.planners import PLANNERS
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
+from milp_plan.run.solving import choose
 from milp_plan.run.stages import HEADS, Stage, stage_table
+from milp_plan.run.ways import two_stages
+from milp_plan.run.ways.schedule import ScheduleWay
 from milp_plan.run.ways.stage_series import StageSeries
 from milp_plan.zoo import TRAPS
 from tests.support.brute import brute_force
@@ -119,3 +122,43 @@ def test_runs_again_and_hosts_have_a_plan() -> None:
 def test_it_excludes_the_model_alone() -> None:
     with pytest.raises(InputError, match="two_stage: found True beside only"):
         replace(Settings(only=True), two_stage=True)
+
+
+def test_a_run_may_leave_out_the_models_of_whole_problems() -> None:
+    """For a control: no model of the original problem, nor of a coarse one."""
+    problem = instance("gpt-tiny-training-2xA100")
+    without = quick(problem, two_stage=False, node_limit=5, rounds=1, gap=0.9)
+    assert "coarse_stages" not in without.record
+    assert without.record["model"] is None
+    assert without.verdict.ok
+
+
+def test_a_default_run_of_many_operators_has_both_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment before the annealing, on record; the plan is never worse for it."""
+    problem = instance("unet-training-4xA100")
+    ledger = Ledger(kind_of(problem), problem, Settings(time_limit_s=60))
+    way = ScheduleWay(ledger)
+    solver = choose(kind_of(problem), problem, Settings()).solver
+    ledger.ask(solver)
+    way.stages.choose_coarsening()
+    assert way.searched
+    way.find_baselines()
+    before = ledger.value
+    monkeypatch.setattr(two_stages, "MOMENT_SHARE", 0.3)
+    way.stages.plan_for_a_moment()
+    rows = ledger.details["coarse_stages"]
+    assert rows
+    assert all(row["clusters"] < len(problem.graph.operators) for row in rows)
+    assert rows[0]["before"] == before
+    assert ledger.value <= before
+    assert not ledger.defects
+    ways = [step.name for step in way.compiled_steps()]
+    assert ways.index("stages") < ways.index("annealing")
+
+
+def test_where_a_coarse_problem_takes_too_long_it_is_said() -> None:
+    problem = instance("unet-training-4xA100")
+    ledger = Ledger(kind_of(problem), problem, Settings())
+    StageSeries(ledger).run(Budget(0.001), patient=False)
+    assert "coarse_stages" not in ledger.details
+    assert "take too long" in ledger.trace[-1].note

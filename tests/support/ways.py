@@ -49,6 +49,11 @@ def planted_ways(seed: int) -> Planted:
     return Planted(replace(problem, cluster=problem.cluster.with_memory(memory)), plan)
 
 
+def serial_plan(problem: PlanningProblem, rng: random.Random) -> Plan:
+    """Return a plan, valid without memory limits, that runs again and offloads by chance."""
+    return _Serial(problem, rng).plan()
+
+
 def _problem(rng: random.Random, name: str) -> PlanningProblem:
     scale = rng.choice([1, 10**6])
     devices = [f"d{i}" for i in range(rng.randint(1, 3))]

@@ -36,6 +36,9 @@ class Roofline:
     def evenly_ns(self, c: Configuration) -> int:
         return self.least_ns(c)
 
+    def variants(self, c: Configuration) -> tuple[Configuration, ...]:
+        return ()
+
     def first_peak(self, c: Configuration) -> int:
         return self.resident_bytes(c)[0]
 

@@ -215,6 +215,8 @@ class MemoryWay(Way[PlanningProblem, Plan]):
     def models(self) -> bool:
         """Whether there is a model, and a known value or none needed for its horizon."""
         again = any(operator.recomputable for operator in self.problem.graph.operators)
+        if self.ledger.settings.two_stage is False:
+            return False
         return self.ledger.formulation is not None and (self.ledger.plan is not None or not again)
 
     def ask_model(self) -> None:

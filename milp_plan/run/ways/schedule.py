@@ -16,7 +16,7 @@ from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
 
 from ..cluster import Team
-from ..compiling import ENUMERATION, LAST, LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
+from ..compiling import LAST, LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..ledger import Ledger
 from ..model import Solver
 from ..near import search_near
@@ -135,7 +135,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Both stages; with a cluster, its workers search beside what is done here."""
         if self.settings.two_stage:
             return self.stages.steps()
-        modelled = self.ledger.formulation is not None
+        modelled = self.modelled
         alone = self.alone_here
         near = (NEAR,) if self.problem.objective is Objective.MAKESPAN else ()
         return (
@@ -172,32 +172,46 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         yield self.enumeration_step()
         yield self.every_step()
         yield Step("exact coarsening", self.stages.choose_coarsening)
+        yield Step(
+            "stages",
+            self.stages.plan_for_a_moment,
+            lambda: self.modelled and self.searched and not self.ledger.repeatable,
+            loops=(NEAR,),
+        )
         yield self.annealing_step()
 
     def uncompiled_steps(self) -> Iterable[Step]:
         """The same, where loops are compiled beside: at first by what needs none of them."""
         lists = Step("baselines", self.find_baselines, always=True)
-        bounds = Step("bounds, first", interpreted()(self.find_bounds))
+        bounds = Step("bounds, first", interpreted()(self.ledger.find_bounds), always=True)
+        begin = interpreted()(self.small.begin)
+        enumeration = Step("enumeration, first", begin, lambda: self.small.suits)
         if self.few:
-            yield from (lists, bounds, self.every_step())
+            yield from (lists, bounds, self.every_step(), enumeration)
             yield from self.model_first() if self.model_leads else ()
             yield self.enumeration_step()
         else:
             construct = interpreted()(self.construct_first)
             yield Step("constructions", construct, lambda: self.alone_here and self.anneals)
-            yield from (bounds, lists)
-            if self.problem.objective is Objective.MAKESPAN and self.alone_here:
-                yield Step("near, loops compiled beside", self.search_near_beside, loops=(NEAR,))
+            yield from (bounds, lists, enumeration)
+            free = self.alone_here and self.settings.rounds is None
+            if self.problem.objective is Objective.MAKESPAN and free:
+                yield Step(
+                    "near, loops compiled beside",
+                    self.search_near_beside,
+                    lambda: self.compiles_search,
+                    loops=(NEAR,),
+                )
         yield Step("exact coarsening", self.stages.choose_coarsening)
         yield self.annealing_step()
-        yield Step(
-            "bounds", self.find_bounds, lambda: not self.few, loops=() if self.few else (RUNS,)
-        )
+        if not self.few:
+            yield Step("bounds", self.find_bounds, loops=(RUNS,))
+            yield self.enumeration_step()
 
     def enumeration_step(self) -> Step:
         """Placements and orders of few operators."""
-        loops = (LIST_SCHEDULES, ENUMERATION) if self.small.suits else ()
-        return Step("enumeration", self.small.go, lambda: self.small.suits, loops=loops)
+        small = self.small
+        return Step("enumeration", small.go, lambda: small.suits, loops=small.loops)
 
     def every_step(self) -> Step:
         """Every plan of a tiny problem."""
@@ -214,6 +228,11 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         self.ledger.find_bounds(self.bound_share)
 
     @property
+    def modelled(self) -> bool:
+        """Whether stage two is wanted, and has a formulation."""
+        return self.ledger.formulation is not None and self.settings.two_stage is not False
+
+    @property
     def alone_here(self) -> bool:
         """Whether this machine searches, not a cluster."""
         return self.settings.dask is None
@@ -227,7 +246,17 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     def uncompiled(self) -> bool:
         """Whether loops of its search are not on disk; repeatable runs do not look."""
         searched = self.problem.needs_schedule and not self.ledger.repeatable
-        return searched and not kept(LAST[LIST_SCHEDULES])
+        needed = [LIST_SCHEDULES, *self.unawaited]
+        needed += self.small.loops
+        if self.unawaited:
+            needed.append(RUNS)
+        return searched and not all(kept(LAST[part]) for part in needed)
+
+    @property
+    def unawaited(self) -> tuple[str, ...]:
+        """The search over orders, with which annealing goes on once its loops are compiled."""
+        makespan = self.problem.objective is Objective.MAKESPAN and self.problem.needs_schedule
+        return (SEQUENCES,) if makespan and not self.few else ()
 
     @property
     def few(self) -> bool:
@@ -237,7 +266,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
     @property
     def model_leads(self) -> bool:
         """Whether the model comes before all searches: few operators, loops not compiled yet."""
-        return self.uncompiled and self.few and self.ledger.formulation is not None
+        return self.uncompiled and self.few and self.modelled
 
     def model_first(self) -> Iterable[Step]:
         """The model of all operators, which has nothing to compile; it may take all of the time."""
@@ -439,14 +468,15 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Small models around the best plan."""
         search_nearby(self.ledger)
 
+    @property
+    def compiles_search(self) -> bool:
+        """Whether loops of annealing are being compiled beside."""
+        beside = self.compiling
+        return beside is not None and beside.at_work((LIST_SCHEDULES, MOVES))
+
     def search_near_beside(self) -> None:
         """Small models around the best plan while the loops of the search are compiled."""
-        beside = self.compiling
-
-        def compiled() -> bool:
-            return beside is None or not beside.at_work((LIST_SCHEDULES, MOVES))
-
-        search_near(self.ledger, until=compiled)
+        search_near(self.ledger, until=lambda: not self.compiles_search)
 
     def search_near_first(self) -> None:
         """A few small models before the one of everything: they find more in the same time.

@@ -9,36 +9,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import ceil, floor, log
+from math import ceil, floor, inf, log
 from typing import Any, NamedTuple
 
 from milp_plan.backends import TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
+from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
-from milp_plan.planners import PLANNERS, best_plan
+from milp_plan.planners import PLANNERS, best_plan, indexed
 
+from ..compiling import LAST, LEARNING
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish, polishes
 from ..restart import started
 from ..stages import Stage
 from .compaction import compact
+from .small_schedule import SmallSearch
 
 FIRST, GROWTH, LARGEST = 36, 5 / 3, 0.7
 """Clusters of the first coarse problem, the factor to the next, and the most as a part of the
 original's operators: the next larger problem is the original."""
 
-MODELLED = 64
-"""Clusters up to which the whole coarse problem is one model; HiGHS improves no start of larger
-ones in the time of a stage."""
+MODELLED = 100
+"""Clusters up to which the whole coarse problem is one model."""
+
+PROMISING, HOPELESS = 1.15, 1.5
+"""Value of a coarse problem's start, as a multiple of that of the best plan: above the former no
+small models follow the model, above the latter it is not asked either."""
+
+BUILD_SHARE = 0.6
+"""Part of a model's time that building it may take."""
+
+BUILD_S, BUILD_S_BOUND = 3e-5, 3e-4
+"""Seconds of building a model, by the product of its values and the placements of all operators;
+and where memory binds or operators run on several devices. Once a model is built, what it took
+counts."""
+
+COARSEN_SHARE = 0.3
+"""Part of a stage's time after which no further coarse problem is made for it."""
+
+COARSEN_S = 1.6e-6
+"""Seconds of making one, by the square of the number of operators."""
 
 MODEL_SHARE = 0.5
 """Part of a stage's time for its model, half as much after each that did not improve its start;
 small models near its plan take the rest."""
 
-LIST_SHARE = 0.05
+LEARN_SHARE = 0.3
+"""Part of a stage's time for the search that learns clauses, which comes before the model."""
+
+LIST_SHARE = 0.1
 """Part of a stage's time for list schedules of each of its coarse problems."""
 
 IN_VAIN = 12
@@ -51,7 +74,11 @@ are left out."""
 QUICK = frozenset({"single_device", "list_critical_path", "heft", "etf_memory", "dfs_release"})
 """List schedules whose best plan is the start of a model that is asked alone."""
 
-LISTS = {name: planner for name, planner in PLANNERS.items() if name != "iterated_greedy"}
+FIRST_LISTS = ("heft", "list_critical_path", "list_most_successors", "etf_memory", "contiguous")
+"""Those that are best most often, or need little memory: others may not get their turn."""
+
+LISTS = {name: PLANNERS[name] for name in dict.fromkeys((*FIRST_LISTS, *PLANNERS))}
+del LISTS["iterated_greedy"]
 """List schedules: what makes a plan in one pass, without a search."""
 
 
@@ -101,25 +128,41 @@ class StageSeries:
     def __init__(self, ledger: Ledger[PlanningProblem, Plan]) -> None:
         self.ledger, self.problem = ledger, ledger.problem
         self.model_share = MODEL_SHARE
+        self.build_rate = 0.0  # seconds of the last model, by its size
         self.stages: list[Stage] = []
 
-    def run(self, budget: Budget) -> None:
-        """Plan one coarse problem after the other, until the budget ends or the last one."""
-        sizes = self.sizes(budget)
+    def run(self, budget: Budget, most: int | None = None, *, patient: bool = True) -> None:
+        """Plan one coarse problem after the other, until the budget ends or the last one.
+
+        Parameters
+        ----------
+        budget
+            Of the run, or a part.
+        most
+            Clusters to aim at in the last one; by default the sizes grow up to the original.
+        patient
+            Whether to go on where a stage brought no better plan of the original, and to begin
+            where making a coarse problem takes most of the budget.
+        """
+        if not patient and COARSEN_S * len(self.problem.graph.operators) ** 2 > budget.left_s / 2:
+            self.ledger.say("stage", "no coarse problem: making one would take too long")
+            return
+        sizes = self.sizes(budget, most)
         for number, size in enumerate(sizes):
-            if self.ledger.done or budget.left_s < LEAST_S:
+            in_vain = not patient and self.stages and not self.stages[-1].paid
+            if self.ledger.done or budget.left_s < LEAST_S or in_vain:
                 return
             self.plan(size, budget.at_most("stage", budget.left_s / (len(sizes) - number)))
 
-    def sizes(self, budget: Budget) -> list[int]:
+    def sizes(self, budget: Budget, most: int | None = None) -> list[int]:
         """Return clusters to aim at, one size after the other, as many as there is time for.
 
         The one that was asked for, if one was.
         """
         if self.ledger.settings.target is not None:
             return [self.ledger.settings.target]
-        most = LARGEST * len(self.problem.graph.operators)
-        number = max(1, floor(log(max(1.0, most / FIRST), GROWTH)) + 1)
+        largest = min(LARGEST * len(self.problem.graph.operators), most or inf)
+        number = max(1, floor(log(max(1.0, largest / FIRST), GROWTH) + 1e-9) + 1)
         sizes = [ceil(FIRST * GROWTH**step) for step in range(number)]
         if budget.repeatable or budget.left_s >= STAGE_S * number:
             return sizes
@@ -138,20 +181,33 @@ class StageSeries:
         ledger.details["coarsening"] = [row._asdict() for row in chosen.coarsening.table()]
         ledger.details["coarsening_exact"] = chosen.coarsening.exact
         ledger.say("stage", f"{stage.clusters} clusters, {chosen.how}")
+        row = stage.as_row()  # in the record whatever ends the stage
+        ledger.details.setdefault("coarse_stages", []).append(row)
         below = self.below(coarse, budget)
         try:
             if chosen.start is not None:
                 below.offer(chosen.start, "start", "start")
-            if stage.clusters <= MODELLED or ledger.settings.target is not None:
+            asked = ledger.settings.target is not None
+            if asked or (stage.clusters <= MODELLED and self.behind(below) <= HOPELESS):
+                self.learn(below, budget)
                 self.ask(below, stage, budget)
-            if below.plan is not None and not ledger.settings.only:
-                search_nearby(below, budget, IN_VAIN)
+            near = below.plan is not None and (asked or self.behind(below) <= PROMISING)
+            if near and self.problem.objective is Objective.MAKESPAN and not ledger.settings.only:
+                search_near(below, budget, IN_VAIN)
                 stage.windows = below.value
         finally:
+            stage.after, stage.seconds = ledger.value, now() - began
+            row.update(stage.as_row())
             self.expand(chosen, below)
             stage.after, stage.seconds = ledger.value, now() - began
             self.stages.append(stage)
-            ledger.details.setdefault("coarse_stages", []).append(stage.as_row())
+            row.update(stage.as_row())
+
+    def behind(self, below: Ledger[PlanningProblem, Plan]) -> float:
+        """Return the value of a coarse problem's plan as a multiple of the best plan's value."""
+        if below.value is None or not self.ledger.value:
+            return 1.0
+        return below.value / self.ledger.value
 
     def below(self, coarse: PlanningProblem, budget: Budget) -> Ledger[PlanningProblem, Plan]:
         """Return a ledger for a coarse problem."""
@@ -170,7 +226,7 @@ class StageSeries:
             chosen = Chosen(how, coarsening, *self.start(coarsening, budget))
             if best is None or chosen.rank < best.rank:
                 best = chosen
-            if budget.over:
+            if budget.left_s < (1 - COARSEN_SHARE) * budget.limit_s and not budget.repeatable:
                 break
         return best
 
@@ -206,6 +262,12 @@ class StageSeries:
             )
         return trial.plan, trial.value
 
+    def learn(self, below: Ledger[PlanningProblem, Plan], budget: Budget) -> None:
+        """Search the coarse problem by what learns from conflicts, where its loops are compiled."""
+        small = SmallSearch(below)
+        if small.learns and not self.ledger.settings.only and kept(LAST[LEARNING]):
+            small.learn(budget.part("learn", LEARN_SHARE, of_limit=False))
+
     def ask(self, below: Ledger[PlanningProblem, Plan], stage: Stage, budget: Budget) -> None:
         """Ask the exact model of a coarse problem, with its own plan as start and cutoff."""
         ledger = self.ledger
@@ -213,8 +275,13 @@ class StageSeries:
             return
         share = 1.0 if ledger.settings.only else self.model_share
         part = budget.part("model", share, of_limit=False)
+        asked = budget.repeatable or ledger.settings.target is not None
+        if not (asked or self.light(below.problem, part.limit_s)):
+            ledger.say("model", "none of this coarse problem: building it would take too long")
+            return
         limits = replace(below.limits(part.limit_s), threads=ledger.settings.threads or 1)
         stage.start = cutoff = below.value
+        built_s = self.build_s
         answer = below.solver.run(
             below.problem,
             Guide(cutoff),
@@ -224,10 +291,12 @@ class StageSeries:
             on_progress=self.progress,
             confirm=False,
         )
+        self.build_rate = (self.build_s - built_s) / _size(below.problem)
         ledger.asked = True
         stage.answered(answer)
         ledger.details |= answer.described()
-        if cutoff is not None and (stage.model is None or stage.model >= cutoff):
+        improved = cutoff is None or (stage.model is not None and stage.model < cutoff)
+        if not (improved or answer.described()["model"]["bound"] == cutoff):
             self.model_share /= 2
         try:
             below.believe(answer, cutoff)
@@ -235,6 +304,19 @@ class StageSeries:
             ledger.dispute(below.disputed, below.disputed_model)
             for defect in below.defects:
                 ledger.fail(defect)
+
+    @property
+    def build_s(self) -> float:
+        """Seconds that models took to build so far."""
+        phases = self.ledger.budget.phases
+        return phases.get("build", 0.0) + phases.get("compile", 0.0)
+
+    def light(self, coarse: PlanningProblem, seconds: float) -> bool:
+        """Return whether the model of a coarse problem is built in a part of some seconds."""
+        view = indexed(coarse)
+        heavy = view.memory_binds or any(len(s.devices) > 1 for spots in view.spots for s in spots)
+        rate = self.build_rate or (BUILD_S_BOUND if heavy else BUILD_S)
+        return rate * _size(coarse) <= BUILD_SHARE * seconds
 
     def progress(self, point: TracePoint) -> None:
         """Tell of the solver's progress."""
@@ -252,3 +334,8 @@ class StageSeries:
             tight = compact(self.problem, expanded)
         self.ledger.offer(expanded, by, "expand", sure=False)
         self.ledger.offer(tight, by, "compact")
+
+
+def _size(problem: PlanningProblem) -> int:
+    """Return the product of values and placements, with which the rows of a model grow."""
+    return max(1, len(problem.graph.values)) * sum(map(len, indexed(problem).spots))

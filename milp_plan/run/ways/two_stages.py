@@ -33,6 +33,9 @@ SERIES_SHARE = 0.5
 """Part of the time left for coarse problems where both stages plan alone; small models near the
 plan of the original problem take the rest."""
 
+MOMENT_SHARE, MOMENT_CLUSTERS = 0.05, 60
+"""Part of the time left for coarse problems before a search that takes the rest, and their size."""
+
 TARGET = 25
 """Operators that stage one aims at, unless the settings say otherwise."""
 
@@ -138,6 +141,14 @@ class TwoStages:
             StageSeries(self.ledger).run(self.budget.part("stages", share, of_limit=False))
         else:
             self.plan_exactly()
+
+    def plan_for_a_moment(self) -> None:
+        """Plan a few coarse problems small enough for one model, while it takes little time.
+
+        Before the annealing, for which their plan is one more start.
+        """
+        part = self.budget.part("stages", MOMENT_SHARE, of_limit=False)
+        StageSeries(self.ledger).run(part, MOMENT_CLUSTERS, patient=False)
 
     def plan_exactly(self) -> None:
         """Plan the problem that exact steps leave by the model, whose bound counts; expand."""

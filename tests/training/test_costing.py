@@ -1,0 +1,115 @@
+"""Costs of chunks against those of stages, bounds against prices, variants against all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from milp_plan.core.budget import Budget
+from milp_plan.training import Configuration, Recompute, Schedule, api, shipped
+from milp_plan.training.costing import PlanCosts
+from milp_plan.training.problem import TrainingProblem
+from milp_plan.training.replay import replay, schedule_bound
+from milp_plan.training.search import search
+from milp_plan.training.space import Space
+from milp_plan.training.step import derive, excess_of, least_peaks
+
+
+def of(name: str, cluster: str, batch: int, sequence: int = 4096) -> TrainingProblem:
+    return api.training_problem(name, cluster, global_batch=batch, sequence=sequence)
+
+
+CASES = {
+    "dense": of("llama3-8b", "2x8xH100", 64),
+    "experts": of("mixtral-8x7b", "2x8xH100", 64),
+    "uneven": of("deepseek-v2-lite", "2x8xH800", 64),
+    "frozen": of("llava-7b", "2x8xA100", 32, 2048),
+    "mixed": of("llama3-8b", "1x8xA100+1x8xV100", 64),
+}
+
+
+def some(problem: TrainingProblem, every: int = 97) -> list[Configuration]:
+    return list(Space(problem, {}))[::every]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bounds_are_below_the_step_and_peaks_at_least_what_is_counted_first(name: str) -> None:
+    problem = CASES[name]
+    costs = PlanCosts(problem, shipped())
+    listed = some(problem, 199 if name == "experts" else 47)
+    assert len(listed) > 5
+    for base in listed:
+        for c in (base, *costs.variants(base)):
+            priced = costs.priced(c)
+            step = derive(c, priced)
+            assert costs.least_ns(c) <= costs.evenly_ns(base) <= step.step_ns
+            assert schedule_bound(c, priced.chunks) <= step.played.makespan_ns
+            assert costs.first_peak(c) <= step.peaks[0] + 1
+            for least, peak in zip(least_peaks(c, priced), step.peaks, strict=True):
+                assert least <= peak
+
+
+def test_the_replay_of_1f1b_is_close_to_the_closed_form() -> None:
+    problem = CASES["dense"]
+    costs = PlanCosts(problem, shipped())
+    for c in Space(problem, {"schedule": Schedule.ONE_F_ONE_B, "recompute": Recompute.NONE}):
+        step = derive(c, costs.priced(c))
+        assert step.step_ns == pytest.approx(costs.step(c).total_ns, rel=0.02)
+
+
+def test_as_few_blocks_are_computed_again_as_memory_asks_for() -> None:
+    problem = of("llama3-70b", "4x8xH100", 64, 16384)
+    costs = PlanCosts(problem, shipped())
+    fixed = {"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
+    fixed |= {"context": 1, "layers": (20, 20, 20, 20)}
+    best = search(problem, costs, fixed, Budget(None)).best[0]
+    steps = {}
+    bases = [c for c in Space(problem, fixed) if c.recompute is not Recompute.FULL]
+    bases += [
+        replace(bases[0], recompute=Recompute.FULL, recomputed=count) for count in range(1, 21)
+    ]
+    for c in bases:
+        step = derive(c, costs.priced(c))
+        if excess_of(problem, c, step.peaks)[0] <= 0:
+            steps[c] = step.step_ns
+    assert best.configuration.recomputed > 0
+    assert best.step_ns == min(steps.values())
+
+
+def test_every_block_computed_again_costs_what_full_recomputation_does() -> None:
+    problem = CASES["dense"]
+    costs = PlanCosts(problem, shipped())
+    full = Configuration(
+        pipeline=2, data=8, micro_batches=8, recompute=Recompute.FULL, layers=(16, 16)
+    )
+    assert costs.priced(replace(full, recomputed=16)).chunks == costs.priced(full).chunks
+    none, half, all_ = (
+        costs.priced(c).chunks[0]
+        for c in (
+            replace(full, recompute=Recompute.NONE),
+            replace(full, recomputed=8),
+            full,
+        )
+    )
+    assert abs(2 * half.activation_bytes - none.activation_bytes - all_.activation_bytes) <= 2
+    assert abs(2 * half.backward_ns - none.backward_ns - all_.backward_ns) <= 2
+
+
+def test_slower_devices_get_fewer_blocks_and_the_step_is_shorter() -> None:
+    problem = CASES["mixed"]
+    costs = PlanCosts(problem, shipped())
+    even = Configuration(tensor=8, pipeline=2, micro_batches=64)
+    (balanced,) = (c for c in costs.variants(even) if not c.recomputed)
+    assert balanced.layers[0] > balanced.layers[1]
+    steps = [replay(c, costs.priced(c).chunks).makespan_ns for c in (balanced, even)]
+    assert steps[0] < 0.8 * steps[1]
+
+
+def test_uneven_models_are_better_off_than_with_the_even_split() -> None:
+    problem = of("deepseek-v2-lite", "2x8xH800", 256)
+    costs = PlanCosts(problem, shipped())
+    even = Configuration(expert=2, pipeline=8, data=2, micro_batches=128)
+    (balanced,) = (c for c in costs.variants(even) if not c.recomputed)
+    times = [replay(c, costs.priced(c).chunks).makespan_ns for c in (balanced, even)]
+    assert times[0] < times[1]
