@@ -16,15 +16,18 @@ from milp_plan.backends import TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
+from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, best_plan, indexed
 
+from ..compiling import LAST, LEARNING
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish, polishes
 from ..restart import started
 from ..stages import Stage
 from .compaction import compact
+from .small_schedule import SmallSearch
 
 FIRST, GROWTH, LARGEST = 36, 5 / 3, 0.7
 """Clusters of the first coarse problem, the factor to the next, and the most as a part of the
@@ -45,9 +48,6 @@ BUILD_S, BUILD_S_BOUND = 3e-5, 3e-4
 and where memory binds or operators run on several devices. Once a model is built, what it took
 counts."""
 
-LOADING_S = 2.0
-"""Seconds of building below which it says nothing of larger models."""
-
 COARSEN_SHARE = 0.3
 """Part of a stage's time after which no further coarse problem is made for it."""
 
@@ -57,6 +57,9 @@ COARSEN_S = 1.6e-6
 MODEL_SHARE = 0.5
 """Part of a stage's time for its model, half as much after each that did not improve its start;
 small models near its plan take the rest."""
+
+LEARN_SHARE = 0.3
+"""Part of a stage's time for the search that learns clauses, which comes before the model."""
 
 LIST_SHARE = 0.1
 """Part of a stage's time for list schedules of each of its coarse problems."""
@@ -186,6 +189,7 @@ class StageSeries:
                 below.offer(chosen.start, "start", "start")
             asked = ledger.settings.target is not None
             if asked or (stage.clusters <= MODELLED and self.behind(below) <= HOPELESS):
+                self.learn(below, budget)
                 self.ask(below, stage, budget)
             near = below.plan is not None and (asked or self.behind(below) <= PROMISING)
             if near and self.problem.objective is Objective.MAKESPAN and not ledger.settings.only:
@@ -258,6 +262,12 @@ class StageSeries:
             )
         return trial.plan, trial.value
 
+    def learn(self, below: Ledger[PlanningProblem, Plan], budget: Budget) -> None:
+        """Search the coarse problem by what learns from conflicts, where its loops are compiled."""
+        small = SmallSearch(below)
+        if small.learns and not self.ledger.settings.only and kept(LAST[LEARNING]):
+            small.learn(budget.part("learn", LEARN_SHARE, of_limit=False))
+
     def ask(self, below: Ledger[PlanningProblem, Plan], stage: Stage, budget: Budget) -> None:
         """Ask the exact model of a coarse problem, with its own plan as start and cutoff."""
         ledger = self.ledger
@@ -281,8 +291,7 @@ class StageSeries:
             on_progress=self.progress,
             confirm=False,
         )
-        if self.build_s - built_s > LOADING_S:  # the first one loads the formulation as well
-            self.build_rate = (self.build_s - built_s) / _size(below.problem)
+        self.build_rate = (self.build_s - built_s) / _size(below.problem)
         ledger.asked = True
         stage.answered(answer)
         ledger.details |= answer.described()
