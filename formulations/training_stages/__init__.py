@@ -48,6 +48,7 @@ ROOM = 10_000
 """Units of memory of a device: a byte of a large one is still more than a solver's tolerance."""
 
 TIMES = ("forward", "backward", "weight", "lane")
+SIZES = ("kept", "resident", "workspace")
 
 
 class TrainingStages(BuilderFormulation):
@@ -62,7 +63,7 @@ class TrainingStages(BuilderFormulation):
     )
     handles = training_stages.TrainingStagesProblem
 
-    def unsupported(self, problem: Any, options: Any) -> str | None:  # noqa: ARG002
+    def unsupported(self, problem: Any, options: Any) -> str | None:
         """Every problem of layers on stages is for it."""
         if not isinstance(problem, training_stages.TrainingStagesProblem):
             return "it is for problems of layers on stages"
@@ -86,7 +87,7 @@ class _Builder:
         grain = gcd(*(getattr(load, name) for load in loads for name in TIMES)) or 1
         self.unit = coarser(grain, worst * problem.micro_batches, UNITS)
         self.scale = Scale(self.unit, grain=1 if problem.fill.divisor > 1 else grain)
-        sizes = [getattr(load, name) for load in loads for name in ("kept", "resident", "workspace")]
+        sizes = [getattr(load, name) for load in loads for name in SIZES]
         self.byte = gcd(*sizes) or 1
 
     def build(self) -> pyo.ConcreteModel:

@@ -31,9 +31,7 @@ def ways_of(problem, device, parts):
     layers = [(place, run) for place, part in enumerate(parts) for run in part]
     seen = set()
     for ways in product(range(len(problem.ways)), repeat=len(layers)):
-        loads: list[list[Load]] = [
-            [problem.chunks[k].beside] for k in problem.chunks_of[device]
-        ]
+        loads: list[list[Load]] = [[problem.chunks[k].beside] for k in problem.chunks_of[device]]
         for (place, run), way in zip(layers, ways, strict=True):
             loads[place].append(problem.runs[run].ways[of.kind][way])
         flat = [load for part in loads for load in part]
