@@ -196,7 +196,11 @@ def shares(answer: Answer) -> list[tuple[str, float]]:
     assert answer.best is not None
     parts = time_parts(answer, answer.best)
     return sorted(
-        ((name, ns / answer.best.step_ns) for name, ns in parts.items() if ns > 0),
+        (
+            (name, ns / answer.best.step_ns)
+            for name, ns in parts.items()
+            if 2000 * ns > answer.best.step_ns
+        ),
         key=lambda part: -part[1],
     )
 
