@@ -14,7 +14,7 @@ from .efficiency import ErrorBand
 from .memory import MemoryUse
 from .problem import TrainingProblem
 from .search import Candidate, Found, Miss
-from .space import NOT_CONSIDERED
+from .space import NOT_CONSIDERED, Space
 
 _SCHEDULES = {
     Schedule.GPIPE: "GPipe",
@@ -140,12 +140,13 @@ def lines(answer: Answer) -> Iterator[str]:
 
 def _nothing(answer: Answer) -> Iterator[str]:
     found = answer.found
-    if found.finished:
+    if not found.considered:
+        reason = Space(answer.problem, answer.fixed).why_empty()
+        yield f"  no configuration can run with the fixed fields: {reason}"
+    elif found.finished:
         yield f"  no configuration fits: each of {found.considered:,} breaks a memory limit"
     else:
         yield f"  no configuration in time: {found.timed:,} of {found.considered:,} looked at"
-    if not found.considered:
-        yield "  the fixed fields leave no configuration that can run"
 
 
 def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
@@ -195,7 +196,11 @@ def shares(answer: Answer) -> list[tuple[str, float]]:
     assert answer.best is not None
     parts = time_parts(answer, answer.best)
     return sorted(
-        ((name, ns / answer.best.step_ns) for name, ns in parts.items() if ns > 0),
+        (
+            (name, ns / answer.best.step_ns)
+            for name, ns in parts.items()
+            if 2000 * ns > answer.best.step_ns
+        ),
         key=lambda part: -part[1],
     )
 

@@ -16,6 +16,7 @@ from .configuration import (
     Schedule,
 )
 from .problem import TrainingProblem
+from .replay import EXPERTS
 
 MICRO_BATCHES = (1, 2, 3, 4, 8, 16)
 """Samples of a micro-batch."""
@@ -63,10 +64,27 @@ class Space:
     def __iter__(self) -> Iterator[Configuration]:
         """List every configuration that can run, memory apart."""
         problem = self.problem
-        for draft in self._drafts():
-            chosen = replace(draft, **{k: v for k, v in self.fixed.items() if k in _FREE})
-            if chosen.why_not(problem.architecture, problem.cluster, problem.global_batch) is None:
+        for chosen in self._chosen():
+            given = (problem.architecture, problem.cluster, problem.global_batch)
+            if chosen.schedule in EXPERTS and chosen.why_not(*given) is None:
                 yield chosen
+
+    def why_empty(self) -> str:
+        """Say in one sentence why the fixed fields leave nothing that can run."""
+        problem = self.problem
+        for chosen in self._chosen():
+            if chosen.schedule not in EXPERTS:
+                return f"schedule {chosen.schedule} is not offered"
+            given = (problem.architecture, problem.cluster, problem.global_batch)
+            reason = chosen.why_not(*given)
+            if reason is not None:
+                return reason
+        return "no degrees, micro-batches and chunks with these values fit cluster and batch"
+
+    def _chosen(self) -> Iterator[Configuration]:
+        fixed = {name: value for name, value in self.fixed.items() if name in _FREE}
+        for draft in self._drafts():
+            yield replace(draft, **fixed)
 
     def _allowed(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return (self.fixed[name],) if name in self.fixed else values
