@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
@@ -196,7 +196,9 @@ class Stages:
         for name, ticks in self.ticks.items():
             self.work[self.unit[name]] += ticks
         self.stored, self.stashed = self._bytes()
-        self._keys: dict[tuple[int, ...], list[tuple[int, str, int]]] = {}
+        self._index()
+        self._keys: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
+        self._needs: dict[int, list[int]] = {}
         limits = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
         self.devices = len(limits)
         known = [limit for limit in limits if limit is not None]
@@ -216,6 +218,20 @@ class Stages:
             ):
                 stashed[self.unit[value.producer]] += size
         return stored, stashed
+
+    def _index(self) -> None:
+        """Number operators in their order and units along the line; loops run over numbers."""
+        place = {name: i for i, name in enumerate(self.order)}
+        line = {unit: i for i, unit in enumerate(self.work)}
+        self._works = list(self.work.values())
+        self._unit = [line[self.unit[name]] for name in self.order]
+        self._batch = [self.batch[name] for name in self.order]
+        self._before = [[place[b] for b in self.graph.predecessors[name]] for name in self.order]
+        after = ([place[a] for a in self.graph.successors[name]] for name in self.order)
+        self._after = [
+            [j for j in row if self._batch[j] == own]
+            for row, own in zip(after, self._batch, strict=True)
+        ]
 
     def _line(self) -> list[str]:
         """Units along the forward pass; others stand at the last forward operator they read.
@@ -264,7 +280,7 @@ class Stages:
         low, high = max(self.work.values(), default=0), sum(self.work.values())
         while low < high:
             middle = (low + high) // 2
-            if max(self._intervals(middle).values(), default=0) < count:
+            if max(self._numbers(middle), default=0) < count:
                 high = middle
             else:
                 low = middle + 1
@@ -288,87 +304,112 @@ class Stages:
 
     def cut(self, most: int, rest: Rest = Rest.APART) -> Cut:
         """Return the clusters of stages of at most that much work, but for larger units."""
-        batches = 1 if rest is Rest.AT_ONCE else self.num_batches
-        return self.clustered(self._intervals(most, batches), rest)
+        return self.clustered(self._intervals(most, self._together(rest)), rest)
 
     def clustered(self, number: Mapping[str, int], rest: Rest) -> Cut:
-        """Return the clusters of given stages of units."""
-        stage = {name: number[self.unit[name]] for name in self.order}
+        """Return the clusters of given stages of units, which are in the order of the line."""
         key = tuple(number.values())
+        stage = [key[unit] for unit in self._unit]
         if key not in self._keys:
-            visit, branch = self._visits(stage), self._branches(stage)
-            self._keys[key] = [(stage[name], branch[name], visit[name]) for name in self.order]
-        if rest is Rest.ALONG:
-            passing = dict.fromkeys(self.order, True)
-        else:
-            passing = self._waited_for(self.unit if rest is Rest.AT_ONCE else stage)
+            owns = zip(stage, self._branches(stage), self._visits(stage), strict=True)
+            self._keys[key] = list(owns)
+        passing = [True] * len(stage)
+        if rest is not Rest.ALONG:
+            passing = self._waited_for(self._unit if rest is Rest.AT_ONCE else stage)
         found: dict[tuple[Hashable, ...], list[str]] = {}
-        for name, own in zip(self.order, self._keys[key], strict=True):
-            joined = rest is Rest.AT_ONCE and not passing[name]
-            sort = (None if joined else self.batch[name], passing[name])
-            found.setdefault((*own, sort), []).append(name)
+        for i, own in enumerate(self._keys[key]):
+            joined = rest is Rest.AT_ONCE and not passing[i]
+            sort = (None if joined else self._batch[i], passing[i])
+            found.setdefault((*own, sort), []).append(self.order[i])
         parts: list[Hashable] = [own[:2] for own in found]
-        needs = [0] * (1 + max(number.values(), default=0))
-        batches = 1 if rest is Rest.AT_ONCE else self.num_batches
-        for unit, own_stage in number.items():
-            needs[own_stage] += self._need(unit, batches)
+        needs = [0] * (1 + max(key, default=0))
+        for own_stage, need in zip(key, self._unit_needs(self._together(rest)), strict=True):
+            needs[own_stage] += need
         return Cut(self, list(found.values()), parts, rest, dict(number), tuple(needs))
 
-    def _need(self, unit: str, batches: int) -> int:
-        """Bytes of a unit, with what one of the batches leaves for another pass."""
-        return self.stored[unit] + self.stashed[unit] // batches
+    def _together(self, rest: Rest) -> int:
+        """Into how many runs of micro-batches what waits for another pass is cut."""
+        return 1 if rest is Rest.AT_ONCE else self.num_batches
+
+    def _unit_needs(self, batches: int) -> list[int]:
+        """Bytes of each unit, with what one of the batches leaves for another pass."""
+        if batches not in self._needs:
+            stored = self.stored.items()
+            self._needs[batches] = [n + self.stashed[unit] // batches for unit, n in stored]
+        return self._needs[batches]
 
     def _intervals(self, most: int, batches: int = 1) -> dict[str, int]:
         """Unit -> its stage, of at most that much work and memory but for larger units."""
-        number, filled, need, found = 0, 0, 0, dict[str, int]()
-        for unit, work in self.work.items():
-            size = self._need(unit, batches)
-            if (filled and filled + work > most) or (need and need + size > self.room):
+        return dict(zip(self.work, self._numbers(most, batches), strict=True))
+
+    def _numbers(self, most: int, batches: int = 1) -> list[int]:
+        """Stage of each unit, in the order of the line."""
+        room, found = self.room, list[int]()
+        number = filled = need = 0
+        for work, size in zip(self._works, self._unit_needs(batches), strict=True):
+            if (filled and filled + work > most) or (need and need + size > room):
                 number, filled, need = number + 1, 0, 0
             filled, need = filled + work, need + size
-            found[unit] = number
+            found.append(number)
         return found
 
-    def _visits(self, stage: dict[str, int]) -> dict[str, int]:
-        """Operator -> how often a path to it has left its stage and come back."""
-        latest: dict[str, dict[int, int]] = {}
-        found: dict[str, int] = {}
-        for name in self.order:
-            own, seen, visit = stage[name], dict[int, int](), 0
-            for before in self.graph.predecessors[name]:
-                for other, count in latest[before].items():
-                    seen[other] = max(seen.get(other, 0), count)
-                back = int(stage[before] != own)
-                visit = max(visit, latest[before].get(own, -back) + back)
-            found[name] = visit
-            latest[name] = seen | {own: max(visit, seen.get(own, 0))}
+    def _visits(self, stage: Sequence[int]) -> list[int]:
+        """How often a path to each operator has left its stage and come back.
+
+        What is known at an operator, the latest visit of each stage on paths to it, is the same
+        at many: equal states are one number, and each union of states is made once.
+        """
+        states: list[dict[int, int]] = []
+        numbers: dict[frozenset[tuple[int, int]], int] = {}
+        unions: dict[tuple[int, frozenset[int]], tuple[int, int]] = {}
+        visits, state = [0] * len(stage), [0] * len(stage)
+        for i, own in enumerate(stage):
+            before = self._before[i]
+            codes = frozenset(2 * state[j] + (stage[j] != own) for j in before)
+            key = own, codes
+            if key not in unions:
+                latest = _union([states[code >> 1] for code in codes])
+                latest[own] = max((states[c >> 1].get(own, -1) + (c & 1) for c in codes), default=0)
+                latest[own] = max(0, latest[own])
+                number = numbers.setdefault(frozenset(latest.items()), len(states))
+                if number == len(states):
+                    states.append(latest)
+                unions[key] = latest[own], number
+            visits[i], state[i] = unions[key]
+        return visits
+
+    def _waited_for(self, part: Sequence[int]) -> list[bool]:
+        """Whether another part waits for each operator, within its micro-batch."""
+        found = [False] * len(part)
+        for i in range(len(part) - 1, -1, -1):
+            own = part[i]
+            found[i] = any(part[j] != own or found[j] for j in self._after[i])
         return found
 
-    def _waited_for(self, part: Mapping[str, Hashable]) -> dict[str, bool]:
-        """Operator -> whether another part waits for it, within its micro-batch."""
-        found: dict[str, bool] = {}
-        for name in reversed(self.order):
-            found[name] = any(
-                part[after] != part[name] or found[after]
-                for after in self.graph.successors[name]
-                if self.batch[after] == self.batch[name]
-            )
-        return found
+    def _branches(self, stage: Sequence[int]) -> list[int]:
+        """Return for each operator one that stands for its branch of the stage."""
+        leader = list(range(len(stage)))
 
-    def _branches(self, stage: dict[str, int]) -> dict[str, str]:
-        """Operator -> an operator that stands for its branch of the stage."""
-        leader = {name: name for name in self.order}
+        def find(i: int) -> int:
+            while leader[i] != i:
+                leader[i] = leader[leader[i]]
+                i = leader[i]
+            return i
 
-        def find(name: str) -> str:
-            while leader[name] != name:
-                leader[name] = leader[leader[name]]
-                name = leader[name]
-            return name
+        first: dict[int, int] = {}
+        for i, own in enumerate(stage):
+            leader[find(i)] = find(first.setdefault(self._unit[i], i))
+            for j in self._before[i]:
+                if stage[j] == own:
+                    leader[find(i)] = find(j)
+        return [find(i) for i in range(len(stage))]
 
-        first: dict[str, str] = {}
-        for name in self.order:
-            leader[find(name)] = find(first.setdefault(self.unit[name], name))
-            for before in self.graph.predecessors[name]:
-                if stage[before] == stage[name]:
-                    leader[find(name)] = find(before)
-        return {name: find(name) for name in self.order}
+
+def _union(states: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """Return the largest number of each stage."""
+    found: dict[int, int] = {}
+    for state in states:
+        for stage, visit in state.items():
+            if found.get(stage, -1) < visit:
+                found[stage] = visit
+    return found
