@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
@@ -56,7 +57,8 @@ def coarsen(
     target
         Operators wanted; ``None`` for :data:`DEFAULT_TARGET`. Heuristic steps are taken only
         while there are more. The result can have more operators where memory, sites or layouts
-        forbid further merges.
+        forbid further merges, and up to twice the target where stages find that fewer do not fit
+        into memory or are clearly slower (:attr:`Coarsening.excess`).
     exact_only
         Take no heuristic step, whatever the size.
     guide
@@ -99,6 +101,8 @@ def coarsen(
     hints = None if rough is None else {run.operator: run for run in rough.runs}
     for step in heuristic_steps(wanted, hints, stages=stages):
         smallest = reductions[-1].after if reductions else problem
-        if len(smallest.graph.operators) > wanted:
-            take(step)
+        excess = Coarsening(problem, tuple(reductions)).excess
+        aim = wanted if excess is None else excess.operators
+        if len(smallest.graph.operators) > aim:
+            take(replace(step, target=aim))
     return Coarsening(problem, tuple(reductions))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 from math import inf, log
@@ -16,7 +16,7 @@ from .contraction import contract
 from .forecast import Forecast, packs
 from .nodes import Caps
 from .quotient import Quotient
-from .reduction import Reduction
+from .reduction import Excess, Reduction
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class StageClustering:
     target
         Operators wanted. Which stages, runs and passes these are spent on is what a list schedule
         of the clusters says (:func:`best_cut`). There can be more where memory, sites or layouts
-        forbid a merge.
+        forbid a merge, and where so few do not fit into memory or are clearly slower.
     """
 
     target: int
@@ -46,14 +46,17 @@ class StageClustering:
     exact = False
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
-        """Contract the clusters of the smallest stages within the target."""
+        """Contract the clusters of the best cut."""
         quotient = Quotient(problem)
         caps = caps_of(RUNGS[-1], scale(quotient), self.target)
         place = {name: i for i, name in enumerate(quotient.names)}
-        for cluster in best_cut(problem, self.target).clusters:
+        cut, excess = best_cut(problem, self.target)
+        for cluster in cut.clusters:
             _merge(quotient, [place[name] for name in cluster], caps)
         clusters = quotient.clusters()
-        return contract(problem, clusters, name=self.name) if clusters else None
+        if not clusters:
+            return None
+        return replace(contract(problem, clusters, name=self.name), excess=excess)
 
 
 def _merge(quotient: Quotient, nodes: list[int], caps: Caps) -> None:
@@ -81,6 +84,15 @@ ROOM_AT_ONCE = 2
 ALIKE = 1.02
 """Forecasts within this factor of the best one count as equal."""
 
+SLOWER = 1.1
+"""A forecast is clearly slower than another beyond this factor."""
+
+MOST_EXCESS = 2
+"""Most clusters where the target is too few, in terms of the target."""
+
+REFINEMENTS = 4
+"""Sizes per target at which a cut that does not fit is refined beyond it."""
+
 
 class Rest(Enum):
     """Where the work goes that no other stage waits for, such as gradients of weights."""
@@ -102,7 +114,7 @@ class Cut:
 
     line: Stages
     clusters: list[list[str]]
-    parts: list[Hashable]
+    parts: list[tuple[int, int]]
     rest: Rest
     number: dict[str, int]
     needs: tuple[int, ...]
@@ -142,30 +154,56 @@ def steps(most: int) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def best_cut(problem: PlanningProblem, target: int) -> Cut:
-    """Return the cut within the target that fits and whose schedule ends first.
+def best_cut(problem: PlanningProblem, target: int) -> tuple[Cut, Excess | None]:
+    """Return the cut that fits and whose schedule ends first, and why it exceeds the target.
 
-    Of like ones that with most clusters.
+    Of like ones within the target that with most clusters. One beyond it, of up to
+    :data:`MOST_EXCESS` times as many, only where none within it fits into memory, or all that do
+    are clearly slower: of those that are not, one with fewest clusters.
     """
     cuts: list[Cut] = []
     size = 1
     while not cuts or cuts[-1].batches > 1:
         stages = Stages(problem, size)
-        cuts += [cut for rest in Rest for cut in stages.cuts(target, rest)]
+        cuts += [cut for rest in Rest for cut in stages.cuts(MOST_EXCESS * target, rest)]
         size *= 2
     rooms = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
     forecast = Forecast(problem, stages.ticks)
-    values = [forecast.value(cut.clusters, cut.parts) for cut in cuts]
-    like = ALIKE * min(values)
 
-    def rank(number: int) -> tuple[bool, bool, float, int]:
-        cut, value = cuts[number], values[number]
-        count, margin = len(cut.clusters), ROOM_AT_ONCE if cut.rest is Rest.AT_ONCE else 1
-        fits = packs([margin * need for need in cut.needs], rooms)
-        return count > target, not fits, max(like, value), -count
+    def ticks(cut: Cut) -> float:
+        return forecast.value(cut.clusters, cut.parts)
 
-    best = cuts[min(range(len(cuts)), key=rank)]
-    return best.refined(target)
+    def fits(cut: Cut) -> bool:
+        margin = ROOM_AT_ONCE if cut.rest is Rest.AT_ONCE else 1
+        passing = forecast.passing_bytes(cut.clusters)
+        peaks = [0] * cut.stages
+        for (stage, _), size in zip(cut.parts, passing, strict=True):
+            peaks[stage] = max(peaks[stage], size)
+        return packs([(margin * n, peak) for n, peak in zip(cut.needs, peaks, strict=True)], rooms)
+
+    judged = [(cut, ticks(cut), fits(cut)) for cut in cuts]
+    within = [row for row in judged if len(row[0].clusters) <= target]
+    if not within:  # one stage has more clusters than the target
+        return min(cuts, key=lambda cut: len(cut.clusters)), None
+    like = ALIKE * min(value for _, value, _ in within)
+    best, _, _ = min(within, key=lambda r: (not r[2], max(like, r[1]), -len(r[0].clusters)))
+    best = best.refined(target)
+    fit = fits(best)
+    beyond = [
+        (cut, value) for cut, value, fitting in judged if fitting and len(cut.clusters) > target
+    ]
+    if not fit:
+        most = MOST_EXCESS * REFINEMENTS
+        sizes = (target * part // REFINEMENTS for part in range(REFINEMENTS + 1, most + 1))
+        finer = [cut for size in sizes if fits(cut := best.refined(size))]
+        beyond += [(cut, ticks(cut)) for cut in finer if len(cut.clusters) > target]
+    fastest = min((value for _, value in beyond), default=inf)
+    if not beyond or (fit and ticks(best) <= SLOWER * fastest):
+        return best, None
+    enough = [cut for cut, value in beyond if value <= SLOWER * fastest]
+    larger = min(enough, key=lambda cut: len(cut.clusters))
+    reason = "are clearly slower" if fit else "do not fit into memory"
+    return larger, Excess(len(larger.clusters), f"{target} clusters {reason}")
 
 
 class Stages:
@@ -316,12 +354,12 @@ class Stages:
         passing = [True] * len(stage)
         if rest is not Rest.ALONG:
             passing = self._waited_for(self._unit if rest is Rest.AT_ONCE else stage)
-        found: dict[tuple[Hashable, ...], list[str]] = {}
+        found: dict[tuple[int, int, int, int | None, bool], list[str]] = {}
         for i, own in enumerate(self._keys[key]):
             joined = rest is Rest.AT_ONCE and not passing[i]
-            sort = (None if joined else self._batch[i], passing[i])
-            found.setdefault((*own, sort), []).append(self.order[i])
-        parts: list[Hashable] = [own[:2] for own in found]
+            batch = None if joined else self._batch[i]
+            found.setdefault((*own, batch, passing[i]), []).append(self.order[i])
+        parts = [(stage, branch) for stage, branch, *_ in found]
         needs = [0] * (1 + max(key, default=0))
         for own_stage, need in zip(key, self._unit_needs(self._together(rest)), strict=True):
             needs[own_stage] += need
