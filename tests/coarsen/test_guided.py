@@ -36,7 +36,7 @@ def test_the_coarse_problem_has_the_plan(seed: int) -> None:
     assert len(coarsening.problem.graph.operators) < len(problem.graph.operators)
     rough = coarsening.project(plan)
     assert rough is not None
-    start = Retiming(coarsening.problem, rough).earliest()
+    start = Retiming(coarsening.problem, rough).earliest(memory=True)
     assert start is not None
     assert verify(coarsening.problem, start).ok
     back = coarsening.undo(start)
