@@ -15,8 +15,8 @@ from .reading import Reading, unsuited
 from .search import DONE, FULL, LEAF, search
 from .state import AIM, CONFLICTS, FACT, UNIT_CONFLICT, put, undo
 
-AT_ONCE = 200
-"""Conflicts between two looks at the budget."""
+AT_ONCE = 20
+"""Conflicts between two looks at the budget: of 100 operators they take most of a second."""
 
 KEPT = 4000
 """Learned clauses before the first of them are forgotten."""

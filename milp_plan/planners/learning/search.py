@@ -91,7 +91,6 @@ def search(s: State, steps: Ints, weights: Floats) -> int:
                 return DONE
             steps[2] -= 1
             if s.n[CONFLICTS] >= until:
-                undo(s, 0)
                 return STOPPED
             continue
         if s.n[TRAIL] > EVENTS // 2:
