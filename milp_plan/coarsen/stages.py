@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 from milp_plan.core import PlanningProblem
 
@@ -76,8 +75,8 @@ ROOM_AT_ONCE = 2
 ALIKE = 1.02
 """Forecasts within this factor of the best one count as equal."""
 
-SLOWER = 1.1
-"""A forecast is clearly slower than another beyond this factor."""
+SLOWER, LITTLE_SLOWER = 1.1, 1.05
+"""A forecast is clearly slower than another beyond the former factor, a little up to the latter."""
 
 MOST_EXCESS = 2
 """Most clusters where the target is too few, in terms of the target."""
@@ -91,7 +90,7 @@ def best_cut(problem: PlanningProblem, target: int) -> tuple[Cut, Excess | None]
 
     Of like ones within the target that with most clusters. One beyond it, of up to
     :data:`MOST_EXCESS` times as many, only where none within it fits into memory, or all that do
-    are clearly slower: of those that are not, one with fewest clusters.
+    are clearly slower: of the fastest ones beyond, that with fewest clusters.
     """
     most, size, cuts = MOST_EXCESS * target, 1, list[Cut]()
     while not cuts or cuts[-1].batches > 1:
@@ -104,15 +103,18 @@ def best_cut(problem: PlanningProblem, target: int) -> tuple[Cut, Excess | None]
     if not within:  # the pairwise merges that follow meet the target
         return best, None
     fit = judge.fits(best)
-    beyond = [cut for cut in cuts if target < cut.count <= most and judge.fits(cut)]
+    beyond = [cut for cut in cuts if target < cut.count <= most]
     if not fit:
         parts = range(1, 1 + REFINEMENTS)
-        finer = (best.refined(target + (most - target) * n // REFINEMENTS) for n in parts)
-        beyond += [cut for cut in finer if judge.fits(cut)]
-    enough = SLOWER * min(map(judge.ticks, beyond), default=inf)
-    if not beyond or (fit and judge.ticks(best) <= enough):
+        beyond += [best.refined(target + (most - target) * n // REFINEMENTS) for n in parts]
+    beyond.sort(key=judge.ticks)
+    fastest = next(filter(judge.fits, beyond), None)
+    if fastest is None or (fit and judge.ticks(best) <= SLOWER * judge.ticks(fastest)):
         return best, None
-    larger = min((cut for cut in beyond if judge.ticks(cut) <= enough), key=lambda cut: cut.count)
+    enough = LITTLE_SLOWER * judge.ticks(fastest)
+    near = [cut for cut in beyond if cut.count > target and judge.ticks(cut) <= enough]
+    near.sort(key=lambda cut: cut.count)
+    larger = next(filter(judge.fits, near), fastest)
     reason = "are clearly slower" if fit else "do not fit into memory"
     return larger, Excess(larger.count, f"{target} clusters {reason}")
 
@@ -144,4 +146,5 @@ class _Judge:
     def best(self, cuts: Sequence[Cut]) -> Cut:
         """Return the one that fits and ends first; of like ones that with most clusters."""
         like = ALIKE * min(map(self.ticks, cuts))
-        return min(cuts, key=lambda c: (not self.fits(c), max(like, self.ticks(c)), -c.count))
+        ranked = sorted(cuts, key=lambda cut: (max(like, self.ticks(cut)), -cut.count))
+        return next(filter(self.fits, ranked), ranked[0])
