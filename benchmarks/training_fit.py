@@ -17,12 +17,12 @@ import numpy as np
 from training_rows import SETS
 
 from milp_plan.training.calibrate import DEVICE_BOUNDS, Sample, band, fit, folds, predicted, samples
-from milp_plan.training.efficiency import SHIPPED, DeviceRates, Efficiency, Software
+from milp_plan.training.efficiency import MARKER, SHIPPED, DeviceRates, Efficiency, Software
 
 Sets = dict[str, list[Sample]]
 
 FOLDER = "measured-training"
-MOST = 240
+MOST = 360
 """Runs of a set that are fitted, spread over its file."""
 
 START = {
@@ -84,9 +84,9 @@ _RATES = tuple(name for name in DEVICE_BOUNDS if name != "grouped")
 _DENSE = (*_RATES, "launch_ns", "step_ns", "overlap")
 _2021 = (
     ("vTrain, one node", 1.0),
-    ("vTrain, 64 to 512", 2.0),
-    ("Megatron SC21", 4.0),
-    ("Korthikanti et al.", 4.0),
+    ("vTrain, 64 to 512", 4.0),
+    ("Megatron SC21", 8.0),
+    ("Korthikanti et al.", 8.0),
 )
 _BRIDGE = (("Megatron-Bridge bf16", 1.0),)
 RECIPES = (
@@ -133,7 +133,7 @@ def sets_of(software: str) -> list[str]:
     )
 
 
-def spread(chosen: Sequence[Sample], most: int = MOST) -> list[Sample]:
+def spread(chosen: Sequence[Sample], most: int) -> list[Sample]:
     """Return at most so many runs, evenly spaced."""
     if len(chosen) <= most:
         return list(chosen)
@@ -150,7 +150,7 @@ def fitted(software: str, sets: Sets, begin: Efficiency | None = None) -> Effici
         weights: list[float] = []
         for name, weight in recipe.sets:
             runs = [each for each in sets.get(name, ()) if each.run.device == recipe.device]
-            runs = spread(runs, 2 * MOST if recipe.chooses else MOST)
+            runs = spread(runs, MOST)
             near = nearness(runs) if recipe.chooses else [1.0] * len(runs)
             chosen += runs
             weights += [weight * each for each in near]
@@ -225,7 +225,7 @@ def document() -> dict[str, Any]:
         counts = ", ".join(f"{name} ({len(runs)})" for name, runs in sets.items())
         entry["fitted_on"] = f"measured steps of {counts}"
         entries[software] = entry
-    return {"devices": {}, "software": _rounded(entries)}
+    return {"format": MARKER, "version": 1, "software": _rounded(entries)}
 
 
 def _rounded(value: Any) -> Any:

@@ -24,6 +24,7 @@ from milp_plan.core import (
     local_updates,
     packing,
     resharding,
+    training_stages,
 )
 from milp_plan.core.labelling import Labelling
 from milp_plan.core.rematerialisation import (
@@ -112,4 +113,5 @@ __all__ = [
     "spread_levels",
     "step_stops",
     "suited",
+    "training_stages",
 ]

@@ -13,6 +13,7 @@ from milp_plan.core.budget import process_began
 from . import (
     bench,
     bound,
+    calibrate,
     capture,
     check,
     cluster,
@@ -101,6 +102,7 @@ for command in (
     make.convert,
     expand.expand,
     train.train,
+    calibrate.calibrate,
     transform.transform,
     migrate.migrate,
     capture.capture,

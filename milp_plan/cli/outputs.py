@@ -23,6 +23,9 @@ PICTURES = (".png", ".svg")
 TRAINING_PLAN = "milp-plan-training-plan"
 """Marker of :mod:`milp_plan.training.formats`."""
 
+TRAINING_RATES = "milp-plan-training-rates"
+"""Marker of :mod:`milp_plan.training.efficiency`."""
+
 LOG_HEAD = b"# log of milp-plan"
 
 
@@ -38,6 +41,7 @@ class Content(StrEnum):
     ADDRESSES = "addresses of a plan"
     TABLE = "a table"
     REPORT = "a report"
+    RATES = "rates of training steps"
     LOG = "a log"
     OTHER = "something else"
 
@@ -164,6 +168,7 @@ _SIGNS: dict[Content, Callable[[Document], bool]] = {
         and b'<meta name="milp-plan" content="report">' in document.data[:1000]
     ),
     Content.LOG: _starts(LOG_HEAD),
+    Content.RATES: lambda document: document.marker == TRAINING_RATES,
     Content.MODEL: _starts(b"\\", b"NAME", b"min", b"max"),
 }
 """How the contents of a file are told apart."""

@@ -85,7 +85,8 @@ def train(
 
     MODEL is a name such as llama3-70b. CLUSTER is 8x8xH100 (nodes, devices of a node), 64xA100,
     or several of these joined by +. Micro-batches, virtual stages, schedule, recomputation and
-    optimizer sharding are chosen with the degrees; --fix gives any of them a value.
+    optimizer sharding are chosen with the degrees; --fix gives any of them a value. Inference
+    (prefill, decode) is not offered.
 
     Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
     fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.

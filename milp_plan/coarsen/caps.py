@@ -133,7 +133,7 @@ def cost_of(
     first, second = quotient.nodes[pair[0]], quotient.nodes[pair[1]]
     work = first.work + second.work
     path = path_through(quotient, list(pair), *paths)
-    saved = 0.0 if quotient.guide else saved_ns(quotient, *pair)
+    saved = saved_ns(quotient, *pair)
     glued = saved >= min(first.work, second.work)
     if path - saved > caps.path or (work > caps.work and not glued):
         return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from milp_plan.core import OperatorRun, PlanningProblem
+from milp_plan.core import PlanningProblem
 
 from .caps import (
     RUNGS,
@@ -135,21 +135,16 @@ class AcyclicClustering:
     rungs
         How many sets of caps to go through; all of them reach the target wherever memory, sites
         and layouts allow it, fewer keep the parallelism.
-    guide
-        A run of each operator in some plan, with times. Then only neighbours on one of its
-        devices merge, the pairs first that lengthen it least, so that the result has a plan
-        nearly as good.
     """
 
     target: int
     rungs: int = len(RUNGS)
-    guide: Mapping[str, OperatorRun] | None = None
     name = "clustering"
     exact = False
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
         """Merge down to the target."""
-        quotient = Quotient(problem, self.guide)
+        quotient = Quotient(problem)
         size = scale(quotient)
         for rung in RUNGS[: self.rungs]:
             caps = caps_of(rung, size, self.target)
@@ -157,7 +152,7 @@ class AcyclicClustering:
             while len(quotient) > self.target and merged:
                 search = _Round(quotient, caps, size, self.target)
                 merged = search.merge_on_site()
-                if not merged and self.guide is None:
+                if not merged:
                     merged = search.merge_components()
         return _reduction(self.name, quotient)
 

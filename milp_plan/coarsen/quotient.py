@@ -210,9 +210,7 @@ class Quotient:
         return found
 
     def together(self, i: int, j: int) -> bool:
-        """Whether two clusters are on one site: in the guide, or by colocation."""
-        if self.guide is not None:
-            return self.nodes[i].site == self.nodes[j].site
+        """Whether colocation ties two clusters to one site."""
         return self.key(i) == self.key(j)
 
     def way_ns(self, i: int, j: int) -> float:

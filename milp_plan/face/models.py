@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import FormulationError
+from milp_plan.lp import CompiledModel
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import Found, is_path, load
 from milp_plan.models.registry import get as get_formulation
@@ -16,7 +17,7 @@ from milp_plan.run import solve as solve_any
 from milp_plan.run.model import Solver, make_options
 
 from .given import a_mapping, a_plan, a_problem
-from .quantities import count, seconds, text
+from .quantities import count, refuse, seconds, text, told
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -124,6 +125,8 @@ def solve_model(
     """
     problem = a_problem(problem, "solve_model, problem")
     solver = _solver(text(formulation, "solve_model, formulation"), options, "solve_model")
+    if not (isinstance(model, CompiledModel) or hasattr(model, "component_data_objects")):
+        refuse("solve_model, model", told(model), "a model that build_model returned")
     changed: Any = _Changed(solver.formulation, model)
     settings = Settings(
         time_limit_s=seconds(time_limit, "solve_model, time_limit"),

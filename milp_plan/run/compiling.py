@@ -28,6 +28,9 @@ LIST_SCHEDULES, MOVES, SEQUENCES = "list schedules", "moves of a search", "order
 ENUMERATION, NEAR, RUNS = "enumeration", "near a schedule", "runs along a spine"
 """Placements and orders of few operators; models near a plan; a bound."""
 
+LEARNING = "clause learning"
+"""A search over placements and orders that learns from its conflicts."""
+
 LATENCY, LARGEST_LOAD, CONTIGUOUS_PARTS = "latency", "largest load", "contiguous parts"
 """Problems under the serial law."""
 
@@ -41,6 +44,7 @@ LAST: Mapping[str, str] = {
     MOVES: "milp_plan.planners.decoder.events:run_events",
     SEQUENCES: "milp_plan.planners.search.sequences:cool",
     ENUMERATION: "milp_plan.planners.enumeration.placing:advance",
+    LEARNING: "milp_plan.planners.learning.search:search",
     RUNS: "milp_plan.bounds.runs:possible",
     NEAR: "milp_plan.run.near.loops:contract",
     LATENCY: "milp_plan.serial.lattice_loops:drop_all",

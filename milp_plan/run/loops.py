@@ -31,6 +31,7 @@ from .compiling import (
     HYBRID,
     LARGEST_LOAD,
     LATENCY,
+    LEARNING,
     LIST_SCHEDULES,
     MOVES,
     NEAR,
@@ -343,6 +344,16 @@ def _enumeration() -> None:
     assert every.least is not None
 
 
+def _learning() -> None:
+    from milp_plan.planners.learning import ClauseLearning
+    from milp_plan.zoo import TRAPS
+
+    problem = next(trap.problem for trap in TRAPS if ClauseLearning.suits(trap.problem))
+    search = ClauseLearning(problem)
+    tuple(search.plans(Budget()))
+    assert search.complete
+
+
 def _runs() -> None:
     from milp_plan.bounds.catalogue import frame_of
     from milp_plan.bounds.runs import run_bounds
@@ -369,6 +380,7 @@ PARTS: dict[str, Callable[[], None]] = {
     NEAR: _near,
     SEQUENCES: _sequences,
     ENUMERATION: _enumeration,
+    LEARNING: _learning,
     PACKING: _packing,
     "jobs": _jobs,
     "orders": _orders,

@@ -8,11 +8,14 @@ is far off counts by its distance, not by its square. The work of every run is c
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy.optimize import least_squares
+
+from milp_plan.core import Finding, InputError
 
 from .costs import step_seconds
 from .efficiency import DeviceRates, Efficiency, ErrorBand
@@ -45,23 +48,36 @@ PRIOR = 0.02
 ROBUST = 0.05
 """Relative error from which a run counts by its distance."""
 
+SLOWER = 3.0
+"""A second start launches so much more slowly: where the host bounds no pass at the first, the loss
+does not depend on it."""
+
 FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A fit and how well it predicts.
+class Calibrated:
+    """A fit to measured runs and how well it predicts.
 
     Parameters
     ----------
     efficiency
-        The rates, with the error band of rows that were left out.
-    ratios
-        Predicted over measured of each run, by rates fitted without its model and cluster size.
+        The rates; its error band is of runs whose model and cluster size were left out, or of the
+        runs themselves where there is one model on one size alone.
+    samples
+        The runs with a measured step.
+    before, after
+        Predicted seconds of each run by the rates at the start, and by the fit.
+    left_out
+        Predicted seconds of each run by rates fitted without its model on its number of devices;
+        empty if there is nothing else to fit to.
     """
 
     efficiency: Efficiency
-    ratios: tuple[float, ...]
+    samples: tuple[Sample, ...]
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    left_out: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -174,3 +190,102 @@ def band(ratios: Sequence[float]) -> ErrorBand:
     low, high = np.quantile(ratios, [0.1, 0.9])
     error = float(np.median(np.abs(np.asarray(ratios) - 1)))
     return ErrorBand(float(low), float(high), error, len(ratios))
+
+
+def calibrate(runs: Iterable[Measured], start: Efficiency, source: str) -> Calibrated:
+    """Fit the rates of every device class among the runs, and those of the framework.
+
+    Rates of the framework are fitted on the class with most runs and kept for the others.
+
+    Parameters
+    ----------
+    runs
+        Measured runs.
+    start
+        Rates to start from, and the framework.
+    source
+        What the runs are, for the fit's record of itself.
+
+    Raises
+    ------
+    InputError
+        No run has a measured step.
+    """
+    chosen = samples(runs, start)
+    if not chosen:
+        raise _nothing()
+    efficiency = _fit_all(chosen, start)
+    apart = folds(chosen, lambda each: (each.run.architecture, each.run.cluster.devices))
+    left_out = [math.nan] * len(chosen)
+    if len(apart) > 1:
+        for part in apart:
+            rest = [each for index, each in enumerate(chosen) if index not in set(part)]
+            without = _fit_all(rest, start)
+            for index in part:
+                left_out[index] = predicted(chosen[index], without)
+    after = tuple(predicted(each, efficiency) for each in chosen)
+    judged = left_out if len(apart) > 1 else after
+    ratios = [p / _seconds(each) for p, each in zip(judged, chosen, strict=True)]
+    described = f"{len(chosen)} measured steps of {source}"
+    return Calibrated(
+        replace(efficiency, band=band(ratios), fitted_on=described),
+        tuple(chosen),
+        tuple(predicted(each, start) for each in chosen),
+        after,
+        tuple(left_out) if len(apart) > 1 else (),
+    )
+
+
+def _fit_all(chosen: Sequence[Sample], start: Efficiency) -> Efficiency:
+    efficiency, free = start, USUAL
+    counts = Counter(each.run.device for each in chosen)
+    for device, _ in counts.most_common():
+        here = [each for each in chosen if each.run.device == device]
+        starts = [efficiency]
+        if "launch_ns" in free:
+            slow = replace(start.software, launch_ns=SLOWER * start.software.launch_ns)
+            starts.append(replace(efficiency, software=slow))
+        found = [fit(here, each, device, free) for each in starts]
+        efficiency = min(found, key=lambda each: _distance(here, each))
+        free = tuple(DEVICE_BOUNDS)
+    return efficiency
+
+
+def _distance(chosen: Sequence[Sample], efficiency: Efficiency) -> float:
+    """Mean of absolute logarithms of predicted over measured."""
+    ratios = [predicted(each, efficiency) / _seconds(each) for each in chosen]
+    return float(np.mean(np.abs(np.log(ratios))))
+
+
+def _seconds(each: Sample) -> float:
+    if each.run.step_s is None:
+        raise ValueError(f"row {each.run.row} has no step")
+    return each.run.step_s
+
+
+def compared(runs: Iterable[Measured], efficiency: Efficiency) -> Calibrated:
+    """Return the runs beside what given rates predict, with nothing fitted.
+
+    Raises
+    ------
+    InputError
+        No run has a measured step.
+    """
+    chosen = samples(runs, efficiency)
+    if not chosen:
+        raise _nothing()
+    values = tuple(predicted(each, efficiency) for each in chosen)
+    return Calibrated(efficiency, tuple(chosen), values, values, ())
+
+
+def median_error(chosen: Sequence[Sample], values: Sequence[float]) -> float | None:
+    """Return the median of absolute relative errors; ``None`` without predictions."""
+    if not values:
+        return None
+    errors = [abs(p / _seconds(each) - 1) for p, each in zip(values, chosen, strict=True)]
+    return float(np.median(errors))
+
+
+def _nothing() -> InputError:
+    expected = "at least one row with step_time_s or tokens_per_s"
+    return InputError([Finding("rows", "no measured step", expected, "add measured steps")])

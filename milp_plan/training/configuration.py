@@ -206,6 +206,8 @@ class Configuration:
             )
         if self.zero not in (0, 1, 2, 3):
             yield f"optimizer sharding is {self.zero}, expected 0 to 3"
+        if self.offload is not Offload.NONE:
+            yield f"offload of the {self.offload} to the host is not offered"
         yield from self._width_reasons(architecture)
         yield from self._expert_reasons(architecture)
         yield from self._pipeline_reasons(architecture)

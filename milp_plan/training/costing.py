@@ -46,6 +46,7 @@ class PlanCosts:
         self._priced: dict[Configuration, Priced] = {}
         self._whole: dict[object, float] = {}
         self._blocks: dict[object, tuple[list[int], int, int]] = {}
+        self._layers: dict[object, tuple[int, ...]] = {}
         self._held: dict[object, tuple[float, float]] = {}
 
     @cached_property
@@ -119,9 +120,14 @@ class PlanCosts:
         """With virtual stages, and where the user fixed the blocks of each chunk, there is none."""
         if c.layers or c.virtual > 1 or c.pipeline == 1:
             return ()
-        groups = [group_of(self.problem.cluster, k * c.stage_devices) for k in range(c.pipeline)]
-        made = [self._block_times(c, group) for group in groups]
-        layers = balanced_layers(*(list(part) for part in zip(*made, strict=True)))
+        cluster, split = self.problem.cluster, c.schedule in SPLIT_BACKWARD
+        groups = tuple(group_of(cluster, k * c.stage_devices) for k in range(c.pipeline))
+        key = (width_of(c), groups, split)
+        if key not in self._layers:
+            made = [self._block_times(c, group) for group in groups]
+            parts = (list(part) for part in zip(*made, strict=True))
+            self._layers[key] = balanced_layers(*parts)
+        layers = self._layers[key]
         even = c.chunk_layers(self.problem.architecture)
         return () if layers == even else (replace(c, layers=layers),)
 
@@ -250,12 +256,14 @@ class PlanCosts:
         c, cluster = configuration, self.problem.cluster
         works = self._works(c, cluster)
         step = step_seconds(works, cluster, c, self.efficiency)
-        resident = tuple(use.total_bytes - use.activations_bytes for use in self._memory(c, works))
+        memory = self._memory(replace(c, micro_batches=1), works)  # equal for most stages
+        resident = tuple(use.total_bytes - use.activations_bytes for use in memory)
         stages = step.stages
-        apart = _chunks_apart(c, self.problem.architecture)
         if c.virtual > 1:
+            apart = _chunks_apart(c, self.problem.architecture)
             works = self._works(apart, cluster)
             stages = step_seconds(works, cluster, apart, self.efficiency).stages
+            memory = self._memory(apart, works)
         chunks = tuple(
             Chunk(
                 _ns(each.forward + each.transfer / 2),
@@ -263,7 +271,7 @@ class PlanCosts:
                 _ns(each.weight),
                 use.activations_bytes,
             )
-            for each, use in zip(stages, self._memory(apart, works), strict=True)
+            for each, use in zip(stages, memory, strict=True)
         )
         return Priced(chunks, _ns(step.data) + _ns(step.optimizer), resident)
 

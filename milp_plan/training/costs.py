@@ -28,9 +28,9 @@ from milp_plan.cost import DeviceSpec
 from .architecture import Architecture
 from .cluster import DeviceGroup, TrainingCluster
 from .collectives import Traffic
-from .configuration import V_SHAPED, Configuration, Schedule
+from .configuration import Configuration, Schedule
 from .efficiency import Efficiency
-from .work import Known, Pass, StageWork, splits_backward, stage_works
+from .work import Known, Pass, StageWork, stage_works
 
 NANO = 1_000_000_000
 
@@ -176,6 +176,7 @@ class StepSeconds(NamedTuple):
 
     @property
     def total(self) -> float:
+        """The step."""
         return sum(self[1:])
 
 
@@ -316,14 +317,3 @@ def _bubble(stages: tuple[_Stage, ...], slowest: _Stage, configuration: Configur
     if schedule == Schedule.V_MIN:
         return others * 2 / 3 + m * abs(forward + backward - 2 * weight) / 2
     return others
-
-
-__all__ = [
-    "V_SHAPED",
-    "StageTime",
-    "StepTime",
-    "splits_backward",
-    "step_seconds",
-    "step_time",
-    "timed",
-]

@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from milp_plan.core import Finding, InputError
+from milp_plan.io.files import read_document
+
+MARKER = "milp-plan-training-rates"
+"""Of files with rates."""
 
 SHIPPED = Path(__file__).with_name("efficiency.json")
 """The figures that are used where none are given."""
@@ -178,8 +182,7 @@ def efficiency_from(document: Mapping[str, Any], software: str) -> Efficiency:
     entry = dict(known[software])
     band = ErrorBand(**entry.pop("band", {}))
     fitted_on = entry.pop("fitted_on", Efficiency().fitted_on)
-    devices = {name: DeviceRates(**rates) for name, rates in document["devices"].items()}
-    devices |= {name: DeviceRates(**rates) for name, rates in entry.pop("devices", {}).items()}
+    devices = {name: DeviceRates(**rates) for name, rates in entry.pop("devices").items()}
     return Efficiency(devices, Software(name=software, **entry), band, fitted_on)
 
 
@@ -187,6 +190,26 @@ def efficiency_from(document: Mapping[str, Any], software: str) -> Efficiency:
 def shipped(software: str = "megatron-core") -> Efficiency:
     """Return the shipped rates of one framework."""
     return efficiency_from(json.loads(SHIPPED.read_text()), software)
+
+
+def read_efficiency(path: Path, software: str) -> Efficiency:
+    """Return the rates of one framework from a file that ``milp-plan calibrate --fit`` wrote.
+
+    Raises
+    ------
+    InputError
+        No JSON, no such framework, or members that are not there.
+    """
+    text = read_document(path, "rates of training steps").data.decode()
+    try:
+        return efficiency_from(json.loads(text), software)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        finding = Finding(
+            "file", str(error), "what calibrate --fit writes", "write it again with calibrate"
+        )
+        raise InputError([finding]).in_file(str(path)) from None
+    except InputError as error:
+        raise error.in_file(str(path)) from None
 
 
 def software_names() -> tuple[str, ...]:
@@ -201,4 +224,5 @@ def as_document(efficiency: Efficiency) -> dict[str, Any]:
     entry["band"] = asdict(efficiency.band)
     entry["fitted_on"] = efficiency.fitted_on
     devices = {device: asdict(rates) for device, rates in efficiency.devices.items()}
-    return {"devices": devices, "software": {name: entry}}
+    entry["devices"] = devices
+    return {"format": MARKER, "version": 1, "software": {name: entry}}

@@ -32,12 +32,14 @@ column                  meaning
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+import io
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError
 from milp_plan.cost import DEVICES, device_spec
+from milp_plan.io.files import read_document
 
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp
@@ -90,8 +92,12 @@ def read_measured(path: str | Path) -> list[Measured]:
     InputError
         Every row and field that is wrong.
     """
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    text = read_document(path, "a CSV file of measured runs").data.decode("utf-8-sig")
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        finding = Finding("rows", str(error), "lines of comma-separated values", "correct the file")
+        raise InputError([finding]).in_file(str(path)) from None
     if not rows:
         finding = Finding("rows", "none", "at least one row below the header", "add measured runs")
         raise InputError([finding]).in_file(str(path))
@@ -291,14 +297,3 @@ _RECOMPUTE = {str(each): str(each) for each in Recompute} | {"selective": "atten
 def _with_network(group: DeviceGroup, gbit_per_s: float) -> DeviceGroup:
     link = replace(group.levels[-1].link, bandwidth_bytes_per_s=round(gbit_per_s * 1e9 / 8))
     return replace(group, levels=(*group.levels[:-1], replace(group.levels[-1], link=link)))
-
-
-def groups_of(runs: Iterable[Measured], least: int = 5) -> Iterator[list[Measured]]:
-    """List runs of one model on as many devices with one batch, of which at least so many ran."""
-    found: dict[tuple[object, ...], list[Measured]] = {}
-    for run in runs:
-        if run.step_s is None or run.crashed:
-            continue
-        key = (run.architecture, run.cluster, run.configuration.global_batch, run.sequence)
-        found.setdefault(key, []).append(run)
-    yield from (group for group in found.values() if len(group) >= least)

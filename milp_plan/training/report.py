@@ -14,7 +14,7 @@ from .efficiency import ErrorBand
 from .memory import MemoryUse
 from .problem import TrainingProblem
 from .search import Candidate, Found, Miss
-from .space import NOT_CONSIDERED
+from .space import NOT_CONSIDERED, Space
 
 _SCHEDULES = {
     Schedule.GPIPE: "GPipe",
@@ -140,12 +140,13 @@ def lines(answer: Answer) -> Iterator[str]:
 
 def _nothing(answer: Answer) -> Iterator[str]:
     found = answer.found
-    if found.finished:
+    if not found.considered:
+        reason = Space(answer.problem, answer.fixed).why_empty()
+        yield f"  no configuration can run with the fixed fields: {reason}"
+    elif found.finished:
         yield f"  no configuration fits: each of {found.considered:,} breaks a memory limit"
     else:
         yield f"  no configuration in time: {found.timed:,} of {found.considered:,} looked at"
-    if not found.considered:
-        yield "  the fixed fields leave no configuration that can run"
 
 
 def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
@@ -195,7 +196,11 @@ def shares(answer: Answer) -> list[tuple[str, float]]:
     assert answer.best is not None
     parts = time_parts(answer, answer.best)
     return sorted(
-        ((name, ns / answer.best.step_ns) for name, ns in parts.items() if ns > 0),
+        (
+            (name, ns / answer.best.step_ns)
+            for name, ns in parts.items()
+            if 2000 * ns > answer.best.step_ns
+        ),
         key=lambda part: -part[1],
     )
 
@@ -226,22 +231,9 @@ def _proof(answer: Answer) -> Iterator[str]:
     yield f"  bound {seconds(found.bound_ns)} · gap {100 * (found.gap or 0):.2f} % · {counts}"
 
 
-def alternatives(answer: Answer) -> list[Candidate]:
-    """Return the next best, each with other degrees than those before it."""
-    seen: list[tuple[int, ...]] = []
-    others = []
-    for candidate in answer.found.best:
-        c = candidate.configuration
-        key = (c.tensor, c.context, c.expert, c.pipeline, c.virtual, c.micro_batch)
-        if key not in seen:
-            seen.append(key)
-            others.append(candidate)
-    return others[1:]
-
-
 def _next_best(answer: Answer) -> Iterator[str]:
     assert answer.best is not None
-    for candidate in alternatives(answer)[:2]:
+    for candidate in answer.found.best[1:]:
         more = candidate.step_ns / answer.best.step_ns - 1
         yield f"  next best  +{100 * more:.1f} %  {configuration_text(candidate.configuration)}"
 
@@ -287,7 +279,7 @@ def data(answer: Answer) -> dict[str, Any]:
         "fitted_on": answer.fitted_on,
         "error_band": asdict(answer.band),
         "rejected": [_miss(miss) for miss in found.misses],
-        "next_best": [_candidate(answer, entry) for entry in alternatives(answer)],
+        "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "best": None,
     }
     if best is not None:

@@ -23,8 +23,8 @@ from .step import Priced, derive, excess_of, least_peaks
 PATIENCE = 200
 """Chunks timed without a plan, after which the most promising configuration is replayed."""
 
-KEPT = 5
-"""Plans that are kept, the best first."""
+KEPT = 3
+"""Plans that are kept, the best first, each with other degrees."""
 
 MISSES = 3
 """Configurations that are listed because their memory does not suffice."""
@@ -66,6 +66,12 @@ class Candidate:
     configuration: Configuration
     step_ns: int
     peaks: tuple[int, ...]
+
+    @property
+    def degrees(self) -> tuple[int, ...]:
+        """What makes a plan another one for people."""
+        c = self.configuration
+        return (c.tensor, c.context, c.expert, c.pipeline, c.micro_batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +226,10 @@ class _Search:
             best = self.found.best
             best.append(Candidate(configuration, step.step_ns, step.peaks))
             best.sort(key=lambda candidate: (candidate.step_ns, simplicity(candidate)))
-            del best[KEPT:]
+            distinct: dict[tuple[int, ...], Candidate] = {}
+            for candidate in best:
+                distinct.setdefault(candidate.degrees, candidate)
+            best[:] = list(distinct.values())[:KEPT]
 
     def conclude(self, left: int | None) -> None:
         """Set the bound, and choose the misses to list: faster than the best, nearest to fit."""

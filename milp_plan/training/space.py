@@ -16,8 +16,11 @@ from .configuration import (
     Schedule,
 )
 from .problem import TrainingProblem
+from .replay import EXPERTS
 
-LARGEST_MICRO_BATCH = 16
+MICRO_BATCHES = (1, 2, 3, 4, 8, 16)
+"""Samples of a micro-batch."""
+
 LEAST_CONTEXT_TOKENS = 4096
 """Tokens of a sample that a context-parallel rank has at least."""
 
@@ -26,7 +29,7 @@ SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED, Schedule.ZB_H1, Schedul
 NOT_CONSIDERED = (
     "tensor parallelism over more than one node",
     f"context parallelism below {LEAST_CONTEXT_TOKENS:,} tokens a rank",
-    f"micro-batches of more than {LARGEST_MICRO_BATCH} samples",
+    f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples",
     "optimizer state on every data rank (never faster by these costs, and larger)",
     "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
     "numbers of recomputed blocks that differ between chunks, or are more than memory asks for",
@@ -61,10 +64,27 @@ class Space:
     def __iter__(self) -> Iterator[Configuration]:
         """List every configuration that can run, memory apart."""
         problem = self.problem
-        for draft in self._drafts():
-            chosen = replace(draft, **{k: v for k, v in self.fixed.items() if k in _FREE})
-            if chosen.why_not(problem.architecture, problem.cluster, problem.global_batch) is None:
+        for chosen in self._chosen():
+            given = (problem.architecture, problem.cluster, problem.global_batch)
+            if chosen.schedule in EXPERTS and chosen.why_not(*given) is None:
                 yield chosen
+
+    def why_empty(self) -> str:
+        """Say in one sentence why the fixed fields leave nothing that can run."""
+        problem = self.problem
+        for chosen in self._chosen():
+            if chosen.schedule not in EXPERTS:
+                return f"schedule {chosen.schedule} is not offered"
+            given = (problem.architecture, problem.cluster, problem.global_batch)
+            reason = chosen.why_not(*given)
+            if reason is not None:
+                return reason
+        return "no degrees, micro-batches and chunks with these values fit cluster and batch"
+
+    def _chosen(self) -> Iterator[Configuration]:
+        fixed = {name: value for name, value in self.fixed.items() if name in _FREE}
+        for draft in self._drafts():
+            yield replace(draft, **fixed)
 
     def _allowed(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return (self.fixed[name],) if name in self.fixed else values
@@ -96,7 +116,7 @@ class Space:
 
     def _refined(self, base: Configuration) -> Iterator[Configuration]:
         samples = self.problem.global_batch // base.data
-        sizes = tuple(b for b in divisors(samples) if b <= LARGEST_MICRO_BATCH)
+        sizes = tuple(b for b in MICRO_BATCHES if samples % b == 0)
         sharded = base.pipeline == 1 and base.data * base.context > 1
         zeros = (1, 2, 3) if sharded else (1,)
         choices = product(

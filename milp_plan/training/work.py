@@ -16,7 +16,7 @@ from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
-from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute
+from .configuration import Configuration, Precision, Recompute
 from .efficiency import Software
 
 ATTENTION_KERNELS = 12
@@ -491,8 +491,3 @@ class _Counter:
             else:
                 step = step.plus(scattered)
         return step, gather, sharded
-
-
-def splits_backward(configuration: Configuration) -> bool:
-    """Whether products for weights run apart from those for inputs."""
-    return configuration.schedule in SPLIT_BACKWARD

@@ -57,6 +57,7 @@ BASES = {
     "bench run": f"{BENCH} --quiet",
     "bench status": "bench status {suite} --store {store}",
     "bound": "bound {schedule} --quiet",
+    "calibrate": "calibrate {measured}",
     "capture": "capture {graph} 2xA100 -o made.json",
     "check": "check {schedule} {schedule.plan}",
     "cluster calibrate": "cluster calibrate {racks} --send {sends} -o made.toml --date 2026-01-01",
@@ -126,6 +127,11 @@ EXAMPLES: dict[str, dict[str, Example]] = {
     },
     "bench status": {"--store": Example("--store {empty}")},
     "bound": {"--time-limit": RUNS["--time-limit"]},
+    "calibrate": {
+        "--software": Example("--software megatron-2021"),
+        "--rates": Example("--rates {rates}"),
+        "--fit": Example("--fit rates.json"),
+    },
     "capture": {
         "--mode": _no("--mode inference", "capture the model again"),
         "--onnx": Example("--onnx"),

@@ -9,6 +9,7 @@ from milp_plan.cli.exits import Exit
 from tests.io.samples import store
 from tests.io.test_dnn_partitioning import sample
 from tests.study.cases import INSTANCES, suite_file
+from tests.training import measured_rows
 from tests.training.test_huggingface import LLAMA3_70B
 
 from .cases import call
@@ -97,6 +98,9 @@ def files(home: Path) -> dict[str, Path]:
     found |= {"config": home / "config.json", "train.plan": home / "train.plan.json"}
     found["config"].write_text(json.dumps(LLAMA3_70B | {"num_hidden_layers": 16}))
     _done(*TRAIN.split(), "--plan-output", found["train.plan"])
+    found |= {"measured": home / "measured.csv", "rates": home / "rates.json"}
+    found["measured"].write_text(measured_rows.text(measured_rows.rows()[:6]))
+    _done("calibrate", found["measured"], "--fit", found["rates"])
     study = _folder(home, "study")
     (study / "study.toml").write_text(STUDY)
     (study / "squares.py").write_text(SCRIPT)

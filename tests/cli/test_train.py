@@ -68,7 +68,22 @@ def test_a_file_takes_the_place_of_a_name(tmp_path: Path) -> None:
         (("llama3-8b", "8xH100", *ASKED, "--fix", "width=2"), Exit.BAD_INPUT, "width"),
         (("llama3-8b", "8xH100", *ASKED, "--memory", "much"), Exit.USAGE, "80GB"),
         (("llama3-70b", "8xA100-40GB", *ASKED), Exit.INFEASIBLE, ""),
-        (("llama3-8b", "8xH100", *ASKED, "--fix", "tp=3"), Exit.INFEASIBLE, ""),
+        (("llama3-8b", "8xH100", *ASKED, "--fix", "tp=3"), Exit.INFEASIBLE, "fit cluster"),
+        (
+            ("llama3-8b", "8xH100", *ASKED, "--fix", "offload=optimizer"),
+            Exit.INFEASIBLE,
+            "offload of the optimizer to the host is not offered",
+        ),
+        (
+            ("llama3-8b", "8xH100", *ASKED, "--fix", "schedule=dualpipe-v", "--fix", "pp=2"),
+            Exit.INFEASIBLE,
+            "schedule dualpipe-v is not offered",
+        ),
+        (
+            ("llama3-8b", "8xH100", *ASKED, "--fix", "pp=4", "--fix", "layers=7,8,8,8"),
+            Exit.INFEASIBLE,
+            "31 blocks, expected 4 chunks with 32",
+        ),
     ],
 )
 def test_what_cannot_be_answered_is_refused_or_said(

@@ -19,6 +19,10 @@ networkx = pytest.importorskip("networkx")
 PROBLEM, OTHER = PROBLEMS["schedule"], PROBLEMS["jobs"]
 NAMED = {
     ("solve", "formulation"): FormulationError,
+    ("build_model", "formulation"): FormulationError,
+    ("build_model", "problem"): FormulationError,
+    ("solve_model", "formulation"): FormulationError,
+    ("solve_model", "problem"): UnsupportedProblemError,
     ("solve", "solver"): BackendUnavailableError,
     ("solve", "dask"): BackendUnavailableError,
     ("sweep", "memory"): UnsupportedProblemError,
@@ -69,6 +73,12 @@ def good(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             **{"gap": 0.0, "node_limit": None, "rounds": None, "target": None, "dask": None},
             **{"formulation": "auto", "options": None, "solver": "highs", "only": False},
             "two_stage": None,
+        },
+        "build_model": {"problem": PROBLEM, "formulation": "operator_schedule", "options": None},
+        "solve_model": {
+            **{"problem": PROBLEM, "formulation": "operator_schedule", "options": None},
+            **{"model": mp.build_model(PROBLEM, "operator_schedule"), "time_limit": 5},
+            **{"start": None, "seed": 0, "threads": 1},
         },
         "check": {"problem": PROBLEM, "plan": plan},
         "bound": {"problem": PROBLEM, "time_limit": 5, "display": False},

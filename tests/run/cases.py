@@ -13,6 +13,7 @@ from milp_plan.core import Plan, PlanningProblem
 from milp_plan.io import read
 from milp_plan.planners import PLANNERS, best_plan
 from milp_plan.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.planners.learning import ClauseLearning
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.ways import stage_series, two_stages
 from milp_plan.zoo import TRAPS
@@ -48,7 +49,8 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
     patch.setattr(two_stages, "best_plan", partial(best_plan, planners=naive))
     patch.setattr(stage_series, "LISTS", naive)
-    patch.setattr(Enumeration, "suits", lambda _problem: False)
+    for search in (ClauseLearning, Enumeration):
+        patch.setattr(search, "suits", lambda _problem: False)
     patch.setattr(EveryPlan, "suits", lambda _problem: False)
 
 

@@ -16,6 +16,7 @@ from milp_plan.backends import Stop, highs
 from milp_plan.check import verify
 from milp_plan.io import read_plan
 from milp_plan.planners.enumeration import Enumeration
+from milp_plan.planners.learning import ClauseLearning
 from milp_plan.run import Settings, solve, solving
 from milp_plan.run.ways import schedule
 from tests.cli.cases import call
@@ -185,7 +186,8 @@ def test_ctrl_c_before_there_is_a_plan(monkeypatch):
 
     monkeypatch.setattr(schedule.ScheduleWay, "find_first", lambda _: None)
     monkeypatch.setattr(schedule.ScheduleWay, "choose_strategies", lambda _: None)
-    monkeypatch.setattr(Enumeration, "suits", lambda _problem: False)  # it comes before bounds
+    for search in (ClauseLearning, Enumeration):  # they come before bounds
+        monkeypatch.setattr(search, "suits", lambda _problem: False)
     outcome = solve(instance(SLOW), Settings(time_limit_s=600), press)
     assert outcome.stop is Stop.INTERRUPTED
     assert outcome.plan is None

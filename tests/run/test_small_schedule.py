@@ -64,4 +64,4 @@ def test_a_run_proves_many_operators_of_few_groups(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("milp_plan.bounds.all_bounds", lambda *_: iter([WEAK_BOUND]))
     found = quick(pipeline_of_groups(), node_limit=1)
     assert found.record["stop"] == Stop.PROVED.value
-    assert (found.value, found.record["bound_name"]) == (OPTIMUM, "enumeration")
+    assert (found.value, found.record["bound_name"]) == (OPTIMUM, "clause learning")

@@ -16,7 +16,7 @@ from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
 
 from ..cluster import Team
-from ..compiling import ENUMERATION, LAST, LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
+from ..compiling import LAST, LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..ledger import Ledger
 from ..model import Solver
 from ..near import search_near
@@ -210,8 +210,8 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
 
     def enumeration_step(self) -> Step:
         """Placements and orders of few operators."""
-        loops = (LIST_SCHEDULES, ENUMERATION) if self.small.suits else ()
-        return Step("enumeration", self.small.go, lambda: self.small.suits, loops=loops)
+        small = self.small
+        return Step("enumeration", small.go, lambda: small.suits, loops=small.loops)
 
     def every_step(self) -> Step:
         """Every plan of a tiny problem."""
@@ -247,8 +247,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         """Whether loops of its search are not on disk; repeatable runs do not look."""
         searched = self.problem.needs_schedule and not self.ledger.repeatable
         needed = [LIST_SCHEDULES, *self.unawaited]
-        if self.small.suits:
-            needed.append(ENUMERATION)
+        needed += self.small.loops
         if self.unawaited:
             needed.append(RUNS)
         return searched and not all(kept(LAST[part]) for part in needed)

@@ -16,15 +16,18 @@ from milp_plan.backends import TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
+from milp_plan.core.compiled import kept
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, best_plan, indexed
 
+from ..compiling import LAST, LEARNING
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish, polishes
 from ..restart import started
 from ..stages import Stage
 from .compaction import compact
+from .small_schedule import SmallSearch
 
 FIRST, GROWTH, LARGEST = 36, 5 / 3, 0.7
 """Clusters of the first coarse problem, the factor to the next, and the most as a part of the
@@ -54,6 +57,9 @@ COARSEN_S = 1.6e-6
 MODEL_SHARE = 0.5
 """Part of a stage's time for its model, half as much after each that did not improve its start;
 small models near its plan take the rest."""
+
+LEARN_SHARE = 0.3
+"""Part of a stage's time for the search that learns clauses, which comes before the model."""
 
 LIST_SHARE = 0.1
 """Part of a stage's time for list schedules of each of its coarse problems."""
@@ -183,6 +189,7 @@ class StageSeries:
                 below.offer(chosen.start, "start", "start")
             asked = ledger.settings.target is not None
             if asked or (stage.clusters <= MODELLED and self.behind(below) <= HOPELESS):
+                self.learn(below, budget)
                 self.ask(below, stage, budget)
             near = below.plan is not None and (asked or self.behind(below) <= PROMISING)
             if near and self.problem.objective is Objective.MAKESPAN and not ledger.settings.only:
@@ -255,6 +262,12 @@ class StageSeries:
             )
         return trial.plan, trial.value
 
+    def learn(self, below: Ledger[PlanningProblem, Plan], budget: Budget) -> None:
+        """Search the coarse problem by what learns from conflicts, where its loops are compiled."""
+        small = SmallSearch(below)
+        if small.learns and not self.ledger.settings.only and kept(LAST[LEARNING]):
+            small.learn(budget.part("learn", LEARN_SHARE, of_limit=False))
+
     def ask(self, below: Ledger[PlanningProblem, Plan], stage: Stage, budget: Budget) -> None:
         """Ask the exact model of a coarse problem, with its own plan as start and cutoff."""
         ledger = self.ledger
@@ -282,7 +295,8 @@ class StageSeries:
         ledger.asked = True
         stage.answered(answer)
         ledger.details |= answer.described()
-        if cutoff is not None and (stage.model is None or stage.model >= cutoff):
+        improved = cutoff is None or (stage.model is not None and stage.model < cutoff)
+        if not (improved or answer.described()["model"]["bound"] == cutoff):
             self.model_share /= 2
         try:
             below.believe(answer, cutoff)
