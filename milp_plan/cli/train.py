@@ -36,6 +36,7 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
 @click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB.")
 @click.option("--reserve", callback=byte_size, help="Memory of every device that is left free.")
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
+@click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
 @click.option("--check", "check_file", type=PATH, help="A plan to check instead of planning.")
 @click.option("--plan-output", type=PATH, help="Write the plan.")
@@ -52,6 +53,7 @@ def train(
     memory: int | None,
     reserve: int | None,
     fix: tuple[str, ...],
+    rates: Path | None,
     time_limit: float,
     check_file: Path | None,
     plan_output: Path | None,
@@ -61,8 +63,8 @@ def train(
 
     MODEL is a name such as llama3-70b. CLUSTER is 8x8xH100 (nodes, devices of a node), 64xA100,
     or several of these joined by +. Micro-batches, virtual stages, schedule, recomputation and
-    optimizer sharding are chosen with the degrees; --fix gives any of them a value. Inference
-    (prefill, decode) is not offered.
+    optimizer sharding are chosen with the degrees; --fix gives any of them a value. For inference
+    see serve.
 
     Exits with 4 when no configuration fits, with 5 when none was found in time, and with 7 when
     the plan of --check breaks a rule.
@@ -70,24 +72,26 @@ def train(
     from milp_plan.core.budget import Budget
     from milp_plan.io import write_document
     from milp_plan.training import api, formats, report
+    from milp_plan.training.efficiency import rates_of
 
     outputs = (Output("--plan-output", plan_output, Content.PLAN),)
-    refuse(outputs, [file for file in (model_file, check_file) if file is not None])
+    refuse(outputs, [file for file in (model_file, check_file, rates) if file is not None])
     problem = api.training_problem(
-        *_sides(names, model_file),
+        *sides(names, model_file),
         global_batch=global_batch,
         sequence=sequence,
         memory_bytes=memory,
         reserve_bytes=reserve or 0,
     )
+    efficiency = rates_of(rates)
     fixed = dict(map(formats.fixed_field, fix))
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
         refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output"), why))
-        verdict = api.check(problem, formats.read_plan(check_file))
+        verdict = api.check(problem, formats.read_plan(check_file), efficiency)
         say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
         ctx.exit(Exit.DONE if verdict.ok else Exit.NOT_VALID)
-    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj))
+    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
     if as_json:
         say(json.dumps(report.data(answer)))
     else:
@@ -99,7 +103,7 @@ def train(
         write_document(plan_output, formats.plan_text(api.plan_of(answer)))
 
 
-def _sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
+def sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
     """Model, by name or file, and cluster."""
     expected = 1 if model_file is not None else 2
     if len(names) != expected:

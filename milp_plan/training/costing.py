@@ -19,8 +19,7 @@ from .problem import TrainingProblem
 from .replay import Chunk
 from .stages import balanced_layers
 from .step import Priced, excess_of, least_activations, least_peaks
-from .work import Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
-from .work import _Counter as Counter
+from .work import Counter, Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
 """Parts of a step's time."""

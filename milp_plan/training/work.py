@@ -191,7 +191,7 @@ def stage_works(
     """
     node = min(group.node_devices for group in cluster.groups)
     layout = Layout(configuration, node)
-    counter = _Counter(architecture, layout, sequence, software, known=known)
+    counter = Counter(architecture, layout, sequence, software, known=known)
     made: dict[tuple[object, ...], StageWork] = {}
     works = []
     for stage in range(configuration.pipeline):
@@ -227,7 +227,7 @@ def width_of(c: Configuration) -> tuple[Any, ...]:
     return (*degrees, c.recompute, c.sequence_parallel, c.precision, c.pipeline > 1)
 
 
-class _Counter:
+class Counter:
     """Counts the work of one configuration."""
 
     def __init__(
@@ -259,6 +259,7 @@ class _Counter:
         return Compute(matrix_flops=flops, matrix_bytes=self.size * moved, kernels=1)
 
     def moved(self, elements: float, kernels: float = 0.0) -> Compute:
+        """Elements that a kernel reads and writes."""
         return Compute(moved_bytes=self.size * elements, kernels=kernels)
 
     def attention(self, block: Block, tokens: float) -> tuple[Compute, Compute]:
@@ -283,6 +284,7 @@ class _Counter:
         return products.plus(rope), self.core(a, block, tokens, queries + keys + results)
 
     def core(self, a: Attention, block: Block, tokens: float, width: float) -> Compute:
+        """Scores of attention and their product with values."""
         c = self.configuration
         length = block.length(self.sequence)
         samples = c.micro_batch / c.context
@@ -299,6 +301,7 @@ class _Counter:
         return Compute(attention_flops=flops, moved_bytes=moved, kernels=kernels)
 
     def mlp(self, part: Mlp, hidden: int, tokens: float, tensor: int) -> Compute:
+        """A dense part: its projections, and what lies between them."""
         width = part.inner / tensor
         up = self.product(tokens, hidden, (2 if part.gated else 1) * width)
         down = self.product(tokens, width, hidden)
@@ -310,7 +313,7 @@ class _Counter:
         c = self.configuration
         own = tokens / c.tensor
         visits = own * part.active * c.expert_tensor
-        held = part.experts / c.expert
+        held = self.experts_read(part, own)
         width = part.inner / c.expert_tensor
         columns = (2 if part.gated else 1) * width
         work = self.product(own, hidden, part.experts)
@@ -322,6 +325,10 @@ class _Counter:
         if part.shared:
             work = work.plus(self.mlp(part.shared, hidden, tokens, c.tensor))
         return work, own * part.active * hidden
+
+    def experts_read(self, part: Moe, _tokens: float) -> float:
+        """Experts of a device whose matrices are read: all, as tokens are many in training."""
+        return part.experts / self.configuration.expert
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -403,6 +410,7 @@ class _Counter:
         return Passes(Pass(product.plus(loss), tensor), back, Pass(product))
 
     def embedding(self) -> Passes:
+        """What is before the first block."""
         c, model = self.configuration, self.architecture
         tokens = c.micro_batch * self.sequence / c.context
         moved = self.moved(3 * tokens * model.hidden, 6)
@@ -451,6 +459,7 @@ class _Counter:
         return dense, experts
 
     def stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool) -> StageWork:
+        """What a pipeline device does."""
         c, model = self.configuration, self.architecture
         passes = self.passes(kinds, first, last)
         dense, experts = self.parameters(kinds, first, last)
