@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .exits import Exit, most_serious
 from .inputs import PATH
 from .limits import SECONDS, refuse_idle
-from .output import say
+from .output import note, say
 from .outputs import Content, Output, refuse
+
+if TYPE_CHECKING:
+    from milp_plan.training.problem import TrainingPlan, TrainingProblem
+
+
+FRAMEWORKS = ("megatron", "torchtitan", "nanotron", "deepspeed", "fsdp2")
+"""Formats of :mod:`milp_plan.training.exports`."""
 
 
 def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -38,8 +47,21 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
 @click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
-@click.option("--check", "check_file", type=PATH, help="A plan to check instead of planning.")
+@click.option(
+    "--check",
+    "check_file",
+    type=PATH,
+    help="A plan to check instead of planning: a file of --plan-output, a script with arguments of "
+    "Megatron-LM, or a TOML file of torchtitan.",
+)
 @click.option("--plan-output", type=PATH, help="Write the plan.")
+@click.option(
+    "--export",
+    "framework",
+    type=click.Choice(FRAMEWORKS),
+    help="Write the plan, or that of --check, as configuration of a framework to --output.",
+)
+@click.option("-o", "--output", type=PATH, help="File to write of --export.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def train(
@@ -57,6 +79,8 @@ def train(
     time_limit: float,
     check_file: Path | None,
     plan_output: Path | None,
+    framework: str | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Choose tensor, context, expert, pipeline and data degrees for training MODEL on CLUSTER.
@@ -66,15 +90,20 @@ def train(
     optimizer sharding are chosen with the degrees; --fix gives any of them a value. For inference
     see serve.
 
-    Exits with 4 when no configuration fits, with 5 when none was found in time, and with 7 when
-    the plan of --check breaks a rule.
+    Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
+    fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
     """
     from milp_plan.core.budget import Budget
     from milp_plan.io import write_document
-    from milp_plan.training import api, formats, report
+    from milp_plan.training import api, exports, formats, report
     from milp_plan.training.efficiency import rates_of
 
-    outputs = (Output("--plan-output", plan_output, Content.PLAN),)
+    if (framework is None) is not (output is None):
+        raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
+    outputs = (
+        Output("--plan-output", plan_output, Content.PLAN),
+        Output("--output", output, Content.EXPORT),
+    )
     refuse(outputs, [file for file in (model_file, check_file, rates) if file is not None])
     problem = api.training_problem(
         *sides(names, model_file),
@@ -88,9 +117,15 @@ def train(
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
         refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output"), why))
-        verdict = api.check(problem, formats.read_plan(check_file), efficiency)
+        plan, unread = exports.read_configuration(check_file, problem)
+        if unread:
+            note(f"{check_file}: not read: {', '.join(unread)}")
+        verdict = api.check(problem, plan, efficiency)
         say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
-        ctx.exit(Exit.DONE if verdict.ok else Exit.NOT_VALID)
+        if not verdict.ok:
+            ctx.exit(Exit.NOT_VALID)
+        _export(problem, replace(plan, value=verdict.value), framework, output)
+        ctx.exit(Exit.DONE)
     answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
     if as_json:
         say(json.dumps(report.data(answer)))
@@ -101,6 +136,18 @@ def train(
         ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
     if plan_output is not None:
         write_document(plan_output, formats.plan_text(api.plan_of(answer)))
+    _export(problem, api.plan_of(answer), framework, output)
+
+
+def _export(
+    problem: TrainingProblem, plan: TrainingPlan, framework: str | None, output: Path | None
+) -> None:
+    """Write a plan as configuration of a framework, where one is given."""
+    from milp_plan.io import write_document
+    from milp_plan.training import exports
+
+    if framework is not None and output is not None:
+        write_document(output, exports.export(problem, plan, framework).encode())
 
 
 def sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:

@@ -338,6 +338,8 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         ),
         "--check": Example("--check {train.plan}", base=TRAIN.split(" --fix", maxsplit=1)[0]),
         "--plan-output": Example("--plan-output plan.json"),
+        "--export": Example("--export fsdp2 -o launch.py"),
+        "--output": Example("-o launch.py", base=f"{TRAIN} --export fsdp2"),
     },
     "transform": {
         "--local-updates": Example("--local-updates chunks:1"),
