@@ -17,7 +17,8 @@ from milp_plan.training.cluster import DeviceGroup
 from milp_plan.training.collectives import Group, Traffic, point_to_point
 from milp_plan.training.costs import Clock, group_of
 from milp_plan.training.efficiency import Efficiency
-from milp_plan.training.work import Compute, Layout
+from milp_plan.training.passes import Compute
+from milp_plan.training.work import Layout
 
 from .problem import Deployment, Objective, Phase, ServingProblem
 from .work import PAGE, PassCounter, cache_elements, seen_tokens, weight_bytes

@@ -15,7 +15,8 @@ from milp_plan.training.blocks import Attention, Block, Moe
 from milp_plan.training.collectives import Traffic
 from milp_plan.training.configuration import Configuration, Precision
 from milp_plan.training.efficiency import Software
-from milp_plan.training.work import Compute, Counter, Layout
+from milp_plan.training.passes import Compute
+from milp_plan.training.work import Counter, Layout
 
 BLOCK_KERNELS, MOE_KERNELS = 10, 8
 """Kernels of a block with fused norms, and what a mixture of experts adds."""

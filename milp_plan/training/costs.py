@@ -30,7 +30,8 @@ from .cluster import DeviceGroup, TrainingCluster
 from .collectives import Traffic
 from .configuration import Configuration, Schedule
 from .efficiency import Efficiency
-from .work import Known, Pass, StageWork, stage_works
+from .passes import Pass
+from .work import Known, StageWork, stage_works
 
 NANO = 1_000_000_000
 

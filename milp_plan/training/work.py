@@ -10,7 +10,7 @@ PyTorch's operators in Megatron's and nanotron's layers, rounded.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe
@@ -18,6 +18,7 @@ from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
 from .configuration import Configuration, Precision, Recompute
 from .efficiency import Software
+from .passes import Compute, Pass, Passes
 
 ATTENTION_KERNELS = 12
 MLP_KERNELS = 8
@@ -36,90 +37,6 @@ ALIGNED_HEAD, UNALIGNED_HEAD = 8, 16.0
 
 SCORE_BATCH = 4
 """Megatron's fused softmax needs heads x samples in multiples of this."""
-
-
-class Compute(NamedTuple):
-    """What a device computes.
-
-    Parameters
-    ----------
-    matrix_flops, grouped_flops
-        Operations of matrix products, and of those of experts.
-    matrix_bytes
-        Bytes of operands and results of both.
-    attention_flops
-        Operations of scores and their product with values.
-    moved_bytes
-        Bytes that other kernels read and write.
-    kernels
-        Number of kernels.
-    """
-
-    matrix_flops: float = 0.0
-    grouped_flops: float = 0.0
-    matrix_bytes: float = 0.0
-    attention_flops: float = 0.0
-    moved_bytes: float = 0.0
-    kernels: float = 0.0
-
-    def plus(self, other: Compute) -> Compute:
-        """Return both, one after the other."""
-        return Compute(*(a + b for a, b in zip(self, other, strict=True)))
-
-    def times(self, factor: float) -> Compute:
-        """Return the work ``factor`` times."""
-        return Compute(*(factor * value for value in self))
-
-
-class Pass(NamedTuple):
-    """One pass of a chunk of the model over one micro-batch, on one device.
-
-    Parameters
-    ----------
-    compute
-        Everything but communication.
-    tensor, expert, context
-        Traffic of each kind of parallelism.
-    """
-
-    compute: Compute = Compute()
-    tensor: Traffic = Traffic()
-    expert: Traffic = Traffic()
-    context: Traffic = Traffic()
-
-    def plus(self, other: Pass) -> Pass:
-        """Return both, one after the other."""
-        return Pass(
-            self.compute.plus(other.compute),
-            self.tensor.plus(other.tensor),
-            self.expert.plus(other.expert),
-            self.context.plus(other.context),
-        )
-
-    def times(self, factor: float) -> Pass:
-        """Return the pass ``factor`` times."""
-        return Pass(
-            self.compute.times(factor),
-            self.tensor.times(factor),
-            self.expert.times(factor),
-            self.context.times(factor),
-        )
-
-
-class Passes(NamedTuple):
-    """Forward pass, backward pass for inputs, products for weights, each of one micro-batch."""
-
-    forward: Pass = Pass()
-    backward: Pass = Pass()
-    weight: Pass = Pass()
-
-    def plus(self, other: Passes) -> Passes:
-        """Return both, one after the other."""
-        return Passes(*(a.plus(b) for a, b in zip(self, other, strict=True)))
-
-    def times(self, factor: float) -> Passes:
-        """Return the passes ``factor`` times."""
-        return Passes(*(part.times(factor) for part in self))
 
 
 @dataclass(frozen=True, slots=True)
