@@ -100,6 +100,5 @@ def refuse(job: Job) -> None:
         "it shards optimizer state at least",
         "plan with --fix zero=1, 2 or 3",
     )
-    refusals.no_offload(job)
     refusals.no_fp8(job)
     refusals.done()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from milp_plan.core import UnsupportedProblemError
 
 from ..blocks import Mlp, Moe
-from ..configuration import Configuration, Offload, Precision, Recompute
+from ..configuration import Configuration, Precision, Recompute
 from ..problem import TrainingProblem
 from ..report import configuration_text, seconds
 
@@ -153,14 +153,6 @@ class Refusals:
             c.recompute is Recompute.FULL and c.recomputed > 0,
             f"it cannot choose the first {c.recomputed} blocks of every chunk for recomputation",
             "plan with --fix recomputed=0",
-        )
-
-    def no_offload(self, job: Job) -> None:
-        """Refuse optimizer state on the host."""
-        self.check(
-            job.configuration.offload is not Offload.NONE,
-            "it cannot move optimizer state alone to the host",
-            "plan with --fix offload=none",
         )
 
     def no_fp8(self, job: Job) -> None:

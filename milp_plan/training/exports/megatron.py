@@ -6,7 +6,7 @@ Names, values and defaults as in ``megatron/training/arguments.py`` of Megatron-
 
 from __future__ import annotations
 
-from ..configuration import Configuration, Offload, Precision, Recompute, Schedule, even_layers
+from ..configuration import Configuration, Precision, Recompute, Schedule, even_layers
 from .job import Job, Refusals
 from .layout import layout_text
 from .megatron_model import Arguments, model_arguments, refuse_model
@@ -128,8 +128,6 @@ def parallel_arguments(c: Configuration, job: Job) -> Arguments:
         made["recompute-method"] = "block" if c.recomputed else "uniform"
         made["recompute-num-layers"] = str(c.recomputed or 1)
     made |= _sharding(c)
-    if c.offload is Offload.OPTIMIZER:
-        made |= {"optimizer-cpu-offload": "", "use-precision-aware-optimizer": ""}
     made["bf16"] = ""
     if c.precision is Precision.FP8:
         made["fp8-format"] = "hybrid"
