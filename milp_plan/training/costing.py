@@ -213,11 +213,11 @@ class PlanCosts:
         Where only some blocks are computed again, what that adds counts by their part.
         """
         cluster = self.problem.cluster
-        if configuration.recomputed:
-            none = self.step(_without(configuration))
-            full = self.step(replace(configuration, recomputed=0))
-            most = max(configuration.chunk_layers(self.problem.architecture))
-            some = configuration.recomputed
+        some = configuration.recomputed or sum(configuration.recomputed_by_chunk)
+        if some:
+            none, full = self.step(_without(configuration)), self.step(_whole(configuration))
+            layers = configuration.chunk_layers(self.problem.architecture)
+            most = max(layers) if configuration.recomputed else sum(layers)
             parts = (_between(getattr(none, n), getattr(full, n), some, most) for n in PARTS)
             return StepTime(none.stages, *parts)
         works = self._works(configuration, cluster)
@@ -236,21 +236,25 @@ class PlanCosts:
         if configuration not in self._priced:
             if len(self._priced) > _REMEMBERED:
                 self._priced.clear()
-            mixed = self._mixed if configuration.recomputed else self._plain
+            some = configuration.recomputed or configuration.recomputed_by_chunk
+            mixed = self._mixed if some else self._plain
             self._priced[configuration] = mixed(configuration)
         return self._priced[configuration]
 
     def _mixed(self, c: Configuration) -> Priced:
         """Between nothing and everything computed again, by the part of each chunk's blocks."""
-        none, full = self.priced(_without(c)), self.priced(replace(c, recomputed=0))
-        counts = c.chunk_layers(self.problem.architecture)
+        none, full = self.priced(_without(c)), self.priced(_whole(c))
+        layers = c.chunk_layers(self.problem.architecture)
+        counts = c.recomputed_by_chunk or (c.recomputed,) * len(layers)
         chunks = tuple(
-            Chunk(*(_between(a, b, c.recomputed, n) for a, b in zip(one, all_, strict=True)))
-            for one, all_, n in zip(
-                map(_figures, none.chunks), map(_figures, full.chunks), counts, strict=True
+            Chunk(*(_between(a, b, count, n) for a, b in zip(one, all_, strict=True)))
+            for one, all_, count, n in zip(
+                map(_figures, none.chunks), map(_figures, full.chunks), counts, layers, strict=True
             )
         )
-        return Priced(chunks, none.after_ns, full.resident_bytes)
+        again = (any(counts[k] for k in c.chunks_of(stage)) for stage in range(c.pipeline))
+        resident = zip(again, none.resident_bytes, full.resident_bytes, strict=True)
+        return Priced(chunks, none.after_ns, tuple(b if some else a for some, a, b in resident))
 
     def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster
@@ -290,7 +294,11 @@ def _chunks_apart(c: Configuration, architecture: Architecture) -> Configuration
 
 
 def _without(c: Configuration) -> Configuration:
-    return replace(c, recompute=Recompute.NONE, recomputed=0)
+    return replace(c, recompute=Recompute.NONE, recomputed=0, recomputed_by_chunk=())
+
+
+def _whole(c: Configuration) -> Configuration:
+    return replace(c, recomputed=0, recomputed_by_chunk=())
 
 
 def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
@@ -300,7 +308,7 @@ def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
 def _between(none: int, full: int, count: int, of: int) -> int:
     """Return what ``count`` of so many equal parts make of the difference, rounded up."""
     if count >= of:
-        return full
+        return full if count else none
     return none - (none - full) * count // of
 
 

@@ -175,5 +175,7 @@ class Space:
         return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
 
 
-_FREE = frozenset({"recomputed", "sequence_parallel", "precision", "offload", "layers"})
+_FREE = frozenset(
+    {"recomputed", "recomputed_by_chunk", "sequence_parallel", "precision", "offload", "layers"}
+)
 """Fields that only the user changes."""
