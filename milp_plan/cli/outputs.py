@@ -136,7 +136,11 @@ def _is_plan(document: Document) -> bool:
 def _is_export(document: Document) -> bool:
     from milp_plan.run.kinds import kinds
 
-    return any(e.is_one(document) for kind in kinds() for e in kind.exports().values())
+    if any(e.is_one(document) for kind in kinds() for e in kind.exports().values()):
+        return True
+    from milp_plan.training.exports import is_export
+
+    return is_export(document)
 
 
 def _starts(*heads: bytes) -> Callable[[Document], bool]:

@@ -54,8 +54,9 @@ class Request:
 @click.option(
     "--target",
     type=POSITIVE_SETTING,
-    help="Operators of the coarse problem that stage one aims at.  [default: sizes that grow; 45 "
-    "operators and fewer are planned exactly]",
+    help="Operators of the coarse problem that stage one aims at; up to twice as many where so few "
+    "do not fit into memory or are clearly slower.  [default: sizes that grow; 45 operators and "
+    "fewer are planned exactly]",
 )
 @click.option(
     "--formulation",

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .exits import Exit, most_serious
 from .inputs import PATH
 from .limits import SECONDS, refuse_idle
-from .output import say
+from .output import note, say
 from .outputs import Content, Output, refuse
+
+if TYPE_CHECKING:
+    from milp_plan.training.problem import TrainingPlan, TrainingProblem
+
+
+FRAMEWORKS = ("megatron", "torchtitan", "nanotron", "deepspeed", "fsdp2")
+"""Formats of :mod:`milp_plan.training.exports`."""
 
 
 def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -36,9 +45,23 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
 @click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB.")
 @click.option("--reserve", callback=byte_size, help="Memory of every device that is left free.")
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
+@click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
-@click.option("--check", "check_file", type=PATH, help="A plan to check instead of planning.")
+@click.option(
+    "--check",
+    "check_file",
+    type=PATH,
+    help="A plan to check instead of planning: a file of --plan-output, a script with arguments of "
+    "Megatron-LM, or a TOML file of torchtitan.",
+)
 @click.option("--plan-output", type=PATH, help="Write the plan.")
+@click.option(
+    "--export",
+    "framework",
+    type=click.Choice(FRAMEWORKS),
+    help="Write the plan, or that of --check, as configuration of a framework to --output.",
+)
+@click.option("-o", "--output", type=PATH, help="File to write of --export.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def train(
@@ -52,42 +75,58 @@ def train(
     memory: int | None,
     reserve: int | None,
     fix: tuple[str, ...],
+    rates: Path | None,
     time_limit: float,
     check_file: Path | None,
     plan_output: Path | None,
+    framework: str | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Choose tensor, context, expert, pipeline and data degrees for training MODEL on CLUSTER.
 
     MODEL is a name such as llama3-70b. CLUSTER is 8x8xH100 (nodes, devices of a node), 64xA100,
     or several of these joined by +. Micro-batches, virtual stages, schedule, recomputation and
-    optimizer sharding are chosen with the degrees; --fix gives any of them a value. Inference
-    (prefill, decode) is not offered.
+    optimizer sharding are chosen with the degrees; --fix gives any of them a value. For inference
+    see serve.
 
-    Exits with 4 when no configuration fits, with 5 when none was found in time, and with 7 when
-    the plan of --check breaks a rule.
+    Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
+    fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
     """
     from milp_plan.core.budget import Budget
     from milp_plan.io import write_document
-    from milp_plan.training import api, formats, report
+    from milp_plan.training import api, exports, formats, report
+    from milp_plan.training.efficiency import rates_of
 
-    outputs = (Output("--plan-output", plan_output, Content.PLAN),)
-    refuse(outputs, [file for file in (model_file, check_file) if file is not None])
+    if (framework is None) is not (output is None):
+        raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
+    outputs = (
+        Output("--plan-output", plan_output, Content.PLAN),
+        Output("--output", output, Content.EXPORT),
+    )
+    refuse(outputs, [file for file in (model_file, check_file, rates) if file is not None])
     problem = api.training_problem(
-        *_sides(names, model_file),
+        *sides(names, model_file),
         global_batch=global_batch,
         sequence=sequence,
         memory_bytes=memory,
         reserve_bytes=reserve or 0,
     )
+    efficiency = rates_of(rates)
     fixed = dict(map(formats.fixed_field, fix))
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
         refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output"), why))
-        verdict = api.check(problem, formats.read_plan(check_file))
+        plan, unread = exports.read_configuration(check_file, problem)
+        if unread:
+            note(f"{check_file}: not read: {', '.join(unread)}")
+        verdict = api.check(problem, plan, efficiency)
         say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
-        ctx.exit(Exit.DONE if verdict.ok else Exit.NOT_VALID)
-    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj))
+        if not verdict.ok:
+            ctx.exit(Exit.NOT_VALID)
+        _export(problem, replace(plan, value=verdict.value), framework, output)
+        ctx.exit(Exit.DONE)
+    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
     if as_json:
         say(json.dumps(report.data(answer)))
     else:
@@ -97,9 +136,21 @@ def train(
         ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
     if plan_output is not None:
         write_document(plan_output, formats.plan_text(api.plan_of(answer)))
+    _export(problem, api.plan_of(answer), framework, output)
 
 
-def _sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
+def _export(
+    problem: TrainingProblem, plan: TrainingPlan, framework: str | None, output: Path | None
+) -> None:
+    """Write a plan as configuration of a framework, where one is given."""
+    from milp_plan.io import write_document
+    from milp_plan.training import exports
+
+    if framework is not None and output is not None:
+        write_document(output, exports.export(problem, plan, framework).encode())
+
+
+def sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
     """Model, by name or file, and cluster."""
     expected = 1 if model_file is not None else 2
     if len(names) != expected:

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 from math import inf
 
 from milp_plan.core import PlanningProblem, Value
 
 
-def packs(needs: Iterable[int], rooms: Iterable[int | None]) -> bool:
-    """Return whether first fit, the largest first, finds room for all."""
+def packs(needs: Iterable[tuple[int, int]], rooms: Iterable[int | None]) -> bool:
+    """Return whether first fit, the largest first, finds room for all.
+
+    A need is what stays on a device, and what comes and goes: of that the largest alone counts.
+    """
     left = [inf if room is None else room for room in rooms]
-    for need in sorted(needs, reverse=True):
-        place = next((i for i, room in enumerate(left) if room >= need), None)
-        if place is None:
+    peaks = [0] * len(left)
+    for stays, passes in sorted(needs, reverse=True):
+        for i, peak in enumerate(peaks):
+            if left[i] - stays >= max(peak, passes):
+                left[i], peaks[i] = left[i] - stays, max(peak, passes)
+                break
+        else:
             return False
-        left[place] -= need
     return True
 
 
@@ -61,6 +68,35 @@ class Forecast:
         return min(
             _scheduled(work, edges, [table[line] for line in lines]) for table in (turns, runs)
         )
+
+    def passing_bytes(self, clusters: Sequence[Sequence[str]]) -> list[int]:
+        """Bytes that each cluster has on its device while it runs, besides persistent values.
+
+        Its inputs and results lie there all the time; what is made and read inside while needed.
+        """
+        place = {n: (i, k) for i, names in enumerate(clusters) for k, n in enumerate(names)}
+        found = [0] * len(clusters)
+        change = [[0] * (len(names) + 1) for names in clusters]
+        for operator in self.graph.operators:
+            i, k = place[operator.name]
+            size = max(option.workspace_bytes for option in operator.options)
+            change[i][k] += size
+            change[i][k + 1] -= size
+        for value in self.graph.values:
+            if value.producer is None:
+                continue
+            size = max(value.bytes.values())
+            own, first = place[value.producer]
+            readers = [place[name] for name in value.consumers]
+            others = {i for i, _ in readers} - {own}
+            for i in others:
+                found[i] += size
+            if others or not readers:
+                found[own] += size
+            else:
+                change[own][first] += size
+                change[own][1 + max(k for _, k in readers)] -= size
+        return [n + max(accumulate(row)) for n, row in zip(found, change, strict=True)]
 
     def _edges(self, owner: Mapping[str, int]) -> dict[tuple[int, int], float]:
         found: dict[tuple[int, int], float] = {}

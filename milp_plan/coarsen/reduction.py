@@ -9,6 +9,13 @@ from typing import NamedTuple, Protocol
 from milp_plan.core import Plan, PlanningProblem
 
 
+class Excess(NamedTuple):
+    """More operators than the target, on purpose: how many, and why."""
+
+    operators: int
+    reason: str
+
+
 @dataclass(frozen=True)
 class Reduction:
     """One step taken: a problem, a smaller one, and the way back.
@@ -30,6 +37,9 @@ class Reduction:
     project
         Turns a plan of ``before`` into one of ``after`` that decides the same, with rough times;
         ``None`` where ``after`` has no such plan.
+    excess
+        What the step aims at instead of the target; later steps do as well. ``None`` where the
+        target does.
     """
 
     name: str
@@ -39,6 +49,7 @@ class Reduction:
     undo: Callable[[Plan], Plan]
     members: Mapping[str, tuple[str, ...]]
     project: Callable[[Plan], Plan | None]
+    excess: Excess | None = None
 
 
 class Step(Protocol):
@@ -68,6 +79,8 @@ class Row(NamedTuple):
     operators_after: int
     values_before: int
     values_after: int
+    excess: str = ""
+    """Why the step has more operators than the target on purpose; empty where it has not."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,11 @@ class Coarsening:
     def problem(self) -> PlanningProblem:
         """The smallest problem: what stage two plans."""
         return self.reductions[-1].after if self.reductions else self.original
+
+    @property
+    def excess(self) -> Excess | None:
+        """What a step aimed at instead of the target; ``None`` where none did."""
+        return next((r.excess for r in reversed(self.reductions) if r.excess), None)
 
     @property
     def exact(self) -> bool:
@@ -136,6 +154,7 @@ class Coarsening:
                 len(reduction.after.graph.operators),
                 len(reduction.before.graph.values),
                 len(reduction.after.graph.values),
+                reduction.excess.reason if reduction.excess else "",
             )
             for reduction in self.reductions
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from milp_plan.core import OperatorRun, Plan, PlanningProblem
 
@@ -24,19 +25,14 @@ def exact_steps() -> tuple[Step, ...]:
 
 
 def heuristic_steps(
-    target: int, guide: Mapping[str, OperatorRun] | None = None, *, stages: bool = False
-) -> tuple[Step, ...]:
-    """Return the steps that may lose the optimum, in the order they are taken."""
+    guide: Mapping[str, OperatorRun] | None = None, *, stages: bool = False
+) -> tuple[Callable[[int], Step], ...]:
+    """Return what makes the steps that may lose the optimum from a target, in their order."""
     if stages:
-        return (StageClustering(target), AcyclicClustering(target))
+        return StageClustering, AcyclicClustering
     if guide is not None:
-        return (GuidedClustering(target, guide),)
-    return (
-        BlockFolding(target),
-        ColocationMerging(target),
-        ChainContraction(target),
-        AcyclicClustering(target),
-    )
+        return (partial(GuidedClustering, guide=guide),)
+    return BlockFolding, ColocationMerging, ChainContraction, AcyclicClustering
 
 
 def coarsen(
@@ -56,7 +52,8 @@ def coarsen(
     target
         Operators wanted; ``None`` for :data:`DEFAULT_TARGET`. Heuristic steps are taken only
         while there are more. The result can have more operators where memory, sites or layouts
-        forbid further merges.
+        forbid further merges, and up to twice the target where stages find that fewer do not fit
+        into memory or are clearly slower (:attr:`Coarsening.excess`).
     exact_only
         Take no heuristic step, whatever the size.
     guide
@@ -97,8 +94,9 @@ def coarsen(
         return Coarsening(problem, tuple(reductions))
     rough = None if guide is None else Coarsening(problem, tuple(reductions)).project(guide)
     hints = None if rough is None else {run.operator: run for run in rough.runs}
-    for step in heuristic_steps(wanted, hints, stages=stages):
-        smallest = reductions[-1].after if reductions else problem
-        if len(smallest.graph.operators) > wanted:
-            take(step)
+    for made in heuristic_steps(hints, stages=stages):
+        so_far = Coarsening(problem, tuple(reductions))
+        aim = wanted if so_far.excess is None else so_far.excess.operators
+        if len(so_far.problem.graph.operators) > aim:
+            take(made(aim))
     return Coarsening(problem, tuple(reductions))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from itertools import accumulate
-from math import inf, log
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from milp_plan.core import PlanningProblem
-from milp_plan.core.graph import FORWARD_KIND
 
 from .caps import RUNGS, caps_of, scale
 from .contraction import contract
+from .cuts import Cut, Rest, Stages
 from .forecast import Forecast, packs
 from .nodes import Caps
 from .quotient import Quotient
-from .reduction import Reduction
+from .reduction import Excess, Reduction
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class StageClustering:
     target
         Operators wanted. Which stages, runs and passes these are spent on is what a list schedule
         of the clusters says (:func:`best_cut`). There can be more where memory, sites or layouts
-        forbid a merge.
+        forbid a merge, and where so few do not fit into memory or are clearly slower.
     """
 
     target: int
@@ -46,14 +43,17 @@ class StageClustering:
     exact = False
 
     def apply(self, problem: PlanningProblem) -> Reduction | None:
-        """Contract the clusters of the smallest stages within the target."""
+        """Contract the clusters of the best cut."""
         quotient = Quotient(problem)
         caps = caps_of(RUNGS[-1], scale(quotient), self.target)
         place = {name: i for i, name in enumerate(quotient.names)}
-        for cluster in best_cut(problem, self.target).clusters:
+        cut, excess = best_cut(problem, self.target)
+        for cluster in cut.clusters:
             _merge(quotient, [place[name] for name in cluster], caps)
         clusters = quotient.clusters()
-        return contract(problem, clusters, name=self.name) if clusters else None
+        if not clusters:
+            return None
+        return replace(contract(problem, clusters, name=self.name), excess=excess)
 
 
 def _merge(quotient: Quotient, nodes: list[int], caps: Caps) -> None:
@@ -69,306 +69,82 @@ def _merge(quotient: Quotient, nodes: list[int], caps: Caps) -> None:
             run = [node]
 
 
-GROWTH = 1.4
-"""Each number of stages that is tried, in terms of the one before."""
-
-STAGES_PER_DEVICE = 4
-"""Most stages that are tried before the best cut is refined."""
-
 ROOM_AT_ONCE = 2
 """What is kept until the end must fit so many times: other values come and go meanwhile."""
 
 ALIKE = 1.02
 """Forecasts within this factor of the best one count as equal."""
 
+SLOWER, LITTLE_SLOWER = 1.1, 1.05
+"""A forecast is clearly slower than another beyond the former factor, a little up to the latter."""
 
-class Rest(Enum):
-    """Where the work goes that no other stage waits for, such as gradients of weights."""
+MOST_EXCESS = 2
+"""Most clusters where the target is too few, in terms of the target."""
 
-    APART = "apart"
-    """One cluster for each micro-batch."""
-    ALONG = "along"
-    """Into the cluster of the work that others wait for."""
-    AT_ONCE = "at once"
-    """One cluster for all micro-batches: few clusters, and all that it reads waits for it."""
+REFINEMENTS = 4
+"""Sizes beyond the target to which a cut that does not fit is refined."""
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Clusters, each in topological order, with their stages and branches, and what made them.
+def best_cut(problem: PlanningProblem, target: int) -> tuple[Cut, Excess | None]:
+    """Return the cut that fits and whose schedule ends first, and why it exceeds the target.
 
-    ``needs`` are bytes that each stage needs at least; ``number`` gives the stage of each unit.
+    Of like ones within the target that with most clusters. One beyond it, of up to
+    :data:`MOST_EXCESS` times as many, only where none within it fits into memory, or all that do
+    are clearly slower: of the fastest ones beyond, that with fewest clusters.
     """
-
-    line: Stages
-    clusters: list[list[str]]
-    parts: list[Hashable]
-    rest: Rest
-    number: dict[str, int]
-    needs: tuple[int, ...]
-
-    @property
-    def stages(self) -> int:
-        """How many stages there are."""
-        return len(self.needs)
-
-    @property
-    def batches(self) -> int:
-        """Into how many runs of micro-batches the work of a stage is cut."""
-        return self.line.num_batches
-
-    def refined(self, target: int) -> Cut:
-        """Return the cut with stages halved, the heaviest first, while the target allows it.
-
-        Every plan of the clusters is one of the finer ones.
-        """
-        best, left = self, set(self.number.values())
-        while left and len(best.clusters) < target:
-            loads = self.line.loads(best.number)
-            heaviest = max(left, key=lambda stage: (loads[stage], -stage))
-            number = self.line.halved(best.number, heaviest)
-            finer = None if number is None else self.line.clustered(number, self.rest)
-            if number is None or finer is None or len(finer.clusters) > target:
-                left.discard(heaviest)
-                continue
-            left.add(max(number.values()))
-            best = finer
-        return best
-
-
-def steps(most: int) -> list[int]:
-    """Return growing numbers from 1 up to ``most``."""
-    found = (round(GROWTH**n) for n in range(1 + int(log(most, GROWTH))))
-    return list(dict.fromkeys(found))
-
-
-def best_cut(problem: PlanningProblem, target: int) -> Cut:
-    """Return the cut within the target that fits and whose schedule ends first.
-
-    Of like ones that with most clusters.
-    """
-    cuts: list[Cut] = []
-    size = 1
+    most, size, cuts = MOST_EXCESS * target, 1, list[Cut]()
     while not cuts or cuts[-1].batches > 1:
         stages = Stages(problem, size)
-        cuts += [cut for rest in Rest for cut in stages.cuts(target, rest)]
+        cuts += [cut for rest in Rest for cut in stages.cuts(most, rest)]
         size *= 2
-    rooms = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
-    forecast = Forecast(problem, stages.ticks)
-    values = [forecast.value(cut.clusters, cut.parts) for cut in cuts]
-    like = ALIKE * min(values)
+    judge = _Judge(problem, stages.ticks)
+    within = [cut for cut in cuts if cut.count <= target]
+    best = judge.best(within or cuts).refined(target)
+    if not within:  # the pairwise merges that follow meet the target
+        return best, None
+    fit = judge.fits(best)
+    beyond = [cut for cut in cuts if target < cut.count <= most]
+    if not fit:
+        parts = range(1, 1 + REFINEMENTS)
+        beyond += [best.refined(target + (most - target) * n // REFINEMENTS) for n in parts]
+    beyond.sort(key=judge.ticks)
+    fastest = next(filter(judge.fits, beyond), None)
+    if fastest is None or (fit and judge.ticks(best) <= SLOWER * judge.ticks(fastest)):
+        return best, None
+    enough = LITTLE_SLOWER * judge.ticks(fastest)
+    near = [cut for cut in beyond if cut.count > target and judge.ticks(cut) <= enough]
+    near.sort(key=lambda cut: cut.count)
+    larger = next(filter(judge.fits, near), fastest)
+    reason = "are clearly slower" if fit else "do not fit into memory"
+    return larger, Excess(larger.count, f"{target} clusters {reason}")
 
-    def rank(number: int) -> tuple[bool, bool, float, int]:
-        cut, value = cuts[number], values[number]
-        count, margin = len(cut.clusters), ROOM_AT_ONCE if cut.rest is Rest.AT_ONCE else 1
-        fits = packs([margin * need for need in cut.needs], rooms)
-        return count > target, not fits, max(like, value), -count
 
-    best = cuts[min(range(len(cuts)), key=rank)]
-    return best.refined(target)
+class _Judge:
+    """What cuts of a problem are worth."""
 
+    def __init__(self, problem: PlanningProblem, ticks: Mapping[str, int]) -> None:
+        self.rooms = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
+        self.forecast = Forecast(problem, ticks)
+        self._ticks: dict[int, tuple[Cut, float]] = {}
 
-class Stages:
-    """A problem's graph as a line of colocation groups that stages are cut from.
+    def ticks(self, cut: Cut) -> float:
+        """Forecast of the schedule's end."""
+        if id(cut) not in self._ticks:
+            self._ticks[id(cut)] = cut, self.forecast.value(cut.clusters, cut.parts)
+        return self._ticks[id(cut)][1]
 
-    Parameters
-    ----------
-    problem
-        Any problem.
-    size
-        Micro-batches that one cluster takes.
-    """
+    def fits(self, cut: Cut) -> bool:
+        """Whether the stages pack into the devices' memory."""
+        margin = ROOM_AT_ONCE if cut.rest is Rest.AT_ONCE else 1
+        passing = self.forecast.passing_bytes(cut.clusters)
+        peaks = [0] * cut.stages
+        for (stage, _), size in zip(cut.parts, passing, strict=True):
+            peaks[stage] = max(peaks[stage], size)
+        needs = ((margin * stays, peak) for stays, peak in zip(cut.needs, peaks, strict=True))
+        return packs(needs, self.rooms)
 
-    def __init__(self, problem: PlanningProblem, size: int) -> None:
-        self.graph = problem.graph
-        self.order = problem.graph.depth_first_order
-        labels = {o.name: o.micro_batch for o in self.graph.operators}
-        numbers = sorted({label for label in labels.values() if label is not None})
-        run = {label: rank // size for rank, label in enumerate(numbers)}
-        self.batch = {n: None if label is None else run[label] for n, label in labels.items()}
-        self.num_batches = max(1, len(set(run.values())))
-        self.unit = {o.name: o.group or f"\0{o.name}" for o in self.graph.operators}
-        self.ticks = {
-            operator.name: min(o.gang * min(o.duration_ns.values()) for o in operator.options)
-            for operator in self.graph.operators
-        }
-        self.work = dict.fromkeys(self._line(), 0)
-        for name, ticks in self.ticks.items():
-            self.work[self.unit[name]] += ticks
-        self.stored, self.stashed = self._bytes()
-        self._keys: dict[tuple[int, ...], list[tuple[int, str, int]]] = {}
-        limits = [d.memory_bytes for d in problem.without_memory_ways.cluster.devices]
-        self.devices = len(limits)
-        known = [limit for limit in limits if limit is not None]
-        self.room = max(known) if len(known) == len(limits) else inf
-
-    def _bytes(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Unit -> bytes that stay, and bytes that its forward operators make for another pass."""
-        kinds = {operator.name: operator.kind for operator in self.graph.operators}
-        stored, stashed = dict.fromkeys(self.work, 0), dict.fromkeys(self.work, 0)
-        for value in self.graph.values:
-            size = max(value.bytes.values())
-            if value.producer is None:
-                for unit in dict.fromkeys(self.unit[name] for name in value.consumers):
-                    stored[unit] += size
-            elif kinds[value.producer] == FORWARD_KIND and any(
-                kinds[name] != FORWARD_KIND for name in value.consumers
-            ):
-                stashed[self.unit[value.producer]] += size
-        return stored, stashed
-
-    def _line(self) -> list[str]:
-        """Units along the forward pass; others stand at the last forward operator they read.
-
-        What reads none stands at the last unit of those that read it, or else at the first that
-        it reads: gradients come from the end. An operator of a later micro-batch stands where
-        those of the first do that feed what it reads.
-        """
-        graph = self.graph
-        operators = {operator.name: operator for operator in graph.operators}
-        batches = {o.micro_batch for o in operators.values() if o.micro_batch is not None}
-        first = min(batches, default=None)
-        place: dict[str, int] = {}
-        later: list[str] = []
-        for name in self.order:
-            operator, unit = operators[name], self.unit[name]
-            again = operator.group is None and operator.micro_batch not in (None, first)
-            if operator.kind == FORWARD_KIND and not (again and graph.predecessors[name]):
-                place.setdefault(unit, len(place))
-            else:
-                later.append(name)
-        for name in later:
-            before = [self.unit[b] for b in graph.predecessors[name]]
-            ahead = [
-                self.unit[b] for b in graph.predecessors[name] if operators[b].kind == FORWARD_KIND
-            ]
-            after = [u for a in graph.successors[name] if (u := self.unit[a]) in place]
-            if ahead or after:
-                rank = max(place[unit] for unit in ahead or after)
-            else:
-                rank = min((place[unit] for unit in before), default=len(place))
-            place.setdefault(self.unit[name], rank)
-        return sorted(place, key=place.__getitem__)
-
-    def cuts(self, target: int, rest: Rest) -> list[Cut]:
-        """Return cuts of at most ``target`` clusters, from few stages to many; else one stage."""
-        whole = sum(self.work.values())
-        most = max(1, min(target // self.num_batches, STAGES_PER_DEVICE * self.devices))
-        sizes = [size for n in steps(most) for size in (self._balanced(n), -(-whole // n))]
-        alike = {tuple(self._intervals(size).values()): size for size in sizes}
-        found = (self.cut(size, rest) for size in alike.values())
-        return [cut for cut in found if len(cut.clusters) <= target] or [self.cut(whole, rest)]
-
-    def _balanced(self, count: int) -> int:
-        """Least work such that so many stages of at most that much hold all units."""
-        low, high = max(self.work.values(), default=0), sum(self.work.values())
-        while low < high:
-            middle = (low + high) // 2
-            if max(self._intervals(middle).values(), default=0) < count:
-                high = middle
-            else:
-                low = middle + 1
-        return high
-
-    def loads(self, number: Mapping[str, int]) -> list[int]:
-        """Work of each stage."""
-        found = [0] * (1 + max(number.values(), default=0))
-        for unit, stage in number.items():
-            found[stage] += self.work[unit]
-        return found
-
-    def halved(self, number: Mapping[str, int], stage: int) -> dict[str, int] | None:
-        """Return stages of units with one cut in two of like work; ``None`` for a single unit."""
-        units = [unit for unit, own in number.items() if own == stage]
-        if len(units) < 2:
-            return None
-        sums = list(accumulate(self.work[unit] for unit in units))
-        place = min(range(1, len(units)), key=lambda k: abs(2 * sums[k - 1] - sums[-1]))
-        return {**number, **dict.fromkeys(units[place:], 1 + max(number.values()))}
-
-    def cut(self, most: int, rest: Rest = Rest.APART) -> Cut:
-        """Return the clusters of stages of at most that much work, but for larger units."""
-        batches = 1 if rest is Rest.AT_ONCE else self.num_batches
-        return self.clustered(self._intervals(most, batches), rest)
-
-    def clustered(self, number: Mapping[str, int], rest: Rest) -> Cut:
-        """Return the clusters of given stages of units."""
-        stage = {name: number[self.unit[name]] for name in self.order}
-        key = tuple(number.values())
-        if key not in self._keys:
-            visit, branch = self._visits(stage), self._branches(stage)
-            self._keys[key] = [(stage[name], branch[name], visit[name]) for name in self.order]
-        if rest is Rest.ALONG:
-            passing = dict.fromkeys(self.order, True)
-        else:
-            passing = self._waited_for(self.unit if rest is Rest.AT_ONCE else stage)
-        found: dict[tuple[Hashable, ...], list[str]] = {}
-        for name, own in zip(self.order, self._keys[key], strict=True):
-            joined = rest is Rest.AT_ONCE and not passing[name]
-            sort = (None if joined else self.batch[name], passing[name])
-            found.setdefault((*own, sort), []).append(name)
-        parts: list[Hashable] = [own[:2] for own in found]
-        needs = [0] * (1 + max(number.values(), default=0))
-        batches = 1 if rest is Rest.AT_ONCE else self.num_batches
-        for unit, own_stage in number.items():
-            needs[own_stage] += self._need(unit, batches)
-        return Cut(self, list(found.values()), parts, rest, dict(number), tuple(needs))
-
-    def _need(self, unit: str, batches: int) -> int:
-        """Bytes of a unit, with what one of the batches leaves for another pass."""
-        return self.stored[unit] + self.stashed[unit] // batches
-
-    def _intervals(self, most: int, batches: int = 1) -> dict[str, int]:
-        """Unit -> its stage, of at most that much work and memory but for larger units."""
-        number, filled, need, found = 0, 0, 0, dict[str, int]()
-        for unit, work in self.work.items():
-            size = self._need(unit, batches)
-            if (filled and filled + work > most) or (need and need + size > self.room):
-                number, filled, need = number + 1, 0, 0
-            filled, need = filled + work, need + size
-            found[unit] = number
-        return found
-
-    def _visits(self, stage: dict[str, int]) -> dict[str, int]:
-        """Operator -> how often a path to it has left its stage and come back."""
-        latest: dict[str, dict[int, int]] = {}
-        found: dict[str, int] = {}
-        for name in self.order:
-            own, seen, visit = stage[name], dict[int, int](), 0
-            for before in self.graph.predecessors[name]:
-                for other, count in latest[before].items():
-                    seen[other] = max(seen.get(other, 0), count)
-                back = int(stage[before] != own)
-                visit = max(visit, latest[before].get(own, -back) + back)
-            found[name] = visit
-            latest[name] = seen | {own: max(visit, seen.get(own, 0))}
-        return found
-
-    def _waited_for(self, part: Mapping[str, Hashable]) -> dict[str, bool]:
-        """Operator -> whether another part waits for it, within its micro-batch."""
-        found: dict[str, bool] = {}
-        for name in reversed(self.order):
-            found[name] = any(
-                part[after] != part[name] or found[after]
-                for after in self.graph.successors[name]
-                if self.batch[after] == self.batch[name]
-            )
-        return found
-
-    def _branches(self, stage: dict[str, int]) -> dict[str, str]:
-        """Operator -> an operator that stands for its branch of the stage."""
-        leader = {name: name for name in self.order}
-
-        def find(name: str) -> str:
-            while leader[name] != name:
-                leader[name] = leader[leader[name]]
-                name = leader[name]
-            return name
-
-        first: dict[str, str] = {}
-        for name in self.order:
-            leader[find(name)] = find(first.setdefault(self.unit[name], name))
-            for before in self.graph.predecessors[name]:
-                if stage[before] == stage[name]:
-                    leader[find(name)] = find(before)
-        return {name: find(name) for name in self.order}
+    def best(self, cuts: Sequence[Cut]) -> Cut:
+        """Return the one that fits and ends first; of like ones that with most clusters."""
+        like = ALIKE * min(map(self.ticks, cuts))
+        ranked = sorted(cuts, key=lambda cut: (max(like, self.ticks(cut)), -cut.count))
+        return next(filter(self.fits, ranked), ranked[0])

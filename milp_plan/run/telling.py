@@ -67,6 +67,12 @@ def warnings(outcome: Outcome[Any, Any]) -> list[str]:
         found.append(f"{what} is not proved: {outcome.unproved_because}")
     kept = "no plan was found" if outcome.plan is None else "the best plan until then was kept"
     found += [f"{defect}; {kept}" for defect in outcome.defects]
+    if outcome.record["settings"].get("target") is not None:
+        rows = outcome.record.get("coarsening") or ()
+        excess = [row["excess"] for row in rows if row.get("excess")]
+        found += [
+            f"{reason}: {outcome.record['coarse_operators']} are planned" for reason in excess
+        ]
     if outcome.stop is Stop.INTERRUPTED:
         kept = "there was no plan yet" if outcome.plan is None else "the best plan so far was kept"
         found.append(f"interrupted; {kept}")

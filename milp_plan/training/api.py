@@ -51,15 +51,24 @@ def training_problem(
     InputError
         A name, a file or a text that is not understood.
     """
+    model, cluster = given_model(model), given_cluster(cluster, memory_bytes)
+    return TrainingProblem(model, cluster, sequence or model.sequence, global_batch, reserve_bytes)
+
+
+def given_model(model: str | Path | Architecture) -> Architecture:
+    """Return a model by its name, by the path of a ``config.json``, or as it is."""
     if isinstance(model, Path):
-        model = read_config(model)
-    elif isinstance(model, str):
-        model = named_model(model)
+        return read_config(model)
+    return named_model(model) if isinstance(model, str) else model
+
+
+def given_cluster(
+    cluster: str | TrainingCluster, memory_bytes: int | None = None
+) -> TrainingCluster:
+    """Return a cluster by its text or as it is, with another memory of every device if given."""
     if isinstance(cluster, str):
         cluster = training_cluster(cluster)
-    if memory_bytes is not None:
-        cluster = cluster.with_memory(memory_bytes)
-    return TrainingProblem(model, cluster, sequence or model.sequence, global_batch, reserve_bytes)
+    return cluster if memory_bytes is None else cluster.with_memory(memory_bytes)
 
 
 def plan_training(

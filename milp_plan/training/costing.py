@@ -15,12 +15,12 @@ from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, 
 from .costs import NANO, StepSeconds, StepTime, group_of, step_seconds, timed
 from .efficiency import Efficiency
 from .memory import MemoryUse, Meter
+from .passes import Passes
 from .problem import TrainingProblem
 from .replay import Chunk
 from .stages import balanced_layers
 from .step import Priced, excess_of, least_activations, least_peaks
-from .work import Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
-from .work import _Counter as Counter
+from .work import Counter, Kinds, Known, Layout, StageWork, stage_works, width_of
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
 """Parts of a step's time."""

@@ -11,8 +11,9 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.coarsen import coarsen
+from milp_plan.coarsen.cuts import Rest, Stages
 from milp_plan.coarsen.forecast import Forecast, packs
-from milp_plan.coarsen.stages import ALIKE, Rest, Stages, best_cut
+from milp_plan.coarsen.stages import ALIKE, best_cut
 from milp_plan.core import FULL, Operator, PlanningProblem, Value
 from tests.support.training import random_training
 
@@ -54,9 +55,10 @@ def test_micro_batches_and_passes_are_kept_apart() -> None:
 def test_the_cut_whose_schedule_ends_first_is_taken() -> None:
     """More micro-batches at once, or fewer stages: a forecast decides."""
     problem = pipeline(6, 8)
-    cut = best_cut(problem, 45)
+    cut, excess = best_cut(problem, 60)
+    assert excess is None
     lines = [Stages(problem, size) for size in (1, 2, 4, 8)]
-    others = [other for line in lines for rest in Rest for other in line.cuts(45, rest)]
+    others = [other for line in lines for rest in Rest for other in line.cuts(60, rest)]
     forecast = Forecast(problem, cut.line.ticks)
     values = [forecast.value(other.clusters, other.parts) for other in others]
     best = {
@@ -64,7 +66,7 @@ def test_the_cut_whose_schedule_ends_first_is_taken() -> None:
     }
     assert (cut.batches, cut.rest) in best
     assert len(best) < 6
-    assert 36 < len(cut.clusters) <= 45
+    assert 45 < len(cut.clusters) <= 60
 
 
 def test_forecast_is_a_schedule() -> None:
@@ -106,16 +108,19 @@ def test_all_work_is_in_one_cluster_each(rest: Rest) -> None:
 
 
 def test_stages_pack_into_memory() -> None:
-    assert packs([3, 3, 2], [5, 3])
-    assert not packs([3, 3, 3], [5, 4])
-    assert packs([99], [1, None])
+    assert packs([(3, 0), (3, 0), (2, 0)], [5, 3])
+    assert not packs([(3, 0), (3, 0), (3, 0)], [5, 4])
+    assert packs([(99, 0)], [1, None])
+    # what comes and goes shares its room, what stays does not
+    assert packs([(3, 2), (1, 2)], [6])
+    assert not packs([(3, 2), (1, 3)], [6])
     weights = [Value(f"p{n}", None, (f"F{n}@0",), {FULL: 10}) for n in range(6)]
     free = pipeline(6, 4)
     graph = replace(free.graph, values=(*free.graph.values, *weights))
     for room, most in ((None, 30), (25, 2)):
         problem = replace(free, graph=graph, cluster=small_cluster(3, room))
-        cut = best_cut(problem, 45)
-        assert len(cut.clusters) <= 45
+        cut, _ = best_cut(problem, 45)
+        assert len(cut.clusters) <= 90
         assert max(len({n[1] for n in names}) for names in cut.clusters) <= most
 
 
@@ -133,10 +138,48 @@ def test_what_runs_backward_stands_where_it_came_from() -> None:
 
 
 def test_micro_batches_are_joined_where_few_clusters_are_wanted() -> None:
-    few = best_cut(pipeline(6, 8), 15)
+    few, _ = best_cut(pipeline(6, 8), 15)
     assert few.batches < 8
-    assert len(few.clusters) <= 15
-    assert best_cut(pipeline(6, 8), 200).batches == 8
+    assert len(few.clusters) <= 30
+    many, excess = best_cut(pipeline(6, 8), 200)
+    assert (many.batches, excess) == (8, None)
+
+
+@pytest.mark.parametrize(
+    ("batches", "target", "reason"),
+    [(8, 20, "20 clusters are clearly slower"), (3, 12, "12 clusters do not fit into memory")],
+)
+def test_the_target_is_exceeded_where_it_is_too_few(batches: int, target: int, reason: str) -> None:
+    """Later steps do not undo it, and the table of steps says why."""
+    free = pipeline(6, batches)
+    weights = [Value(f"p{n}", None, (f"F{n}@0",), {FULL: 1000}) for n in range(6)]
+    graph = replace(free.graph, values=(*free.graph.values, *weights))
+    room = 2010 if "memory" in reason else None
+    problem = replace(free, graph=graph, cluster=small_cluster(3, room))
+    coarsening = coarsen(problem, target, stages=True)
+    count = len(coarsening.problem.graph.operators)
+    assert coarsening.excess is not None
+    assert target < count <= coarsening.excess.operators <= 2 * target
+    assert [row.excess for row in coarsening.table() if row.excess] == [reason]
+    assert coarsen(problem, count, stages=True).excess is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_visits_count_how_often_paths_come_back(seed: int) -> None:
+    """Against the definition, path by path, over stages drawn by chance."""
+    rng = random.Random(f"visits {seed}")
+    problem = random_training(seed, rng.randint(2, 4), batches=rng.randint(1, 2), branches=seed % 3)
+    line = Stages(problem, 1)
+    stage = {name: rng.randrange(rng.randint(1, 6)) for name in line.order}
+    latest: dict[str, dict[int, int]] = {}
+    for name in line.order:
+        own = stage[name]
+        rows = [(latest[b], stage[b] != own) for b in problem.graph.predecessors[name]]
+        visit = max((row[own] + left for row, left in rows if own in row), default=0)
+        stages = {s for row, _ in rows for s in row} - {own}
+        latest[name] = {s: max(row.get(s, 0) for row, _ in rows) for s in stages} | {own: visit}
+    found = line._visits([stage[name] for name in line.order])
+    assert found == [latest[name][stage[name]] for name in line.order]
 
 
 def test_branches_of_a_stage_are_kept_apart() -> None:

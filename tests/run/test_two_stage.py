@@ -14,6 +14,7 @@ from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.solving import choose
 from milp_plan.run.stages import HEADS, Stage, stage_table
+from milp_plan.run.telling import warnings
 from milp_plan.run.ways import two_stages
 from milp_plan.run.ways.schedule import ScheduleWay
 from milp_plan.run.ways.stage_series import StageSeries
@@ -78,6 +79,16 @@ def test_coarse_problems_have_their_rows() -> None:
     (told,) = stage_table([row], kind_of(problem).measure(problem))
     assert len(told) == len(HEADS)
     assert told[1] == str(row["clusters"])
+
+
+def test_a_target_that_is_exceeded_is_a_warning() -> None:
+    """One sentence: how many operators were wanted, why there are more, and how many."""
+    problem = instance("gpt-mini-inference-4xV100")
+    for target, reasons in ((4, ["4 clusters are clearly slower: 6 are planned"]), (8, [])):
+        outcome = quick(problem, two_stage=True, target=target, node_limit=50, rounds=2)
+        assert [text for text in warnings(outcome) if "clusters" in text] == reasons
+        excess = [row["excess"] for row in outcome.record["coarsening"] if row["excess"]]
+        assert excess == [text.partition(":")[0] for text in reasons]
 
 
 def test_a_stage_without_a_model_has_dashes() -> None:

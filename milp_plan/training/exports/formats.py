@@ -1,0 +1,123 @@
+"""The formats that training plans are written in, and those that are read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from milp_plan.core import Finding, InputError
+from milp_plan.io.files import read_document
+
+from ..configuration import Configuration
+from ..formats import MARKER, read_plan
+from ..problem import TrainingPlan, TrainingProblem
+from . import deepspeed, fsdp, megatron, nanotron, torchtitan
+from .job import Job, Launch
+from .megatron_read import read_script
+from .torchtitan_read import read
+
+if TYPE_CHECKING:
+    from milp_plan.io.files import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One framework's configuration.
+
+    Parameters
+    ----------
+    title
+        What the file is, in a few words.
+    write
+        Text of the file; raises where the framework cannot run the configuration.
+    is_one
+        Whether a file is one that was written here.
+    """
+
+    title: str
+    write: Callable[[Job], str]
+    is_one: Callable[[Document], bool]
+
+
+def _has(head: str) -> Callable[[Document], bool]:
+    return lambda document: head.encode() in document.data[:400]
+
+
+_DEEPSPEED = {"zero_optimization", "train_micro_batch_size_per_gpu"}
+
+FORMATS: Mapping[str, Format] = {
+    "megatron": Format("script with arguments", megatron.script, _has(megatron.HEAD)),
+    "torchtitan": Format("TOML", torchtitan.text, _has(torchtitan.HEAD)),
+    "nanotron": Format("sections of its YAML", nanotron.text, _has(nanotron.HEAD)),
+    "deepspeed": Format("JSON", deepspeed.text, lambda d: set(d.top_level) >= _DEEPSPEED),
+    "fsdp2": Format("Python module for PyTorch", fsdp.text, _has(fsdp.HEAD)),
+}
+"""Name -> format."""
+
+
+def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_name: str) -> str:
+    """Return a plan as configuration of a framework.
+
+    Parameters
+    ----------
+    problem
+        Model, cluster and batch.
+    plan
+        A plan, or a configuration, that can run.
+    format_name
+        One of :data:`FORMATS`.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        The framework cannot run it; says every reason, and what to do.
+    InputError
+        No format of that name.
+    """
+    if format_name not in FORMATS:
+        expected = f"one of {', '.join(FORMATS)}"
+        raise InputError([Finding("format", repr(format_name), expected, "correct the name")])
+    if isinstance(plan, Configuration):
+        job = Job(problem, plan)
+    else:
+        job = Job(problem, plan.configuration, plan.value)
+    return FORMATS[format_name].write(job)
+
+
+def is_export(document: Document) -> bool:
+    """Whether a file is one that :func:`export` writes."""
+    return any(entry.is_one(document) for entry in FORMATS.values())
+
+
+def read_configuration(
+    path: str | Path, problem: TrainingProblem
+) -> tuple[TrainingPlan, tuple[str, ...]]:
+    """Read a plan, a Megatron-LM script or a torchtitan configuration, as its content says.
+
+    Returns
+    -------
+    tuple
+        The plan, and options of the file that are no part of one.
+
+    Raises
+    ------
+    InputError
+        The file is none of these, or has defects; with every one.
+    """
+    document = read_document(path, "a plan, a Megatron-LM script or a torchtitan configuration")
+    text = document.data.decode("utf-8", "replace")
+    if document.marker == MARKER or text.lstrip().startswith("{"):
+        return read_plan(path), ()
+    launch: Launch
+    if "--micro-batch-size" in text or "--tensor-model-parallel-size" in text:
+        launch = read_script(text, document.file, problem)
+    elif "[parallelism]" in text or "[training]" in text:
+        launch = read(text, document.file, problem)
+    else:
+        expected = "a training plan, arguments of Megatron-LM, or a configuration of torchtitan"
+        remedy = "name a file of --plan-output or --export"
+        raise InputError([Finding("content", "something else", expected, remedy, document.file)])
+    plan = TrainingPlan(problem.name, problem.fingerprint, launch.configuration)
+    return plan, launch.unread

@@ -1,0 +1,163 @@
+"""Launch arguments of Megatron-LM: a shell script, and such scripts read back.
+
+Names, values and defaults as in ``megatron/training/arguments.py`` of Megatron-LM (core 0.15 and
+0.16); ranks are in the order ``tp-cp-ep-dp-pp``, which is that of a configuration.
+"""
+
+from __future__ import annotations
+
+from ..configuration import Configuration, Offload, Precision, Recompute, Schedule, even_layers
+from .job import Job, Refusals
+from .layout import layout_text
+from .megatron_model import Arguments, model_arguments, refuse_model
+
+HEAD = "# Megatron-LM arguments by milp-plan"
+
+STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
+"""Optimizer sharding above 1 -> sharding strategy of Megatron FSDP."""
+
+_SCRIPT = """\
+#!/usr/bin/env bash
+{head}
+# {title}
+# Run it on every node with NODE_RANK and MASTER_ADDR set. Add data, tokenizer, learning rate, and
+# what a plan does not depend on: rotary base, norm epsilon, the kind of activation function.
+{environment}
+ARGUMENTS=(
+{arguments}
+)
+torchrun --nnodes {nodes} --nproc-per-node {devices} --node-rank "${{NODE_RANK:-0}}" \\
+  --master-addr "${{MASTER_ADDR:-localhost}}" --master-port "${{MASTER_PORT:-6000}}" \\
+  pretrain_gpt.py "${{ARGUMENTS[@]}}" "$@"
+"""
+
+
+def script(job: Job) -> str:
+    """Return the script that launches a configuration.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        Megatron-LM cannot run it.
+    """
+    refuse(job)
+    groups = (parallel_arguments(job.configuration, job), model_arguments(job))
+    lines = [f"  --{name} {_quoted(value)}".rstrip() for g in groups for name, value in g.items()]
+    cluster = job.problem.cluster
+    node = cluster.groups[0].node_devices
+    sharded = job.configuration.zero >= 2
+    environment = (
+        "unset CUDA_DEVICE_MAX_CONNECTIONS  # fully sharded data parallelism needs more than one"
+        if sharded
+        else "export CUDA_DEVICE_MAX_CONNECTIONS=1"
+    )
+    return _SCRIPT.format(
+        head=HEAD,
+        title=job.title,
+        environment=environment,
+        arguments="\n".join(lines),
+        nodes=cluster.devices // node,
+        devices=node,
+    )
+
+
+def _quoted(value: str) -> str:
+    plain = value.replace("-", "").replace("_", "").replace(".", "").isalnum()
+    return value if not value or plain else f'"{value}"'
+
+
+def refuse(job: Job) -> None:
+    """Raise if Megatron-LM cannot run a configuration; with every reason."""
+    c, refusals = job.configuration, Refusals("megatron")
+    refuse_model(job, refusals)
+    orders = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
+    refusals.check(
+        c.pipeline > 1 and c.schedule not in orders,
+        f"its pipelines run 1f1b or interleaved, not {c.schedule}",
+        "plan with --fix schedule=1f1b or --fix schedule=interleaved",
+    )
+    refusals.check(
+        job.experts is not None and c.tensor > 1 and not c.sequence_parallel,
+        "it trains experts with tensor parallelism only under sequence parallelism",
+        "plan with --fix sequence_parallel=true",
+    )
+    refusals.check(
+        c.context > 1 and job.problem.sequence % (2 * c.context) != 0,
+        f"context parallelism divides a sequence by {2 * c.context}",
+        f"choose another --sequence than {job.problem.sequence}, or --fix context=1",
+    )
+    refusals.check(
+        c.tensor > 1 and c.sequence_parallel and job.problem.sequence % (c.tensor * c.context) != 0,
+        f"sequence parallelism divides a sequence by {c.tensor * c.context}",
+        f"choose another --sequence than {job.problem.sequence}, or fix sequence_parallel=false",
+    )
+    nodes = {group.node_devices for group in job.problem.cluster.groups}
+    refusals.check(
+        len(nodes) > 1,
+        "one torchrun starts as many processes on every node",
+        "plan for groups with nodes of one size",
+    )
+    prediction = job.problem.architecture.prediction
+    refusals.check(
+        prediction is not None and job.problem.architecture.positions > 0,
+        "multi-token prediction needs rotary positions",
+        "export a plan of a model without either",
+    )
+    refusals.done()
+
+
+def parallel_arguments(c: Configuration, job: Job) -> Arguments:
+    """Return arguments for degrees, batches, pipeline, recomputation and sharding."""
+    made: Arguments = {
+        "tensor-model-parallel-size": str(c.tensor),
+        "pipeline-model-parallel-size": str(c.pipeline),
+        "context-parallel-size": str(c.context),
+    }
+    if job.experts is not None:
+        made["expert-model-parallel-size"] = str(c.expert)
+        made["expert-tensor-parallel-size"] = str(c.expert_tensor)
+    made |= _stages(c, job)
+    made["micro-batch-size"] = str(c.micro_batch)
+    made["global-batch-size"] = str(c.global_batch)
+    if c.tensor > 1 and c.sequence_parallel:
+        made["sequence-parallel"] = ""
+    if c.recompute is Recompute.ATTENTION:
+        made |= {"recompute-granularity": "selective", "recompute-modules": "core_attn"}
+    elif c.recompute is Recompute.FULL:
+        made["recompute-granularity"] = "full"
+        made["recompute-method"] = "block" if c.recomputed else "uniform"
+        made["recompute-num-layers"] = str(c.recomputed or 1)
+    made |= _sharding(c)
+    if c.offload is Offload.OPTIMIZER:
+        made |= {"optimizer-cpu-offload": "", "use-precision-aware-optimizer": ""}
+    made["bf16"] = ""
+    if c.precision is Precision.FP8:
+        made["fp8-format"] = "hybrid"
+    return made
+
+
+def _stages(c: Configuration, job: Job) -> Arguments:
+    """Blocks of every chunk: by a number where all have as many, otherwise by a layout."""
+    if c.pipeline == 1:
+        return {}
+    layers, model = job.layers, job.problem.architecture
+    if len(set(layers)) > 1:
+        modules = model.prediction.modules if model.prediction else 0
+        return {"pipeline-model-parallel-layout": layout_text(layers, modules)}
+    assert layers == even_layers(len(model.blocks), c.chunks)
+    return {"num-layers-per-virtual-pipeline-stage": str(layers[0])} if c.virtual > 1 else {}
+
+
+def _sharding(c: Configuration) -> Arguments:
+    if c.zero == 0:
+        return {"overlap-grad-reduce": ""}
+    overlap = {"overlap-grad-reduce": "", "overlap-param-gather": ""}
+    made = {"use-distributed-optimizer": ""} | overlap
+    if c.zero >= 2:
+        made |= {
+            "use-megatron-fsdp": "",
+            "data-parallel-sharding-strategy": STRATEGIES[c.zero],
+            "no-gradient-accumulation-fusion": "",
+            "ckpt-format": "fsdp_dtensor",
+        }
+    return made
