@@ -81,7 +81,7 @@ class _Carry(NamedTuple):
 
     def least(self) -> int:
         """Return the least carry for the values that columns have."""
-        total = sum(amount * round(column.value) for column, amount in self.terms)
+        total: int = sum(amount * round(column.value) for column, amount in self.terms)
         return max(0, -(-(total - self.limit) // self.base))
 
 

@@ -204,7 +204,8 @@ class TrainingStagesProblem(CheckedProblem):
             for row in times
         )
         ends = (self.micro_batches * busy - own for busy, own in zip(busiest, fills, strict=True))
-        return max(ends) + sum(fills)
+        total: int = max(ends) + sum(fills)
+        return total
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         yield "micro-batches", self

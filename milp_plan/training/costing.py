@@ -132,21 +132,47 @@ class PlanCosts:
         return () if layers == even else (replace(c, layers=layers),)
 
     def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
-        """Bisect on the number of blocks; none where no block or every block must be."""
+        """Bisect on the number of blocks, of every chunk and of the chunks of each stage.
+
+        None where no block or every block must be.
+        """
         full = replace(c, recompute=Recompute.FULL)
         if self._lacks(full, self.first_peak(full)) > 0:
             return ()
         if self._excess(c) <= 0 or self._excess(full) > 0:
             return ()
-        low, high = 0, max(c.chunk_layers(self.problem.architecture))
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._excess(replace(full, recomputed=middle)) > 0:
-                low = middle
-            else:
-                high = middle
-        most = max(c.chunk_layers(self.problem.architecture))
-        return (replace(full, recomputed=high),) if high < most else ()
+        layers = c.chunk_layers(self.problem.architecture)
+        found = []
+        counts = self._least_recomputed(full, layers, apart=False)
+        if counts[0] < max(layers):
+            found.append(replace(full, recomputed=counts[0]))
+        counts = self._least_recomputed(full, layers, apart=True)
+        if len(set(counts)) > 1:
+            found.append(_by_chunk(full, layers, counts))
+        return tuple(found)
+
+    def _least_recomputed(
+        self, full: Configuration, layers: tuple[int, ...], *, apart: bool
+    ) -> list[int]:
+        """Return the least blocks of a chunk on each stage; ``apart``: stages may differ."""
+        stages = range(full.pipeline)
+        low, high = [0] * len(stages), [max(layers)] * len(stages)
+        if apart:  # a stage that fits as it is needs no workspace for recomputation either
+            none = _without(full)
+            peaks = least_peaks(none, self.priced(none))
+            fit = [peak <= self.problem.limit_bytes(full, s) for s, peak in enumerate(peaks)]
+            high = [0 if fit[s] else most for s, most in enumerate(high)]
+        while any(b - a > 1 for a, b in zip(low, high, strict=True)):
+            middle = [(a + b + 1) // 2 for a, b in zip(low, high, strict=True)]
+            some = _by_chunk(full, layers, middle)
+            peaks = least_peaks(some, self.priced(some))
+            over = [peak > self.problem.limit_bytes(full, s) for s, peak in enumerate(peaks)]
+            for s in stages:
+                if over[s] if apart else any(over):
+                    low[s] = middle[s]
+                else:
+                    high[s] = middle[s]
+        return high
 
     def _lacks(self, c: Configuration, *peaks: int) -> int:
         return excess_of(self.problem, c, peaks)[0]
@@ -291,6 +317,12 @@ def _chunks_apart(c: Configuration, architecture: Architecture) -> Configuration
         schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
         layers=c.chunk_layers(architecture),
     )
+
+
+def _by_chunk(full: Configuration, layers: tuple[int, ...], counts: list[int]) -> Configuration:
+    """Return as many recomputed blocks of each chunk as its stage's count says, or all it has."""
+    some = (min(counts[full.device_of(k)], n) for k, n in enumerate(layers))
+    return replace(full, recomputed_by_chunk=tuple(some))
 
 
 def _without(c: Configuration) -> Configuration:

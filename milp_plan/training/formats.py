@@ -102,7 +102,7 @@ def fixed_field(text: str) -> tuple[str, object]:
     plain: object = value.strip()
     try:
         if name in LISTS:
-            plain = tuple(int(number) for number in value.split(","))
+            plain = tuple(int(number) for number in value.split(",") if number.strip())
         elif name == "sequence_parallel":
             plain = {"true": True, "false": False}.get(value.strip().lower(), value)
         return name, msgspec.convert(plain, kind, strict=name in (*LISTS, "sequence_parallel"))

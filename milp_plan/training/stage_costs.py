@@ -7,6 +7,7 @@ of a chunk but for rounding (sizes are rounded up) and for passes that are bound
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -256,7 +257,7 @@ def micro_batches_waiting(
 
 
 def _most_waiting(
-    shop: Shop, chunks: tuple[int, ...], word: list[int]
+    shop: Shop, chunks: tuple[int, ...], word: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
     place = {chunk + 1: number for number, chunk in enumerate(chunks)}
     now, seen = [0] * len(chunks), {}

@@ -106,13 +106,15 @@ def fastest_stages(
     start = None if even is None else formulation.encode(problem, options, source, even)
     begin = None if start is None else model.vector(start)
     report = solve(model, Limits(time_s=time_limit_s, gap=1e-9), begin)
-    bound = plan = None
+    bound: int | None = None
+    plan: TrainingStagesPlan | None = None
     if report.bound is not None:
         unit = formulation.scale(problem, options, guide).unit
         bound = floor(report.bound * unit * (1 - 1e-9))
     if report.solution is not None:
         plan = formulation.decode(problem, options, guide, model.name_values(report.solution))
-        plan = plan if verify_training_stages(problem, plan).ok else None
+        if plan is not None and not verify_training_stages(problem, plan).ok:
+            plan = None  # a rounded solution that breaks a limit is none
     made = [with_stages(configuration, problem, one) for one in (plan, even) if one is not None]
     candidates = _replayed(costs, [one for one in made if one is not None])
     columns = model.num_columns
