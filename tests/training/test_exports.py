@@ -326,7 +326,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("megatron", {"pipeline": 2, "schedule": Schedule.GPIPE}, "gpipe", "--fix schedule=1f1b"),
     ("torchtitan", {"pipeline": 2, "schedule": Schedule.V_HALF, "virtual": 2}, "v-half", "1f1b"),
     ("torchtitan", {"recompute": Recompute.ATTENTION, "zero": 3}, "attention alone", "full"),
-    ("torchtitan", {"recompute": Recompute.FULL, "recomputed": 3}, "first 3", "recomputed=0"),
+    ("torchtitan", {"recompute": Recompute.FULL, "recomputed": 3}, "the first", "recomputed=0"),
     ("torchtitan", {"tensor": 2, "sequence_parallel": False}, "sequence parallel", "=true"),
     ("torchtitan", {"zero": 1}, "shards gradients", "--fix zero=2"),
     ("torchtitan", {"zero": 2, "pipeline": 2}, "after the last micro-batch", "--fix zero=1"),
@@ -563,6 +563,29 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
     assert refused.exit_code == Exit.BAD_INPUT
     assert "--fix pipeline=1" in refused.stderr
     assert call(*asked, "--export", "deepspeed").exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize("name", ["megatron", "torchtitan", "nanotron"])
+@pytest.mark.parametrize("kind", [Recompute.FULL, Recompute.ATTENTION])
+def test_other_numbers_of_recomputed_blocks_in_each_chunk_are_refused(
+    name: str, kind: Recompute
+) -> None:
+    problem, c = job(pipeline=2, recompute=kind, recomputed_by_chunk=(7, 3))
+    remedy = "plan with --fix recompute=full|--fix recomputed_by_chunk="
+    with pytest.raises(UnsupportedProblemError, match=remedy):
+        export(problem, c, name)
+
+
+def test_numbers_of_recomputed_blocks_that_come_to_the_same_are_written() -> None:
+    problem, c = job(pipeline=2, recompute=Recompute.FULL, recomputed_by_chunk=(7, 7))
+    assert arguments(export(problem, c, "megatron"))["recompute-num-layers"] == "7"
+    short = replace(c, layers=(26, 6), recomputed_by_chunk=(7, 6))
+    assert arguments(export(problem, short, "megatron"))["recompute-num-layers"] == "7"
+    whole = replace(c, layers=(26, 6), recomputed_by_chunk=(26, 6))
+    assert arguments(export(problem, whole, "megatron"))["recompute-method"] == "uniform"
+    assert 'mode = "full"' in export(problem, whole, "torchtitan")
+    problem, c = job(zero=3, recompute=Recompute.FULL, recomputed_by_chunk=(7,))
+    assert "RECOMPUTED = 7 " in export(problem, c, "fsdp2")
 
 
 def test_files_that_are_nothing_of_this_are_refused(tmp_path: Path) -> None:
