@@ -95,6 +95,8 @@ class Configuration:
         What backward passes compute again.
     recomputed
         Blocks of each chunk that are computed again, the first ones; 0 for all.
+    recomputed_by_chunk
+        The same with a number for each chunk, of which some may be 0; empty for equal numbers.
     zero
         0: every data rank has all optimizer state; 1: it is sharded over data (and context) ranks;
         2: gradients as well; 3: parameters as well (fully sharded data parallelism).
@@ -121,6 +123,7 @@ class Configuration:
     sequence_parallel: bool = True
     recompute: Recompute = Recompute.NONE
     recomputed: int = 0
+    recomputed_by_chunk: tuple[int, ...] = ()
     zero: int = 1
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16
@@ -211,6 +214,7 @@ class Configuration:
                 f"{self.recomputed} blocks of a chunk computed again with recomputation "
                 f"{self.recompute}; a number of them goes with full"
             )
+        yield from self._recompute_reasons(architecture)
         if self.zero not in (0, 1, 2, 3):
             yield f"optimizer sharding is {self.zero}, expected 0 to 3"
         if self.offload is not Offload.NONE:
@@ -221,6 +225,20 @@ class Configuration:
         yield from self._width_reasons(architecture)
         yield from self._expert_reasons(architecture)
         yield from self._pipeline_reasons(architecture)
+
+    def _recompute_reasons(self, architecture: Architecture) -> Iterator[str]:
+        numbers = self.recomputed_by_chunk
+        if not numbers:
+            return
+        if self.recompute is Recompute.NONE:
+            yield f"blocks computed again by chunk {numbers} with recomputation none"
+        if self.recomputed:
+            yield "blocks computed again are given for all chunks and by chunk; give one of the two"
+        layers = self.chunk_layers(architecture)
+        if len(numbers) != len(layers) or any(
+            not 0 <= count <= most for count, most in zip(numbers, layers, strict=False)
+        ):
+            yield f"blocks computed again by chunk {numbers}, expected at most {layers}"
 
     def _group_reasons(self, cluster: TrainingCluster) -> Iterator[str]:
         if any(group.devices % self.stage_devices for group in cluster.groups):

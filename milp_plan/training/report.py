@@ -88,6 +88,8 @@ def configuration_text(c: Configuration) -> str:
     if c.pipeline > 1:
         parts.append(_SCHEDULES[c.schedule])
     some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
+    if c.recomputed_by_chunk:
+        some = f", {','.join(map(str, c.recomputed_by_chunk))} blocks"
     parts.append(f"recompute: {c.recompute}{some}")
     parts.append(_SHARDED[c.zero])
     if c.tensor > 1 and not c.sequence_parallel:

@@ -372,7 +372,10 @@ class Counter:
             shared = model.tied and not first
             dense += (model.head_parameters + shared * model.vocabulary * model.hidden) / c.tensor
             if model.prediction:
-                dense += model.prediction.parameters / c.tensor
+                modules = model.prediction
+                routed = modules.modules * modules.block.expert_parameters
+                dense += (modules.parameters - routed) / c.tensor
+                experts += routed / (c.expert * c.expert_tensor)
         return dense, experts
 
     def stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool) -> StageWork:

@@ -569,6 +569,13 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
     assert call(*asked, "--export", "deepspeed").exit_code == Exit.USAGE
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_other_numbers_of_recomputed_blocks_in_each_chunk_are_refused(name: str) -> None:
+    problem, c = job(recompute=Recompute.FULL, recomputed_by_chunk=(7,))
+    with pytest.raises(UnsupportedProblemError, match="plan with --fix recomputed_by_chunk="):
+        export(problem, c, name)
+
+
 def test_files_that_are_nothing_of_this_are_refused(tmp_path: Path) -> None:
     problem, _ = job()
     file = tmp_path / "x.txt"

@@ -14,7 +14,7 @@ from ..configuration import Configuration
 from ..formats import MARKER, read_plan
 from ..problem import TrainingPlan, TrainingProblem
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
-from .job import Job, Launch
+from .job import Job, Launch, Refusals
 from .megatron_read import read_script
 from .torchtitan_read import read
 
@@ -83,6 +83,13 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
         job = Job(problem, plan)
     else:
         job = Job(problem, plan.configuration, plan.value)
+    refusals = Refusals(format_name)
+    refusals.check(
+        bool(job.configuration.recomputed_by_chunk),
+        "it cannot recompute another number of blocks in each chunk",
+        "plan with --fix recomputed_by_chunk=",
+    )
+    refusals.done()
     return FORMATS[format_name].write(job)
 
 
