@@ -224,6 +224,7 @@ def document() -> dict[str, Any]:
         entry["band"] = asdict(band(ratios))
         counts = ", ".join(f"{name} ({len(runs)})" for name, runs in sets.items())
         entry["fitted_on"] = f"measured steps of {counts}"
+        entry["fitted"] = {name: list(names) for name, names in efficiency.fitted.items()}
         entries[software] = entry
     return {"format": MARKER, "version": 1, "software": _rounded(entries)}
 

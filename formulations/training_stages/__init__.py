@@ -2,27 +2,29 @@ r"""Layers on the stages of a pipeline: integer counts per run, chunk and way of
 
 Letters: chunks k, devices s, runs r of n[r] layers, ways w; x[k,r,w] layers; C[k,r] = layers of r
 in chunks up to k; F, B, W, L forward, backward, weight and lane ticks of a device, T = F + B + W;
-a, b, c, d the coefficients and the divisor of the fill; m micro-batches; q a set of micro-batches
-that wait at once.
+a, b, c the coefficients of the fill; m micro-batches; q a set of micro-batches that wait at once.
 
 =============  ==================================================================================
 ``assign``     C[last,r] = n[r]
 ``order``      C[k,r] >= n[r] done[k,r];  C[k,r+1] <= n[r+1] done[k,r]
-``fill``       fill[s] >= (a F + b B + c W)[s] / d, fill[s] >= 0 (equal where no coefficient is
-               negative, and then no column)
+``fill``       fill[s] >= (a F + b B + c W)[k] for each chunk k of s, fill[s] >= 0 (equal and no
+               column where s has one chunk and no coefficient is negative)
 ``busiest``    most >= m T[s] - fill[s];  most >= m L[s] - fill[s] (where a way uses the lane)
-``workspace``  x[k,r,w] <= n[r] used[s,r,w];  work[s] >= workspace of r, w times used[s,r,w]
-``memory``     resident[s] + work[s] + sum over k of s of q[k] kept[k] <= limit[s]
+``workspace``  sum of x[k,r,w] with workspace z <= n used[s,z], for each z above that beside layers
+``memory``     resident[s] + z used[s,z] + sum over k of s of q[k] kept[k] <= limit[s]
 =============  ==================================================================================
 
-The objective is most + sum of fill[s]. Source: this project; the step is the closed form of
-Narayanan et al., arXiv 2104.04473, and Qi et al., arXiv 2401.10241, with unequal stages.
+The objective is most + sum of fill[s]. A large limit of ``h U + l`` bytes takes two rows of smaller
+numbers, ``high + carry <= h`` and ``low <= l + U carry``, so that a byte counts.
+
+Source: this project; the step is the closed form of Narayanan et al., arXiv 2104.04473, and Qi et
+al., arXiv 2401.10241, with unequal stages.
 """
 
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyomo.environ as pyo
 
@@ -44,8 +46,8 @@ NAME = "training_stages"
 UNITS = 1_000_000
 """Units of time that a step has at most."""
 
-ROOM = 10_000
-"""Units of memory of a device: a byte of a large one is still more than a solver's tolerance."""
+WHOLE = 1_000_000
+"""Largest limit, in the sizes' common divisor, for which a row of memory is written as it is."""
 
 TIMES = ("forward", "backward", "weight", "lane")
 SIZES = ("kept", "resident", "workspace")
@@ -70,6 +72,19 @@ class TrainingStages(BuilderFormulation):
         return None
 
 
+class _Carry(NamedTuple):
+    """Lower digits of a sum, which may carry over to the higher ones."""
+
+    terms: list[tuple[Any, int]]
+    base: int
+    limit: int
+
+    def least(self) -> int:
+        """Return the least carry for the values that columns have."""
+        total: int = sum(amount * round(column.value) for column, amount in self.terms)
+        return max(0, -(-(total - self.limit) // self.base))
+
+
 class _Builder:
     """One model, and what its decoding and its start need."""
 
@@ -86,7 +101,7 @@ class _Builder:
         worst += sum(max(chunk.beside.time, chunk.beside.lane) for chunk in problem.chunks)
         grain = gcd(*(getattr(load, name) for load in loads for name in TIMES)) or 1
         self.unit = coarser(grain, worst * problem.micro_batches, UNITS)
-        self.scale = Scale(self.unit, grain=1 if problem.fill.divisor > 1 else grain)
+        self.scale = Scale(self.unit, grain=grain)
         sizes = [getattr(load, name) for load in loads for name in SIZES]
         self.byte = gcd(*sizes) or 1
 
@@ -136,56 +151,84 @@ class _Builder:
     def goal(self) -> None:
         """Fill of every device, and the busiest one."""
         m, problem, fill = self.m, self.problem, self.problem.fill
-        each = range(len(problem.devices))
         cut = min(fill.forward, fill.backward, fill.weight) < 0
-        m.fill = pyo.Var(each if cut else (), domain=pyo.NonNegativeReals)
-        self.fills: dict[int, Any] = {}
-        for s in each:
-            forward, backward, weight, lane = (
-                sum(self.amount(k, name) for k in problem.chunks_of[s]) for name in TIMES
-            )
-            own = fill.times(forward, backward, weight) / fill.divisor / self.unit
-            if cut:
-                at_most(m.rows, own, m.fill[s])
-            self.fills[s] = m.fill[s] if cut else own
+        free = [s for s, chunks in enumerate(problem.chunks_of) if cut or len(chunks) > 1]
+        m.fill = pyo.Var(free, domain=pyo.NonNegativeReals)
+        fills: list[Any] = []
+        for s, chunks in enumerate(problem.chunks_of):
+            parts = [[self.amount(k, name) for name in TIMES] for k in chunks]
+            own = [fill.times(*part[:3]) / self.unit for part in parts]
+            if s in m.fill:
+                for each in own:
+                    at_most(m.rows, each, m.fill[s])
+            fills.append(m.fill[s] if s in m.fill else own[0])
             count = problem.micro_batches / self.unit
-            at_most(m.rows, count * (forward + backward + weight) - self.fills[s], m.most)
+            busy = sum(sum(part[:3]) for part in parts)
+            lane = sum(part[3] for part in parts)
+            at_most(m.rows, count * busy - fills[s], m.most)
             if not isinstance(lane, int) or lane:
-                at_most(m.rows, count * lane - self.fills[s], m.most)
-        total = m.most + sum(self.fills.values())
+                at_most(m.rows, count * lane - fills[s], m.most)
+        total = m.most + sum(fills)
         m.objective = pyo.Objective(expr=total)
         if self.guide.cutoff is not None:
             m.rows.add(total <= self.guide.cutoff / self.unit * (1 + 1e-9))
 
-    def memory_unit(self, limit: int) -> float:
-        """Return the bytes of a unit in the rows of a device with this limit."""
-        return max(self.byte, limit / ROOM)
-
     def memory(self) -> None:
         """Bytes of every device with a limit, for each set of micro-batches that wait at once."""
         m, problem = self.m, self.problem
-        limited = [s for s, device in enumerate(problem.devices) if device.limit is not None]
-        m.work = pyo.Var(limited, domain=pyo.NonNegativeReals)
         m.used = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
-        for s in limited:
-            device = problem.devices[s]
-            assert device.limit is not None
-            unit = self.memory_unit(device.limit)
-            room = (device.limit // self.byte + 0.5) * self.byte / unit
-            base = max(problem.chunks[k].beside.workspace for k in problem.chunks_of[s])
-            m.rows.add(m.work[s] >= base / unit)
-            for r, run in enumerate(problem.runs):
-                for w, load in enumerate(run.ways[device.kind]):
-                    if load.workspace > base:
-                        used = m.used[s, r, w]
-                        layers = sum(m.layers[k, r, w] for k in problem.chunks_of[s])
-                        m.rows.add(layers <= run.count * used)
-                        m.rows.add(m.work[s] >= load.workspace / unit * used)
-            resident = sum(self.amount(k, "resident") for k in problem.chunks_of[s])
-            for row in device.waiting:
-                waits = zip(row, problem.chunks_of[s], strict=True)
-                kept = sum(n * self.amount(k, "kept") for n, k in waits if n)
-                at_most(m.rows, m.work[s] + (resident + kept) / unit, room)
+        m.carry = pyo.Var(pyo.Any, domain=pyo.NonNegativeIntegers, dense=False)
+        self.carries: dict[Any, _Carry] = {}
+        for s, device in enumerate(problem.devices):
+            if device.limit is None:
+                continue
+            chunks, limit = problem.chunks_of[s], device.limit // self.byte
+            beside = [problem.chunks[k].beside for k in chunks]
+            base = max(load.workspace for load in beside)
+            for size in (base, *self.workspaces(s, base)):
+                if size > base:
+                    some = [column for column, load in self.layers(s) if load.workspace == size]
+                    m.rows.add(sum(some) <= problem.layers * m.used[s, size])
+                for place, row in enumerate(device.waiting):
+                    waits = dict(zip(chunks, row, strict=True))
+                    fixed = sum(b.resident + n * b.kept for b, n in zip(beside, row, strict=True))
+                    terms = [
+                        (column, (load.resident + waits[column.index()[0]] * load.kept))
+                        for column, load in self.layers(s)
+                    ]
+                    if size > base:
+                        terms.append((m.used[s, size], size))
+                    else:
+                        fixed += base
+                    units = [(column, amount // self.byte) for column, amount in terms]
+                    self.fit((s, size, place), units, limit - fixed // self.byte)
+
+    def layers(self, s: int) -> list[tuple[Any, training_stages.Load]]:
+        """Return the columns of a device with what one layer takes."""
+        kind = self.problem.devices[s].kind
+        return [
+            (self.m.layers[k, r, w], load)
+            for k in self.problem.chunks_of[s]
+            for r, run in enumerate(self.problem.runs)
+            for w, load in enumerate(run.ways[kind])
+        ]
+
+    def workspaces(self, s: int, base: int) -> list[int]:
+        """Return the workspaces that layers of a device may need beyond what is there anyway."""
+        return sorted({load.workspace for _, load in self.layers(s) if load.workspace > base})
+
+    def fit(self, key: Any, terms: list[tuple[Any, int]], limit: int) -> None:
+        """Add that a sum of whole amounts is at most a limit, to the last of them."""
+        m = self.m
+        if limit <= WHOLE:
+            at_most(m.rows, sum(amount * column for column, amount in terms if amount), limit + 0.5)
+            return
+        base = 1 << (limit.bit_length() + 1) // 2
+        high = sum(amount // base * column for column, amount in terms if amount >= base)
+        low = [(column, amount % base) for column, amount in terms if amount % base]
+        self.carries[key] = _Carry(low, base, limit % base)
+        at_most(m.rows, high + m.carry[key], limit // base + 0.5)
+        at_most(m.rows, sum(n * c for c, n in low) - base * m.carry[key], limit % base + 0.5)
 
     def decode(self, values: Values) -> training_stages.TrainingStagesPlan:
         """Round the counts; the value is computed in integers."""
@@ -214,26 +257,19 @@ class _Builder:
         for (k, r), column in m.done.items():
             before = sum(sum(chunk[r]) for chunk in plan.counts[: k + 1])
             column.set_value(int(before == problem.runs[r].count))
-        times = training_stages.times_of(problem, plan.counts)
-        fill = problem.fill
-        most = 0.0
-        for s, row in enumerate(times):
-            own = max(0, fill.times(*row[:3])) / fill.divisor
+        most = 0
+        for s, row in enumerate(training_stages.times_of(problem, plan.counts)):
+            own = max(0, *(problem.fill.times(*part[:3]) for part in row))
             if s in m.fill:
                 m.fill[s].set_value(own / self.unit)
-            most = max(most, problem.micro_batches * max(sum(row[:3]), row[3]) - own)
+            busy, lane = sum(sum(part[:3]) for part in row), sum(part[3] for part in row)
+            most = max(most, problem.micro_batches * max(busy, lane) - own)
         m.most.set_value(most / self.unit)
-        for s, column in m.work.items():
-            device = problem.devices[s]
-            assert device.limit is not None
-            largest = max(problem.chunks[k].beside.workspace for k in problem.chunks_of[s])
-            for r, run in enumerate(problem.runs):
-                for w, load in enumerate(run.ways[device.kind]):
-                    used = any(plan.counts[k][r][w] for k in problem.chunks_of[s])
-                    largest = max(largest, load.workspace * used)
-                    if (s, r, w) in m.used:
-                        m.used[s, r, w].set_value(int(used))
-            column.set_value(largest / self.memory_unit(device.limit))
+        for (s, size), column in m.used.items():
+            loads = self.layers(s)
+            column.set_value(int(any(c.value for c, load in loads if load.workspace == size)))
+        for key, carry in self.carries.items():
+            m.carry[key].set_value(carry.least())
         return column_values(m)
 
 

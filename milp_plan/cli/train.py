@@ -43,8 +43,11 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     "--global-batch", type=click.IntRange(min=1), required=True, help="Samples of a step."
 )
 @click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB.")
-@click.option("--reserve", callback=byte_size, help="Memory of every device that is left free.")
+@click.option(
+    "--reserve", callback=byte_size, help="Memory of every device left free; default 14 %."
+)
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
+@click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
 @click.option(
     "--check",
@@ -74,6 +77,7 @@ def train(
     memory: int | None,
     reserve: int | None,
     fix: tuple[str, ...],
+    rates: Path | None,
     time_limit: float,
     check_file: Path | None,
     plan_output: Path | None,
@@ -85,8 +89,8 @@ def train(
 
     MODEL is a name such as llama3-70b. CLUSTER is 8x8xH100 (nodes, devices of a node), 64xA100,
     or several of these joined by +. Micro-batches, virtual stages, schedule, recomputation and
-    optimizer sharding are chosen with the degrees; --fix gives any of them a value. Inference
-    (prefill, decode) is not offered.
+    optimizer sharding are chosen with the degrees; --fix gives any of them a value. For inference
+    see serve.
 
     Exits with 3 when the framework of --export cannot run the plan, with 4 when no configuration
     fits, with 5 when none was found in time, and with 7 when the plan of --check breaks a rule.
@@ -94,6 +98,7 @@ def train(
     from milp_plan.core.budget import Budget
     from milp_plan.io import write_document
     from milp_plan.training import api, exports, formats, report
+    from milp_plan.training.efficiency import rates_of
 
     if (framework is None) is not (output is None):
         raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
@@ -101,14 +106,15 @@ def train(
         Output("--plan-output", plan_output, Content.PLAN),
         Output("--output", output, Content.EXPORT),
     )
-    refuse(outputs, [file for file in (model_file, check_file) if file is not None])
+    refuse(outputs, [file for file in (model_file, check_file, rates) if file is not None])
     problem = api.training_problem(
-        *_sides(names, model_file),
+        *sides(names, model_file),
         global_batch=global_batch,
         sequence=sequence,
         memory_bytes=memory,
-        reserve_bytes=reserve or 0,
+        reserve_bytes=reserve,
     )
+    efficiency = rates_of(rates)
     fixed = dict(map(formats.fixed_field, fix))
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
@@ -116,13 +122,13 @@ def train(
         plan, unread = exports.read_configuration(check_file, problem)
         if unread:
             note(f"{check_file}: not read: {', '.join(unread)}")
-        verdict = api.check(problem, plan)
+        verdict = api.check(problem, plan, efficiency)
         say(json.dumps(report.verdict_data(verdict)) if as_json else report.verdict_text(verdict))
         if not verdict.ok:
             ctx.exit(Exit.NOT_VALID)
         _export(problem, replace(plan, value=verdict.value), framework, output)
         ctx.exit(Exit.DONE)
-    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj))
+    answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
     if as_json:
         say(json.dumps(report.data(answer)))
     else:
@@ -146,7 +152,7 @@ def _export(
         write_document(output, exports.export(problem, plan, framework).encode())
 
 
-def _sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
+def sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
     """Model, by name or file, and cluster."""
     expected = 1 if model_file is not None else 2
     if len(names) != expected:

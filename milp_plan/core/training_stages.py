@@ -14,7 +14,7 @@ from typing import Any
 
 from .checked import CheckedProblem
 from .errors import Finding, below_findings, name_findings
-from .quantity import Units, ceil_div
+from .quantity import Units
 from .shown import ShownPlan
 
 MOST = 2**60
@@ -113,18 +113,21 @@ class Device:
 class Fill:
     """What a device adds to the step while it is filled and drained, per micro-batch.
 
-    ``max(0, forward * F + backward * B + weight * W) / divisor`` of its passes F, B and W.
+    The largest over its chunks of ``max(0, forward * F + backward * B + weight * W)`` with the
+    chunk's passes F, B and W.
     """
 
     forward: int = 1
     backward: int = 1
     weight: int = 1
-    divisor: int = 1
 
     def times(self, forward: Any, backward: Any, weight: Any) -> Any:
-        """Return the sum before it is cut at 0 and divided."""
+        """Return the sum before it is cut at 0."""
         return self.forward * forward + self.backward * backward + self.weight * weight
 
+
+Ticks = tuple[int, int, int, int]
+"""Forward, backward, weight and lane ticks of one micro-batch."""
 
 Counts = tuple[tuple[tuple[int, ...], ...], ...]
 """Chunk -> run -> way -> number of layers."""
@@ -184,23 +187,25 @@ class TrainingStagesProblem(CheckedProblem):
         """Return what a layer of a run takes in a chunk, in one of the ways."""
         return self.runs[run].ways[self.devices[self.chunks[chunk].device].kind][way]
 
-    def value_of(self, times: Sequence[tuple[int, int, int, int]]) -> int:
+    def value_of(self, times: Sequence[Sequence[Ticks]]) -> int:
         """Return the ticks of a step.
 
         ``max over s of (m max(F + B + W, lane)[s] + sum of the fill of all devices but s)`` with m
-        micro-batches, rounded up.
+        micro-batches.
 
         Parameters
         ----------
         times
-            Device -> forward, backward, weight and lane ticks of one micro-batch.
+            Device -> ticks of each of its chunks.
         """
-        fills = [max(0, self.fill.times(*row[:3])) for row in times]
+        fills = [max(0, *(self.fill.times(*chunk[:3]) for chunk in row)) for row in times]
         busiest = (
-            self.fill.divisor * self.micro_batches * max(sum(row[:3]), row[3]) - own
-            for row, own in zip(times, fills, strict=True)
+            max(sum(sum(chunk[:3]) for chunk in row), sum(chunk[3] for chunk in row))
+            for row in times
         )
-        return ceil_div(max(busiest) + sum(fills), self.fill.divisor)
+        ends = (self.micro_batches * busy - own for busy, own in zip(busiest, fills, strict=True))
+        total: int = max(ends) + sum(fills)
+        return total
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         yield "micro-batches", self
@@ -228,7 +233,6 @@ class TrainingStagesProblem(CheckedProblem):
         yield from name_findings("way", list(self.ways))
         yield from name_findings("run", [run.name for run in self.runs])
         yield from below_findings("micro-batches", self.micro_batches, 1)
-        yield from below_findings("fill, divisor", self.fill.divisor, 1)
         for run in self.runs:
             yield from below_findings(f"run {run.name!r}, layers", run.count, 1)
         if len(self.chunks) > self.layers:
@@ -311,20 +315,21 @@ def loads_of(problem: TrainingStagesProblem, counts: Counts, chunk: int) -> Laye
     return [(1, problem.chunks[chunk].beside), *layers]
 
 
-def times_of(problem: TrainingStagesProblem, counts: Counts) -> list[tuple[int, int, int, int]]:
-    """Return forward, backward, weight and lane ticks of one micro-batch on each device."""
-    found = []
-    for chunks in problem.chunks_of:
-        own = [entry for chunk in chunks for entry in loads_of(problem, counts, chunk)]
-        found.append(
-            (
-                sum(n * load.forward for n, load in own),
-                sum(n * load.backward for n, load in own),
-                sum(n * load.weight for n, load in own),
-                sum(n * load.lane for n, load in own),
-            )
-        )
-    return found
+def times_of(problem: TrainingStagesProblem, counts: Counts) -> list[list[Ticks]]:
+    """Return the ticks of each chunk of each device."""
+    return [
+        [_ticks(loads_of(problem, counts, chunk)) for chunk in chunks]
+        for chunks in problem.chunks_of
+    ]
+
+
+def _ticks(layers: Layers) -> Ticks:
+    return (
+        sum(n * load.forward for n, load in layers),
+        sum(n * load.backward for n, load in layers),
+        sum(n * load.weight for n, load in layers),
+        sum(n * load.lane for n, load in layers),
+    )
 
 
 def step_of(problem: TrainingStagesProblem, counts: Counts) -> int:

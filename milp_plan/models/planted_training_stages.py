@@ -18,8 +18,8 @@ from milp_plan.core.training_stages import (
     step_of,
 )
 
-FILLS = (Fill(), Fill(divisor=2), Fill(weight=-1), Fill(weight=-2, divisor=2))
-"""1F1B, interleaved with two chunks, ZB-H1, ZB-V."""
+FILLS = (Fill(), Fill(weight=-1), Fill(weight=-2))
+"""1F1B and interleaved, ZB-H1, ZB-V."""
 
 
 def planted_training_stages(
@@ -39,8 +39,8 @@ def planted_training_stages(
     """
     rng = Random(seed)
     top = 10 ** ((2 if seed % 3 == 2 else 9) if digits is None else digits)
-    fill = FILLS[seed % len(FILLS)]
-    per_device = 2 if fill.divisor == 2 and rng.random() < 0.7 else 1
+    fill = rng.choice(FILLS)
+    per_device = rng.choice((1, 1, 2))
     total = rng.randint(1, layers)
     stages = rng.randint(1, max(1, min(3, total // per_device)))
     per_device = min(per_device, total // stages)
@@ -84,8 +84,8 @@ def planted_training_stages(
 
 
 def _amount(rng: Random, top: int) -> int:
-    """Return an even number, so that halves are whole, and now and then 0."""
-    return 0 if rng.random() < 0.15 else 2 * rng.randint(0, top // 2)
+    """Return a number, now and then 0."""
+    return 0 if rng.random() < 0.15 else rng.randint(0, top)
 
 
 def _ways(rng: Random, ways: tuple[str, ...], top: int) -> tuple[Load, ...]:

@@ -16,6 +16,7 @@ from .configuration import Configuration
 from .costing import PlanCosts
 from .efficiency import Efficiency, shipped
 from .huggingface import read_config
+from .memory import MARGIN
 from .models import model as named_model
 from .problem import TrainingPlan, TrainingProblem
 from .report import Answer
@@ -29,7 +30,7 @@ def training_problem(
     global_batch: int,
     sequence: int | None = None,
     memory_bytes: int | None = None,
-    reserve_bytes: int = 0,
+    reserve_bytes: int | None = None,
 ) -> TrainingProblem:
     """Return the problem of training a model on a cluster.
 
@@ -44,22 +45,33 @@ def training_problem(
     memory_bytes
         Of every device, in place of what its class has.
     reserve_bytes
-        Memory of every device that no plan may use.
+        Memory of every device that no plan may use; by default :data:`.memory.MARGIN` of it.
 
     Raises
     ------
     InputError
         A name, a file or a text that is not understood.
     """
+    model, cluster = given_model(model), given_cluster(cluster, memory_bytes)
+    if reserve_bytes is None:
+        reserve_bytes = round(MARGIN * cluster.memory_bytes)
+    return TrainingProblem(model, cluster, sequence or model.sequence, global_batch, reserve_bytes)
+
+
+def given_model(model: str | Path | Architecture) -> Architecture:
+    """Return a model by its name, by the path of a ``config.json``, or as it is."""
     if isinstance(model, Path):
-        model = read_config(model)
-    elif isinstance(model, str):
-        model = named_model(model)
+        return read_config(model)
+    return named_model(model) if isinstance(model, str) else model
+
+
+def given_cluster(
+    cluster: str | TrainingCluster, memory_bytes: int | None = None
+) -> TrainingCluster:
+    """Return a cluster by its text or as it is, with another memory of every device if given."""
     if isinstance(cluster, str):
         cluster = training_cluster(cluster)
-    if memory_bytes is not None:
-        cluster = cluster.with_memory(memory_bytes)
-    return TrainingProblem(model, cluster, sequence or model.sequence, global_batch, reserve_bytes)
+    return cluster if memory_bytes is None else cluster.with_memory(memory_bytes)
 
 
 def plan_training(
@@ -87,8 +99,8 @@ def plan_training(
     best = found.best[0].configuration if found.best else None
     time = None if best is None else costs.step(best)
     memory = () if best is None else costs.memory(best)
-    band, fitted_on = efficiency.band, efficiency.fitted_on
-    return Answer(problem, found, time, memory, band, fitted_on, fixed or {})
+    hidden = {} if best is None else costs.overlapped(best)
+    return Answer(problem, found, time, hidden, memory, efficiency, fixed or {})
 
 
 def plan_of(answer: Answer) -> TrainingPlan:

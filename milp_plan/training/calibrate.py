@@ -169,7 +169,13 @@ def _with(
         crossing_ns=given.get("crossing_ns", software.crossing_ns),
         stall_ns=given.get("stall_ns", software.stall_ns),
     )
-    return replace(efficiency.with_rates(device, rates), software=software)
+    known = efficiency.fitted.get(device, ())
+    fitted = tuple(name for name in DEVICE_BOUNDS if name in given or name in known)
+    return replace(
+        efficiency.with_rates(device, rates),
+        software=software,
+        fitted={**efficiency.fitted, device: fitted},
+    )
 
 
 def folds(chosen: Sequence[Sample], key: Callable[[Sample], object]) -> list[list[int]]:

@@ -57,6 +57,13 @@ class Precision(StrEnum):
     FP8 = "fp8"
 
 
+FASTER = {Precision.BF16: 1, Precision.FP8: 2}
+"""Peak rate of products over that of 16 bits."""
+
+WITHOUT_FP8 = frozenset({"V100", "A100", "A100-40GB", "TPU-v5e"})
+"""Device classes that have no 8-bit floats."""
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """How a training step is divided over the devices of a cluster.
@@ -88,6 +95,8 @@ class Configuration:
         What backward passes compute again.
     recomputed
         Blocks of each chunk that are computed again, the first ones; 0 for all.
+    recomputed_by_chunk
+        The same with a number for each chunk, of which some may be 0; empty for equal numbers.
     zero
         0: every data rank has all optimizer state; 1: it is sharded over data (and context) ranks;
         2: gradients as well; 3: parameters as well (fully sharded data parallelism).
@@ -114,6 +123,7 @@ class Configuration:
     sequence_parallel: bool = True
     recompute: Recompute = Recompute.NONE
     recomputed: int = 0
+    recomputed_by_chunk: tuple[int, ...] = ()
     zero: int = 1
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16
@@ -204,13 +214,31 @@ class Configuration:
                 f"{self.recomputed} blocks of a chunk computed again with recomputation "
                 f"{self.recompute}; a number of them goes with full"
             )
+        yield from self._recompute_reasons(architecture)
         if self.zero not in (0, 1, 2, 3):
             yield f"optimizer sharding is {self.zero}, expected 0 to 3"
         if self.offload is not Offload.NONE:
             yield f"offload of the {self.offload} to the host is not offered"
+        if self.precision is Precision.FP8:
+            names = {group.device.name for group in cluster.groups} & WITHOUT_FP8
+            yield from (f"{name} has no 8-bit floats" for name in sorted(names))
         yield from self._width_reasons(architecture)
         yield from self._expert_reasons(architecture)
         yield from self._pipeline_reasons(architecture)
+
+    def _recompute_reasons(self, architecture: Architecture) -> Iterator[str]:
+        numbers = self.recomputed_by_chunk
+        if not numbers:
+            return
+        if self.recompute is Recompute.NONE:
+            yield f"blocks computed again by chunk {numbers} with recomputation none"
+        if self.recomputed:
+            yield "blocks computed again are given for all chunks and by chunk; give one of the two"
+        layers = self.chunk_layers(architecture)
+        if len(numbers) != len(layers) or any(
+            not 0 <= count <= most for count, most in zip(numbers, layers, strict=False)
+        ):
+            yield f"blocks computed again by chunk {numbers}, expected at most {layers}"
 
     def _group_reasons(self, cluster: TrainingCluster) -> Iterator[str]:
         if any(group.devices % self.stage_devices for group in cluster.groups):

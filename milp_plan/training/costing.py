@@ -12,15 +12,15 @@ from .architecture import Architecture
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
-from .costs import NANO, StepSeconds, StepTime, group_of, step_seconds, timed
+from .costs import NANO, StepSeconds, StepTime, group_of, overlapped_seconds, step_seconds, timed
 from .efficiency import Efficiency
 from .memory import MemoryUse, Meter
+from .passes import Passes
 from .problem import TrainingProblem
 from .replay import Chunk
 from .stages import balanced_layers
 from .step import Priced, excess_of, least_activations, least_peaks
-from .work import Kinds, Known, Layout, Passes, StageWork, stage_works, width_of
-from .work import _Counter as Counter
+from .work import Counter, Kinds, Known, Layout, StageWork, stage_works, width_of
 
 PARTS = tuple(field.name for field in fields(StepTime) if field.name != "stages")
 """Parts of a step's time."""
@@ -74,7 +74,8 @@ class PlanCosts:
 
     def least_ns(self, configuration: Configuration) -> int:
         """Operations of a step over the rate of all devices, evenly divided."""
-        work = self._flops[configuration.recompute] * self.problem.global_batch
+        again = Recompute.NONE if configuration.recomputed else configuration.recompute
+        work = self._flops[again] * self.problem.global_batch
         if configuration.precision is Precision.FP8:
             work //= 2
         return int(work * NANO / (self._fastest * configuration.devices))
@@ -85,7 +86,7 @@ class PlanCosts:
         A pass takes the larger of its kernels' time and that of their launches; for the whole
         model at once this is at most the sum over chunks, so it is a bound.
         """
-        c = configuration
+        c = _without(configuration) if configuration.recomputed else configuration
         width = width_of(c)
         if width not in self._whole:
             alone = replace(
@@ -132,21 +133,47 @@ class PlanCosts:
         return () if layers == even else (replace(c, layers=layers),)
 
     def _recomputing(self, c: Configuration) -> tuple[Configuration, ...]:
-        """Bisect on the number of blocks; none where no block or every block must be."""
+        """Bisect on the number of blocks, of every chunk and of the chunks of each stage.
+
+        None where no block or every block must be.
+        """
         full = replace(c, recompute=Recompute.FULL)
         if self._lacks(full, self.first_peak(full)) > 0:
             return ()
         if self._excess(c) <= 0 or self._excess(full) > 0:
             return ()
-        low, high = 0, max(c.chunk_layers(self.problem.architecture))
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._excess(replace(full, recomputed=middle)) > 0:
-                low = middle
-            else:
-                high = middle
-        most = max(c.chunk_layers(self.problem.architecture))
-        return (replace(full, recomputed=high),) if high < most else ()
+        layers = c.chunk_layers(self.problem.architecture)
+        found = []
+        counts = self._least_recomputed(full, layers, apart=False)
+        if counts[0] < max(layers):
+            found.append(replace(full, recomputed=counts[0]))
+        counts = self._least_recomputed(full, layers, apart=True)
+        if len(set(counts)) > 1:
+            found.append(_by_chunk(full, layers, counts))
+        return tuple(found)
+
+    def _least_recomputed(
+        self, full: Configuration, layers: tuple[int, ...], *, apart: bool
+    ) -> list[int]:
+        """Return the least blocks of a chunk on each stage; ``apart``: stages may differ."""
+        stages = range(full.pipeline)
+        low, high = [0] * len(stages), [max(layers)] * len(stages)
+        if apart:  # a stage that fits as it is needs no workspace for recomputation either
+            none = _without(full)
+            peaks = least_peaks(none, self.priced(none))
+            fit = [peak <= self.problem.limit_bytes(full, s) for s, peak in enumerate(peaks)]
+            high = [0 if fit[s] else most for s, most in enumerate(high)]
+        while any(b - a > 1 for a, b in zip(low, high, strict=True)):
+            middle = [(a + b + 1) // 2 for a, b in zip(low, high, strict=True)]
+            some = _by_chunk(full, layers, middle)
+            peaks = least_peaks(some, self.priced(some))
+            over = [peak > self.problem.limit_bytes(full, s) for s, peak in enumerate(peaks)]
+            for s in stages:
+                if over[s] if apart else any(over):
+                    low[s] = middle[s]
+                else:
+                    high[s] = middle[s]
+        return high
 
     def _lacks(self, c: Configuration, *peaks: int) -> int:
         return excess_of(self.problem, c, peaks)[0]
@@ -213,15 +240,22 @@ class PlanCosts:
         Where only some blocks are computed again, what that adds counts by their part.
         """
         cluster = self.problem.cluster
-        if configuration.recomputed:
-            none = self.step(_without(configuration))
-            full = self.step(replace(configuration, recomputed=0))
-            most = max(configuration.chunk_layers(self.problem.architecture))
-            some = configuration.recomputed
+        some = configuration.recomputed or sum(configuration.recomputed_by_chunk)
+        if some:
+            none, full = self.step(_without(configuration)), self.step(_whole(configuration))
+            layers = configuration.chunk_layers(self.problem.architecture)
+            most = max(layers) if configuration.recomputed else sum(layers)
             parts = (_between(getattr(none, n), getattr(full, n), some, most) for n in PARTS)
             return StepTime(none.stages, *parts)
         works = self._works(configuration, cluster)
         return timed(works, cluster, configuration, self.efficiency)
+
+    def overlapped(self, configuration: Configuration) -> dict[str, int]:
+        """Nanoseconds of a step's traffic that computation hides, by kind of parallelism."""
+        c, cluster = replace(configuration, recomputed=0), self.problem.cluster
+        works = self._works(c, cluster)
+        found = overlapped_seconds(works, cluster, c, self.efficiency)
+        return {name: _ns(value) for name, value in found.items()}
 
     def memory(self, configuration: Configuration) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline stage by parts, with the closed form of the pipeline."""
@@ -236,21 +270,25 @@ class PlanCosts:
         if configuration not in self._priced:
             if len(self._priced) > _REMEMBERED:
                 self._priced.clear()
-            mixed = self._mixed if configuration.recomputed else self._plain
+            some = configuration.recomputed or configuration.recomputed_by_chunk
+            mixed = self._mixed if some else self._plain
             self._priced[configuration] = mixed(configuration)
         return self._priced[configuration]
 
     def _mixed(self, c: Configuration) -> Priced:
         """Between nothing and everything computed again, by the part of each chunk's blocks."""
-        none, full = self.priced(_without(c)), self.priced(replace(c, recomputed=0))
-        counts = c.chunk_layers(self.problem.architecture)
+        none, full = self.priced(_without(c)), self.priced(_whole(c))
+        layers = c.chunk_layers(self.problem.architecture)
+        counts = c.recomputed_by_chunk or (c.recomputed,) * len(layers)
         chunks = tuple(
-            Chunk(*(_between(a, b, c.recomputed, n) for a, b in zip(one, all_, strict=True)))
-            for one, all_, n in zip(
-                map(_figures, none.chunks), map(_figures, full.chunks), counts, strict=True
+            Chunk(*(_between(a, b, count, n) for a, b in zip(one, all_, strict=True)))
+            for one, all_, count, n in zip(
+                map(_figures, none.chunks), map(_figures, full.chunks), counts, layers, strict=True
             )
         )
-        return Priced(chunks, none.after_ns, full.resident_bytes)
+        again = (any(counts[k] for k in c.chunks_of(stage)) for stage in range(c.pipeline))
+        resident = zip(again, none.resident_bytes, full.resident_bytes, strict=True)
+        return Priced(chunks, none.after_ns, tuple(b if some else a for some, a, b in resident))
 
     def _plain(self, configuration: Configuration) -> Priced:
         c, cluster = configuration, self.problem.cluster
@@ -289,8 +327,18 @@ def _chunks_apart(c: Configuration, architecture: Architecture) -> Configuration
     )
 
 
+def _by_chunk(full: Configuration, layers: tuple[int, ...], counts: list[int]) -> Configuration:
+    """Return as many recomputed blocks of each chunk as its stage's count says, or all it has."""
+    some = (min(counts[full.device_of(k)], n) for k, n in enumerate(layers))
+    return replace(full, recomputed_by_chunk=tuple(some))
+
+
 def _without(c: Configuration) -> Configuration:
-    return replace(c, recompute=Recompute.NONE, recomputed=0)
+    return replace(c, recompute=Recompute.NONE, recomputed=0, recomputed_by_chunk=())
+
+
+def _whole(c: Configuration) -> Configuration:
+    return replace(c, recomputed=0, recomputed_by_chunk=())
 
 
 def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
@@ -300,7 +348,7 @@ def _figures(chunk: Chunk) -> tuple[int, int, int, int]:
 def _between(none: int, full: int, count: int, of: int) -> int:
     """Return what ``count`` of so many equal parts make of the difference, rounded up."""
     if count >= of:
-        return full
+        return full if count else none
     return none - (none - full) * count // of
 
 

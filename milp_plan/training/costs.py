@@ -30,7 +30,8 @@ from .cluster import DeviceGroup, TrainingCluster
 from .collectives import Traffic
 from .configuration import Configuration, Schedule
 from .efficiency import Efficiency
-from .work import Known, Pass, StageWork, stage_works
+from .passes import Pass
+from .work import Known, StageWork, stage_works
 
 NANO = 1_000_000_000
 
@@ -180,7 +181,7 @@ class StepSeconds(NamedTuple):
         return sum(self[1:])
 
 
-class _Clock:
+class Clock:
     """Turns work into seconds on one device class under one framework."""
 
     def __init__(
@@ -204,6 +205,7 @@ class _Clock:
         self.stall = software.stall_ns / NANO * (group.nodes / 64) ** 3
 
     def traffic(self, traffic: Traffic) -> float:
+        """Seconds of traffic."""
         return (
             traffic.node_bytes * self.node
             + traffic.network_bytes * self.network
@@ -211,6 +213,7 @@ class _Clock:
         )
 
     def compute(self, each: Pass) -> float:
+        """Seconds of the kernels of a pass."""
         work = each.compute
         return (
             work.matrix_flops * self.flop
@@ -242,7 +245,7 @@ def step_seconds(
     """Return the parts of a step in seconds, not rounded."""
     timed_stages: dict[tuple[int, int], _Stage] = {}
     stages = []
-    clocks = [_Clock(group, efficiency, configuration) for group in cluster.groups]
+    clocks = [Clock(group, efficiency, configuration) for group in cluster.groups]
     for index, work in enumerate(works):
         group = group_of(cluster, index * configuration.stage_devices)
         key = id(work), group
@@ -261,7 +264,7 @@ def group_of(cluster: TrainingCluster, device: int) -> int:
     return len(cluster.groups) - 1
 
 
-def _stage(work: StageWork, clock: _Clock, configuration: Configuration) -> _Stage:
+def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stage:
     runs = [clock.run(each) for each in work.passes]
     forward, backward, weight = (run[0] for run in runs)
     compute, tensor, expert, context = (sum(run[i] for run in runs) for i in range(1, 5))
@@ -281,6 +284,23 @@ def _stage(work: StageWork, clock: _Clock, configuration: Configuration) -> _Sta
     return _Stage(
         *(forward, backward, weight, compute, tensor, expert, context, transfer, data, optimizer)
     )
+
+
+def overlapped_seconds(
+    works: tuple[StageWork, ...],
+    cluster: TrainingCluster,
+    configuration: Configuration,
+    efficiency: Efficiency,
+) -> dict[str, float]:
+    """Return seconds of a step's traffic that computation hides, on the slowest pipeline device."""
+    stages = step_seconds(works, cluster, configuration, efficiency).stages
+    index = max(range(len(stages)), key=lambda i: stages[i].micro_batch)
+    stage, work, m = stages[index], works[index], configuration.micro_batches
+    group = cluster.groups[group_of(cluster, index * configuration.stage_devices)]
+    clock = Clock(group, efficiency, configuration)
+    sent = clock.traffic(work.reduce) + m * clock.traffic(work.gather)
+    ring = sum(clock.traffic(each.context) for each in work.passes)
+    return {"data parallel": sent - stage.data, "context": m * (ring - stage.context)}
 
 
 def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> StepSeconds:

@@ -8,7 +8,8 @@ were left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,11 @@ from milp_plan.io.files import read_document
 
 MARKER = "milp-plan-training-rates"
 """Of files with rates."""
+
+MAIN_RATE = "matrix"
+"""The rate without which measured steps decide nothing."""
+
+_WORDS = {"grouped": "products of experts"}
 
 SHIPPED = Path(__file__).with_name("efficiency.json")
 """The figures that are used where none are given."""
@@ -146,12 +152,34 @@ class Efficiency:
         Errors on rows that were left out.
     fitted_on
         What the figures were fitted on, in words.
+    fitted
+        Device class -> fields of its rates that were fitted; the others are assumed.
     """
 
     devices: Mapping[str, DeviceRates] = field(default_factory=dict)
     software: Software = field(default_factory=Software)
     band: ErrorBand = field(default_factory=ErrorBand)
     fitted_on: str = "assumed, not fitted"
+    fitted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def measured(self, devices: Iterable[str]) -> bool:
+        """Whether measured steps on every one of these classes decided their rates."""
+        return all(MAIN_RATE in self.fitted.get(device, ()) for device in devices)
+
+    def origin(self, devices: Iterable[str]) -> str:
+        """Say for each device class what its rates come from."""
+        return "; ".join(self._origin(device) for device in devices)
+
+    def _origin(self, device: str) -> str:
+        names = self.fitted.get(device, ())
+        if MAIN_RATE in names:
+            return f"of {device} fitted to {self.fitted_on}"
+        if names:
+            some = ", ".join(_WORDS.get(name, name) for name in names)
+            return f"of {device} assumed, but for {some}, fitted to {self.fitted_on}"
+        if device in self.devices or not self.devices:
+            return f"of {device} assumed, not fitted"
+        return f"of {device} assumed, the mean of {', '.join(self.devices)}"
 
     def rates(self, device: str) -> DeviceRates:
         """Return the rates of a device class; the mean of all known classes for another one."""
@@ -183,7 +211,8 @@ def efficiency_from(document: Mapping[str, Any], software: str) -> Efficiency:
     band = ErrorBand(**entry.pop("band", {}))
     fitted_on = entry.pop("fitted_on", Efficiency().fitted_on)
     devices = {name: DeviceRates(**rates) for name, rates in entry.pop("devices").items()}
-    return Efficiency(devices, Software(name=software, **entry), band, fitted_on)
+    fitted = {name: tuple(names) for name, names in entry.pop("fitted", {}).items()}
+    return Efficiency(devices, Software(name=software, **entry), band, fitted_on, fitted)
 
 
 @cache
@@ -212,6 +241,18 @@ def read_efficiency(path: Path, software: str) -> Efficiency:
         raise error.in_file(str(path)) from None
 
 
+def rates_of(path: Path | None) -> Efficiency:
+    """Return the rates of a file, whatever framework they are of; the shipped ones without one."""
+    if path is None:
+        return shipped()
+    known: object = None
+    with suppress(ValueError):
+        known = json.loads(read_document(path, "rates of training steps").data)
+    frameworks = known.get("software") if isinstance(known, dict) else None
+    names = list(frameworks) if isinstance(frameworks, dict) else []
+    return read_efficiency(path, names[0] if len(names) == 1 else shipped().software.name)
+
+
 def software_names() -> tuple[str, ...]:
     """Return the frameworks that have shipped rates."""
     return tuple(sorted(json.loads(SHIPPED.read_text())["software"]))
@@ -223,6 +264,7 @@ def as_document(efficiency: Efficiency) -> dict[str, Any]:
     name = entry.pop("name")
     entry["band"] = asdict(efficiency.band)
     entry["fitted_on"] = efficiency.fitted_on
+    entry["fitted"] = {device: list(names) for device, names in efficiency.fitted.items()}
     devices = {device: asdict(rates) for device, rates in efficiency.devices.items()}
     entry["devices"] = devices
     return {"format": MARKER, "version": 1, "software": {name: entry}}

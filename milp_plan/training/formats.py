@@ -35,6 +35,7 @@ class WireConfiguration(Strict):
     sequence_parallel: bool = True
     recompute: Recompute = Recompute.NONE
     recomputed: Count = 0
+    recomputed_by_chunk: tuple[Count, ...] = ()
     zero: Count = 1
     offload: Offload = Offload.NONE
     precision: Precision = Precision.BF16
@@ -100,15 +101,18 @@ def fixed_field(text: str) -> tuple[str, object]:
     kind = kinds[name].type
     plain: object = value.strip()
     try:
-        if name == "layers":
-            plain = tuple(int(number) for number in value.split(","))
+        if name in LISTS:
+            plain = tuple(int(number) for number in value.split(",") if number.strip())
         elif name == "sequence_parallel":
             plain = {"true": True, "false": False}.get(value.strip().lower(), value)
-        return name, msgspec.convert(plain, kind, strict=name in ("layers", "sequence_parallel"))
+        return name, msgspec.convert(plain, kind, strict=name in (*LISTS, "sequence_parallel"))
     except (ValueError, msgspec.ValidationError) as error:
         found, expected = repr(value), str(error)
         raise InputError([Finding(f"--fix {name}", found, expected, "correct it")]) from None
 
+
+LISTS = ("layers", "recomputed_by_chunk")
+"""Fields with numbers for each chunk, written with commas."""
 
 ALIASES = {
     "tp": "tensor",

@@ -32,7 +32,7 @@ NOT_CONSIDERED = (
     f"micro-batches of other than {', '.join(map(str, MICRO_BATCHES))} samples",
     "optimizer state on every data rank (never faster by these costs, and larger)",
     "blocks on stages other than evenly, or with the shortest slowest stage (1F1B and ZB-H1 alone)",
-    "numbers of recomputed blocks that differ between chunks, or are more than memory asks for",
+    "numbers of recomputed blocks that differ within a stage, or are more than memory asks for",
     "8-bit products",
     "offload to the host",
 )
@@ -175,5 +175,7 @@ class Space:
         return tuple(order for order in orders if self.fixed.get("virtual", order[1]) == order[1])
 
 
-_FREE = frozenset({"recomputed", "sequence_parallel", "precision", "offload", "layers"})
+_FREE = frozenset(
+    {"recomputed", "recomputed_by_chunk", "sequence_parallel", "precision", "offload", "layers"}
+)
 """Fields that only the user changes."""

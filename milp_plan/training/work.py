@@ -10,14 +10,15 @@ PyTorch's operators in Megatron's and nanotron's layers, rounded.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
-from .configuration import Configuration, Precision, Recompute
+from .configuration import FASTER, Configuration, Recompute
 from .efficiency import Software
+from .passes import Compute, Pass, Passes
 
 ATTENTION_KERNELS = 12
 MLP_KERNELS = 8
@@ -36,90 +37,6 @@ ALIGNED_HEAD, UNALIGNED_HEAD = 8, 16.0
 
 SCORE_BATCH = 4
 """Megatron's fused softmax needs heads x samples in multiples of this."""
-
-
-class Compute(NamedTuple):
-    """What a device computes.
-
-    Parameters
-    ----------
-    matrix_flops, grouped_flops
-        Operations of matrix products, and of those of experts.
-    matrix_bytes
-        Bytes of operands and results of both.
-    attention_flops
-        Operations of scores and their product with values.
-    moved_bytes
-        Bytes that other kernels read and write.
-    kernels
-        Number of kernels.
-    """
-
-    matrix_flops: float = 0.0
-    grouped_flops: float = 0.0
-    matrix_bytes: float = 0.0
-    attention_flops: float = 0.0
-    moved_bytes: float = 0.0
-    kernels: float = 0.0
-
-    def plus(self, other: Compute) -> Compute:
-        """Return both, one after the other."""
-        return Compute(*(a + b for a, b in zip(self, other, strict=True)))
-
-    def times(self, factor: float) -> Compute:
-        """Return the work ``factor`` times."""
-        return Compute(*(factor * value for value in self))
-
-
-class Pass(NamedTuple):
-    """One pass of a chunk of the model over one micro-batch, on one device.
-
-    Parameters
-    ----------
-    compute
-        Everything but communication.
-    tensor, expert, context
-        Traffic of each kind of parallelism.
-    """
-
-    compute: Compute = Compute()
-    tensor: Traffic = Traffic()
-    expert: Traffic = Traffic()
-    context: Traffic = Traffic()
-
-    def plus(self, other: Pass) -> Pass:
-        """Return both, one after the other."""
-        return Pass(
-            self.compute.plus(other.compute),
-            self.tensor.plus(other.tensor),
-            self.expert.plus(other.expert),
-            self.context.plus(other.context),
-        )
-
-    def times(self, factor: float) -> Pass:
-        """Return the pass ``factor`` times."""
-        return Pass(
-            self.compute.times(factor),
-            self.tensor.times(factor),
-            self.expert.times(factor),
-            self.context.times(factor),
-        )
-
-
-class Passes(NamedTuple):
-    """Forward pass, backward pass for inputs, products for weights, each of one micro-batch."""
-
-    forward: Pass = Pass()
-    backward: Pass = Pass()
-    weight: Pass = Pass()
-
-    def plus(self, other: Passes) -> Passes:
-        """Return both, one after the other."""
-        return Passes(*(a.plus(b) for a, b in zip(self, other, strict=True)))
-
-    def times(self, factor: float) -> Passes:
-        """Return the passes ``factor`` times."""
-        return Passes(*(part.times(factor) for part in self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +108,7 @@ def stage_works(
     """
     node = min(group.node_devices for group in cluster.groups)
     layout = Layout(configuration, node)
-    counter = _Counter(architecture, layout, sequence, software, known=known)
+    counter = Counter(architecture, layout, sequence, software, known=known)
     made: dict[tuple[object, ...], StageWork] = {}
     works = []
     for stage in range(configuration.pipeline):
@@ -227,7 +144,7 @@ def width_of(c: Configuration) -> tuple[Any, ...]:
     return (*degrees, c.recompute, c.sequence_parallel, c.precision, c.pipeline > 1)
 
 
-class _Counter:
+class Counter:
     """Counts the work of one configuration."""
 
     def __init__(
@@ -246,7 +163,7 @@ class _Counter:
         self.sequence = sequence
         self.software = software
         self.size = architecture.precision_bytes
-        self.flop_share = 0.5 if self.configuration.precision == Precision.FP8 else 1.0
+        self.flop_share = 1 / FASTER[self.configuration.precision]
 
     # -- pieces ------------------------------------------------------------------------------
 
@@ -259,6 +176,7 @@ class _Counter:
         return Compute(matrix_flops=flops, matrix_bytes=self.size * moved, kernels=1)
 
     def moved(self, elements: float, kernels: float = 0.0) -> Compute:
+        """Elements that a kernel reads and writes."""
         return Compute(moved_bytes=self.size * elements, kernels=kernels)
 
     def attention(self, block: Block, tokens: float) -> tuple[Compute, Compute]:
@@ -283,6 +201,7 @@ class _Counter:
         return products.plus(rope), self.core(a, block, tokens, queries + keys + results)
 
     def core(self, a: Attention, block: Block, tokens: float, width: float) -> Compute:
+        """Scores of attention and their product with values."""
         c = self.configuration
         length = block.length(self.sequence)
         samples = c.micro_batch / c.context
@@ -299,6 +218,7 @@ class _Counter:
         return Compute(attention_flops=flops, moved_bytes=moved, kernels=kernels)
 
     def mlp(self, part: Mlp, hidden: int, tokens: float, tensor: int) -> Compute:
+        """A dense part: its projections, and what lies between them."""
         width = part.inner / tensor
         up = self.product(tokens, hidden, (2 if part.gated else 1) * width)
         down = self.product(tokens, width, hidden)
@@ -310,7 +230,7 @@ class _Counter:
         c = self.configuration
         own = tokens / c.tensor
         visits = own * part.active * c.expert_tensor
-        held = part.experts / c.expert
+        held = self.experts_read(part, own)
         width = part.inner / c.expert_tensor
         columns = (2 if part.gated else 1) * width
         work = self.product(own, hidden, part.experts)
@@ -322,6 +242,10 @@ class _Counter:
         if part.shared:
             work = work.plus(self.mlp(part.shared, hidden, tokens, c.tensor))
         return work, own * part.active * hidden
+
+    def experts_read(self, part: Moe, _tokens: float) -> float:
+        """Experts of a device whose matrices are read: all, as tokens are many in training."""
+        return part.experts / self.configuration.expert
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -403,6 +327,7 @@ class _Counter:
         return Passes(Pass(product.plus(loss), tensor), back, Pass(product))
 
     def embedding(self) -> Passes:
+        """What is before the first block."""
         c, model = self.configuration, self.architecture
         tokens = c.micro_batch * self.sequence / c.context
         moved = self.moved(3 * tokens * model.hidden, 6)
@@ -447,10 +372,14 @@ class _Counter:
             shared = model.tied and not first
             dense += (model.head_parameters + shared * model.vocabulary * model.hidden) / c.tensor
             if model.prediction:
-                dense += model.prediction.parameters / c.tensor
+                modules = model.prediction
+                routed = modules.modules * modules.block.expert_parameters
+                dense += (modules.parameters - routed) / c.tensor
+                experts += routed / (c.expert * c.expert_tensor)
         return dense, experts
 
     def stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool) -> StageWork:
+        """What a pipeline device does."""
         c, model = self.configuration, self.architecture
         passes = self.passes(kinds, first, last)
         dense, experts = self.parameters(kinds, first, last)

@@ -47,6 +47,7 @@ PIPELINE = "pipeline --stages 2 --micro-batches 3 --quiet --record-folder runs"
 PIECES = f"{PIPELINE} --times {{pieces}}"
 STUDY = "table {study} --store kept --quiet"
 BENCH = "bench run {suite} --store kept"
+SERVE = "serve llama3-8b 4xH100 --prompt 512"
 TRAIN = "train llama3-8b 8xH100 --global-batch 8 --sequence 2048 --fix pipeline=1"
 SLOTS = ("milp_plan.study.driver.Local.__init__", "jobs", 2)
 """Where ``--jobs`` goes."""
@@ -84,6 +85,7 @@ BASES = {
     "solve": "solve {schedule} --quiet --node-limit 9 --record-folder runs",
     "sweep": "sweep {schedule} --memory 1 --quiet --node-limit 9 --store-folder kept",
     "table": "table --record-folder {runs}",
+    "serve": SERVE,
     "train": TRAIN,
     "transform": "transform {step} --local-updates greedy -o made.json",
 }
@@ -304,6 +306,25 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--store": Example("--store other", base=STUDY),
         "--quiet": Example("--quiet", base="table {study} --store kept"),
     },
+    "serve": {
+        "--model-file": Example("--model-file {config}", base=SERVE.replace("llama3-8b ", "")),
+        "--prompt": Example("--prompt 4096"),
+        "--output": Example("--output 16"),
+        "--objective": Example("--objective throughput"),
+        "--phase": Example("--phase prefill"),
+        "--requests": Example("--requests 32"),
+        "--first-token": Example("--first-token 1ms"),
+        "--token": Example("--token 1ms"),
+        "--precision": Example("--precision fp8"),
+        "--cache-precision": Example("--cache-precision fp8"),
+        "--memory": Example("--memory 40GB"),
+        "--reserve": Example("--reserve 20GB"),
+        "--fix": Example("--fix tensor=2"),
+        "--rates": Example("--rates {rates}"),
+        "--time-limit": Example(
+            "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
+        ),
+    },
     "train": {
         "--model-file": Example("--model-file {config}", base=TRAIN.replace("llama3-8b ", "")),
         "--sequence": Example("--sequence 4096"),
@@ -311,6 +332,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--memory": Example("--memory 40GB"),
         "--reserve": Example("--reserve 20GB"),
         "--fix": Example("--fix tensor=2"),
+        "--rates": Example("--rates {rates}"),
         "--time-limit": Example(
             "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
         ),

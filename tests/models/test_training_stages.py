@@ -13,7 +13,6 @@ from milp_plan.core import InputError
 from milp_plan.core.training_stages import (
     Chunk,
     Device,
-    Fill,
     Load,
     Run,
     TrainingStagesProblem,
@@ -133,8 +132,8 @@ def test_more_stages_than_layers_is_refused_in_words():
 
 def test_everything_wrong_is_told_at_once():
     with pytest.raises(InputError) as told:
-        chain(3, 2, micro_batches=0, fill=Fill(divisor=0), chunks=(Chunk(0), Chunk(7)))
-    for words in ("micro-batches", "divisor", "chunk 1, device", "no chunk"):
+        chain(3, 2, micro_batches=0, chunks=(Chunk(0), Chunk(7)))
+    for words in ("micro-batches", "chunk 1, device", "no chunk"):
         assert words in str(told.value)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from math import ceil
 
 from milp_plan.core.training_stages import Load, TrainingStagesProblem
 
@@ -42,7 +40,12 @@ def ways_of(problem, device, parts):
         )
         if of.limit is None or peak <= of.limit:
             names = ("forward", "backward", "weight", "lane")
-            seen.add(tuple(sum(getattr(load, name) for load in flat) for name in names))
+            seen.add(
+                tuple(
+                    tuple(sum(getattr(load, name) for load in part) for name in names)
+                    for part in loads
+                )
+            )
     return seen
 
 
@@ -50,12 +53,11 @@ def step(problem, rows) -> int:
     """Return the step: the device that ends last, with the fill of all others."""
     fill, m = problem.fill, problem.micro_batches
     fills = [
-        max(Fraction(0), Fraction(fill.forward * f + fill.backward * b + fill.weight * w))
-        / fill.divisor
-        for f, b, w, _ in rows
+        max(0, *(fill.forward * f + fill.backward * b + fill.weight * w for f, b, w, _ in row))
+        for row in rows
     ]
-    ends = [
-        m * max(f + b + w, lane) + sum(fills) - own
-        for (f, b, w, lane), own in zip(rows, fills, strict=True)
-    ]
-    return ceil(max(ends))
+    ends = []
+    for row, own in zip(rows, fills, strict=True):
+        forward, backward, weight, lane = map(sum, zip(*row, strict=True))
+        ends.append(m * max(forward + backward + weight, lane) + sum(fills) - own)
+    return max(ends)

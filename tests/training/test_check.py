@@ -100,6 +100,8 @@ def test_fixed_fields_are_read_with_their_short_names() -> None:
         "layers": (4, 5, 3),
     }
     assert fixed_field("sequence-parallel=false") == ("sequence_parallel", False)
+    assert fixed_field("recomputed_by_chunk=3,1,0") == ("recomputed_by_chunk", (3, 1, 0))
+    assert fixed_field("recomputed_by_chunk=") == ("recomputed_by_chunk", ())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.training import Configuration, Schedule, model, training_cluster
+from milp_plan.training import Configuration, Recompute, Schedule, model, training_cluster
 from milp_plan.training.configuration import even_layers
 
 LLAMA = Configuration(tensor=8, pipeline=4, data=2, micro_batches=512)
@@ -31,6 +31,15 @@ def test_a_configuration_that_can_run_has_no_reason_against_it() -> None:
         ({"virtual": 3, "schedule": Schedule.ZB_V}, "2 virtual stages"),
         ({"zero": 3}, "stage 3"),
         ({"layers": (20, 20, 20, 20)}, None),
+        ({"recompute": Recompute.FULL, "recomputed_by_chunk": (20, 3, 0, 0)}, None),
+        ({"recompute": Recompute.ATTENTION, "recomputed_by_chunk": (20, 3, 0, 0)}, None),
+        ({"recompute": Recompute.FULL, "recomputed_by_chunk": (21, 3, 0, 0)}, "at most (20, 20"),
+        ({"recompute": Recompute.FULL, "recomputed_by_chunk": (20, 3, 0)}, "at most (20, 20"),
+        ({"recomputed_by_chunk": (20, 3, 0, 0)}, "with recomputation none"),
+        (
+            {"recompute": Recompute.FULL, "recomputed": 3, "recomputed_by_chunk": (2, 3, 0, 0)},
+            "one of the two",
+        ),
         ({"layers": (20, 20, 20, 21)}, "81 blocks"),
         ({"layers": (21, 20, 20, 20, -1)}, "5 chunks"),
     ],

@@ -62,7 +62,7 @@ def test_as_few_blocks_are_computed_again_as_memory_asks_for() -> None:
     problem = of("llama3-70b", "4x8xH100", 64, 16384)
     costs = PlanCosts(problem, shipped())
     fixed = {"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
-    fixed |= {"context": 1, "layers": (20, 20, 20, 20)}
+    fixed |= {"context": 1, "layers": (20, 20, 20, 20), "recomputed_by_chunk": ()}
     best = search(problem, costs, fixed, Budget(None)).best[0]
     steps = {}
     bases = [c for c in Space(problem, fixed) if c.recompute is not Recompute.FULL]
@@ -77,6 +77,24 @@ def test_as_few_blocks_are_computed_again_as_memory_asks_for() -> None:
     assert best.step_ns == min(steps.values())
 
 
+def test_stages_where_fewer_micro_batches_wait_recompute_fewer_blocks() -> None:
+    problem = of("llama3-70b", "4x8xH100", 64, 16384)
+    costs = PlanCosts(problem, shipped())
+    fixed = {"tensor": 8, "pipeline": 4, "micro_batch": 1, "schedule": Schedule.ONE_F_ONE_B}
+    fixed |= {"context": 1, "layers": (20, 20, 20, 20)}
+    best = search(problem, costs, fixed, Budget(None)).best[0]
+    equal = search(problem, costs, fixed | {"recomputed_by_chunk": ()}, Budget(None)).best[0]
+    counts = best.configuration.recomputed_by_chunk
+    assert counts == tuple(sorted(counts, reverse=True))
+    assert counts[0] == equal.configuration.recomputed > counts[-1]
+    assert best.step_ns < equal.step_ns
+    for stage, count in enumerate(counts):
+        if count:
+            less = (*counts[:stage], count - 1, *counts[stage + 1 :])
+            c = replace(best.configuration, recomputed_by_chunk=less)
+            assert excess_of(problem, c, derive(c, costs.priced(c)).peaks)[0] > 0
+
+
 def test_every_block_computed_again_costs_what_full_recomputation_does() -> None:
     problem = CASES["dense"]
     costs = PlanCosts(problem, shipped())
@@ -84,6 +102,10 @@ def test_every_block_computed_again_costs_what_full_recomputation_does() -> None
         pipeline=2, data=8, micro_batches=8, recompute=Recompute.FULL, layers=(16, 16)
     )
     assert costs.priced(replace(full, recomputed=16)).chunks == costs.priced(full).chunks
+    by_chunk = costs.priced(replace(full, recomputed_by_chunk=(16, 0)))
+    none = costs.priced(replace(full, recompute=Recompute.NONE))
+    assert by_chunk.chunks == (costs.priced(full).chunks[0], none.chunks[1])
+    assert by_chunk.resident_bytes[1] == none.resident_bytes[1]
     none, half, all_ = (
         costs.priced(c).chunks[0]
         for c in (

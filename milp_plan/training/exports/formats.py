@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from milp_plan.core import Finding, InputError
+from milp_plan.core import Finding, InputError, UnsupportedProblemError
 from milp_plan.io.files import read_document
 
 from ..configuration import Configuration
@@ -72,7 +72,7 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
     Raises
     ------
     UnsupportedProblemError
-        The framework cannot run it; says every reason, and what to do.
+        It cannot run, memory apart, or not in the framework; says every reason, and what to do.
     InputError
         No format of that name.
     """
@@ -83,6 +83,10 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
         job = Job(problem, plan)
     else:
         job = Job(problem, plan.configuration, plan.value)
+    reasons = job.configuration.reasons(problem.architecture, problem.cluster, problem.global_batch)
+    found = "\n  ".join(reasons)
+    if found:
+        raise UnsupportedProblemError(f"this plan cannot run:\n  {found}")
     return FORMATS[format_name].write(job)
 
 

@@ -1,0 +1,270 @@
+"""Times and memory of a deployment: the law of ``serving``, from the deployment alone.
+
+A piece of a block takes the larger of its operations over their rate and of its bytes over that of
+memory (a roofline), and the ramps of its kernels. Launches take no time: servers replay captured
+graphs. A pipeline of ``p`` stages decodes ``p`` groups of sequences in turn: a token takes
+``max(sum of stages, groups x slowest stage)``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from milp_plan.training.blocks import Block, Moe
+from milp_plan.training.cluster import DeviceGroup
+from milp_plan.training.collectives import Group, Traffic, point_to_point
+from milp_plan.training.costs import Clock, group_of
+from milp_plan.training.efficiency import Efficiency
+from milp_plan.training.passes import Compute
+from milp_plan.training.work import Layout
+
+from .problem import Deployment, Objective, Phase, ServingProblem
+from .work import PAGE, PassCounter, cache_elements, seen_tokens, weight_bytes
+
+NANO = 10**9
+MEGA = 10**6
+
+ROUND_NS = 5_000.0
+"""Latency of one round of a collective in a node under captured graphs; assumed. Between nodes, and
+where the rates have less, that of the rates counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassTime:
+    """Time of one pass of some sequences through all stages, nanoseconds.
+
+    Parameters
+    ----------
+    stages
+        Of each pipeline stage, with sending to the next one.
+    compute, tensor, expert, transfer
+        Parts of their sum.
+    least
+        Of the slowest stage, if its weights and caches were read at the peak rate of memory and
+        nothing else took time.
+    """
+
+    stages: tuple[int, ...]
+    compute: int
+    tensor: int
+    expert: int
+    transfer: int
+    least: int
+
+    @property
+    def total(self) -> int:
+        """From the first stage to the last one."""
+        return sum(self.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingMemory:
+    """Memory of the devices of one pipeline stage, bytes."""
+
+    weights: int
+    cache: int
+    buffers: int
+
+    @property
+    def total(self) -> int:
+        """The peak."""
+        return self.weights + self.cache + self.buffers
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a deployment reaches.
+
+    Parameters
+    ----------
+    prefill, decode
+        Passes; ``None`` for a phase that is not asked.
+    first_token_ns, token_ns
+        Time of the first token of a prompt that does not wait, and of each further token.
+    request_ns
+        Time of a request; of the phase that is asked.
+    tokens, busy_ns
+        Tokens that the cluster makes (prefill alone: reads) in some time, when it is full.
+    value
+        Of the objective: ``request_ns``, or nanoseconds of the cluster for a million tokens.
+    """
+
+    prefill: PassTime | None
+    decode: PassTime | None
+    first_token_ns: int | None
+    token_ns: int | None
+    request_ns: int
+    tokens: int
+    busy_ns: int
+    value: int
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of the whole cluster."""
+        return self.tokens * NANO / self.busy_ns
+
+
+class ServingCosts:
+    """Times and memory of the deployments of one problem."""
+
+    def __init__(self, problem: ServingProblem, efficiency: Efficiency) -> None:
+        self.problem = problem
+        software = replace(efficiency.software, launch_ns=0.0)
+        self.efficiency = replace(efficiency, software=software)
+        self.model = replace(problem.architecture, prediction=None)
+
+    @cached_property
+    def _node_devices(self) -> int:
+        return min(group.node_devices for group in self.problem.cluster.groups)
+
+    def figures(self, d: Deployment) -> Figures:
+        """Return what a deployment reaches."""
+        p = self.problem
+        prefill = decode = first = token = None
+        request = busy = 0
+        replicas = d.data
+        if p.phase is not Phase.DECODE:
+            prefill = self._pass(d, d.prompts, p.prompt, 0)
+            first = request = prefill.total
+            busy = -(-d.requests // d.prompts) * max(prefill.stages)
+        further = p.output if p.phase is Phase.DECODE else p.output - 1
+        if p.phase is not Phase.PREFILL and further:
+            groups = min(d.pipeline, d.requests)
+            decode = self._pass(d, -(-d.requests // groups), 1, p.prompt + p.output // 2)
+            token = max(decode.total, groups * max(decode.stages))
+            request += further * token
+            busy += further * token
+        tokens = replicas * d.requests * (p.prompt if p.phase is Phase.PREFILL else p.output)
+        if p.phase is Phase.DECODE:
+            assert token is not None
+            request = token
+        value = request
+        if p.objective is Objective.THROUGHPUT:
+            value = -(-busy * MEGA // tokens)
+        return Figures(prefill, decode, first, token, request, tokens, busy, value)
+
+    def memory(self, d: Deployment) -> tuple[ServingMemory, ...]:
+        """Return the memory of each pipeline stage; pages of all requests are full at once."""
+        p, model = self.problem, self.model
+        prefills = p.phase is not Phase.DECODE
+        flight = d.prompts * min(d.pipeline, -(-d.requests // d.prompts))
+        sequences = flight if p.phase is Phase.PREFILL else d.requests
+        counter = self._counter(d, d.prompts if prefills else d.requests, 1, 0)
+        size = weight_bytes(counter.configuration)
+        rows = d.prompts * p.prompt if prefills else d.requests
+        made = []
+        for stage in range(d.pipeline):
+            kinds = model.kinds(counter.configuration.spans(model, stage))
+            first, last = stage == 0, stage == d.pipeline - 1
+            weights = sum(count * counter.local(block) for block, count in kinds)
+            weights += first * model.embedding_parameters / d.tensor
+            tied = model.tied and not first
+            head = model.head_parameters + tied * model.vocabulary * model.hidden
+            weights += last * head / d.tensor
+            cache = 0.0
+            for block, count in kinds:
+                pages = -(-seen_tokens(block, p.cached_tokens) // PAGE)
+                cache += count * pages * PAGE * cache_elements(block.attention, d.tensor)
+            widest = max((self._width(block, counter) for block, _ in kinds), default=0.0)
+            buffers = rows * widest * model.precision_bytes
+            logits = counter.configuration.micro_batch * model.head_outputs / d.tensor
+            buffers += 4 * logits * last
+            made.append(
+                ServingMemory(
+                    math.ceil(size * weights),
+                    math.ceil(p.cache_bytes * sequences * cache),
+                    math.ceil(buffers),
+                )
+            )
+        return tuple(made)
+
+    def _width(self, block: Block, counter: PassCounter) -> float:
+        """Elements of a token that exist at once in a block: two residuals and the widest part."""
+        a, c, part = block.attention, counter.configuration, block.feed_forward
+        attention = (a.heads * (2 * a.query_size + a.output_size)) / c.tensor
+        if isinstance(part, Moe):
+            inner = part.active * (3 * part.inner + 2 * block.hidden) / c.tensor
+            inner += 3 * part.shared_inner / c.tensor
+        else:
+            inner = 3 * part.inner / c.tensor
+        return 2 * block.hidden + max(attention, inner)
+
+    def _counter(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassCounter:
+        p = self.problem
+        layout = Layout(d.configuration(sequences, p.precision), self._node_devices)
+        software = self.efficiency.software
+        return PassCounter(
+            *(self.model, layout, software),
+            sequence=tokens,
+            context=context,
+            cache_bytes=p.cache_bytes,
+        )
+
+    def _pass(self, d: Deployment, sequences: int, tokens: int, context: int) -> PassTime:
+        counter, model = self._counter(d, sequences, tokens, context), self.model
+        c, cluster = counter.configuration, self.problem.cluster
+        stages, parts, least = [], [0.0] * 4, 0.0
+        for stage in range(d.pipeline):
+            group = cluster.groups[group_of(cluster, stage * c.stage_devices)]
+            clock = _Pace(group, self.efficiency, counter)
+            for block, count in model.kinds(c.spans(model, stage)):
+                clock.add(*counter.pieces(block), times=count)
+            if stage == 0:
+                clock.add([counter.first()[0]], counter.first()[1])
+            if stage == d.pipeline - 1:
+                clock.add([counter.last()[0]], counter.last()[1])
+            else:
+                clock.send(stage, sequences * tokens * model.hidden * model.precision_bytes)
+            stages.append(round(sum(clock.parts) * NANO))
+            parts = [a + b for a, b in zip(parts, clock.parts, strict=True)]
+            least = max(least, clock.read_bytes / group.device.memory_bytes_per_s)
+        compute, tensor, expert, transfer = (round(part * NANO) for part in parts)
+        return PassTime(tuple(stages), compute, tensor, expert, transfer, int(least * NANO))
+
+
+class _Pace:
+    """Seconds of one stage of a pass: compute, tensor, expert, transfer."""
+
+    def __init__(self, group: DeviceGroup, efficiency: Efficiency, counter: PassCounter) -> None:
+        self.group, self.counter = group, counter
+        self.clock = Clock(group, efficiency, counter.configuration)
+        self.parts = [0.0] * 4
+        self.read_bytes = 0.0
+
+    def add(
+        self,
+        pieces: list[Compute],
+        tensor: Traffic,
+        expert: Traffic | None = None,
+        times: int = 1,
+    ) -> None:
+        layout = self.counter.layout
+        self.parts[0] += times * sum(map(self._roofline, pieces))
+        self.parts[1] += times * self._sent(tensor, layout.tensor)
+        self.parts[2] += times * self._sent(expert or Traffic(), layout.expert)
+        self.read_bytes += times * sum(piece.matrix_bytes + piece.moved_bytes for piece in pieces)
+
+    def send(self, stage: int, num_bytes: float) -> None:
+        """Send the residual stream to the next stage."""
+        size, node = self.counter.configuration.stage_devices, self.group.node_devices
+        crosses = stage * size // node != (stage + 1) * size // node
+        traffic = point_to_point(num_bytes / self.counter.configuration.tensor, crosses)
+        gathered = self.counter.layout.tensor.all_gather(num_bytes)
+        self.parts[3] += self.clock.traffic(traffic)
+        self.parts[3] += self._sent(gathered, self.counter.layout.tensor)
+
+    def _roofline(self, piece: Compute) -> float:
+        clock = self.clock
+        busy = piece.matrix_flops * clock.flop + piece.grouped_flops * clock.grouped
+        busy += piece.attention_flops * clock.attention
+        read = (piece.matrix_bytes + piece.moved_bytes) * clock.moved
+        return max(busy, read) + piece.kernels * clock.kernel
+
+    def _sent(self, traffic: Traffic, group: Group) -> float:
+        clock = self.clock
+        in_node = group.outer <= 1
+        latency = min(clock.round, ROUND_NS / NANO) if in_node else clock.round
+        wire = clock.traffic(traffic._replace(rounds=0.0))
+        return wire + traffic.rounds * latency

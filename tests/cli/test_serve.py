@@ -1,0 +1,58 @@
+"""``serve``: the answer in words and as JSON, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from milp_plan.cli.exits import Exit
+
+from .cases import call
+
+ASKED = ("--prompt", "1024")
+ON_FOUR = ("serve", "llama3-8b", "4xH100", *ASKED)
+
+
+def test_the_answer_says_times_memory_proof_and_what_else_there_is() -> None:
+    done = call(*ON_FOUR)
+    assert done.exit_code == Exit.DONE, done.stderr
+    for words in (
+        *("TP ", "PP ", "replica", "first token", "each further token", "tokens/s a device"),
+        *("weights", "cache", "bytes a token", "left free", "not fitted to measured inference"),
+        *("proved best within the space", "next best", "not considered"),
+    ):
+        assert words in done.stdout
+    told = json.loads(call(*ON_FOUR, "--json").stdout)
+    assert told["best"]["deployment"]["tensor"] == 4
+    assert told["best"]["peak_bytes"] < 72 * 10**9
+
+
+def test_fixed_degrees_precision_and_requests_change_the_answer() -> None:
+    value, fixed, small, many = (
+        json.loads(call(*ON_FOUR, "--json", *more).stdout)["value"]
+        for more in ((), ("--fix", "tp=1"), ("--precision", "fp8"), ("--requests", "64"))
+    )
+    assert small < value < fixed
+    assert value < many
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("llama3-70b", "1xH100", *ASKED), Exit.INFEASIBLE, "GB too much"),
+        (("llama3-8b", "4xH100", *ASKED, "--token", "1us"), Exit.INFEASIBLE, "limits on times"),
+        (("llama3-8b", "4xH100", *ASKED, "--token", "fast"), Exit.USAGE, "amount"),
+        (("llama3-8b", "4xH100", *ASKED, "--fix", "tp=3"), Exit.INFEASIBLE, "no deployment can"),
+        (("llama3-8b", "4xH100", *ASKED, "--fix", "zero=1"), Exit.BAD_INPUT, "tensor"),
+        (("llama3-8b", "4xH100", *ASKED, "--fix", "tp=x"), Exit.BAD_INPUT, "above 0"),
+        (("vit-l", "4xH100", *ASKED), Exit.BAD_INPUT, "generates no tokens"),
+        (("llama3-8b", *ASKED), Exit.USAGE, "MODEL and CLUSTER"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_or_said(
+    words: tuple[str, ...], code: Exit, message: str
+) -> None:
+    done = call("serve", *words)
+    assert done.exit_code == code
+    assert message in done.stderr + done.stdout

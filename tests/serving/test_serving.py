@@ -1,0 +1,199 @@
+"""Serving: hand calculations, the checker's rules, the search against all deployments."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from milp_plan.core import InputError
+from milp_plan.serving import (
+    Deployment,
+    Objective,
+    Phase,
+    Precision,
+    ServingPlan,
+    check,
+    plan_serving,
+    serving_problem,
+)
+from milp_plan.serving.costs import ServingCosts
+from milp_plan.serving.report import cache_bytes_per_token
+from milp_plan.serving.work import PassCounter
+from milp_plan.training import Architecture, Attention, Block, Mlp, Moe, model, shipped
+from milp_plan.training.work import Layout
+
+FLOPS, BANDWIDTH = 989.4e12, 3.35e12
+"""Of H100: dense bf16 operations and bytes of memory per second."""
+
+
+def test_decode_of_70b_on_four_reads_weights_and_cache_once_a_token() -> None:
+    asked = serving_problem("llama3-70b", "4xH100", prompt=2048, output=256, phase=Phase.DECODE)
+    answer = plan_serving(asked)
+    assert answer.best is not None
+    assert answer.best.deployment == Deployment(tensor=4)
+    token = 2 * 80 * 8 * 128 * 2  # keys and values, blocks, their heads, elements, bytes
+    assert cache_bytes_per_token(asked) == token == 327_680
+    block = 2 * 8192**2 + 2 * 8192 * 1024 + 3 * 8192 * 28672
+    weights = 2 * (80 * (block + 2 * 8192) + 2 * 128256 * 8192 + 8192)
+    use = answer.best.memory[0]
+    assert use.weights == pytest.approx(weights / 4, rel=1e-6)
+    assert use.cache == token * (2048 + 256) / 4
+    read = 2 * (80 * block + 128256 * 8192) + token * (2048 + 128)
+    least = read / 4 / BANDWIDTH
+    decode, figures = answer.best.figures.decode, answer.best.figures
+    assert decode is not None
+    assert figures.token_ns is not None
+    assert decode.least / 1e9 == pytest.approx(least, rel=0.01)
+    assert least < figures.token_ns / 1e9 < 2 * least
+    assert figures.tokens_per_s == pytest.approx(1e9 / figures.token_ns)
+
+
+def test_prefill_of_mixtral_on_four_takes_its_operations() -> None:
+    asked = serving_problem("mixtral-8x7b", "4xH100", prompt=2048, phase=Phase.PREFILL)
+    answer = plan_serving(asked)
+    assert answer.best is not None
+    expert = 3 * 4096 * 14336
+    block = 2 * 4096**2 + 2 * 4096 * 1024 + 2 * expert + 8 * 4096  # two of eight experts, router
+    flops = 32 * (2 * 2048 * block + 2 * 2048**2 * 4096) + 2 * 4096 * 32000
+    first = answer.best.figures.first_token_ns
+    assert first is not None
+    assert flops / 4 / FLOPS < first / 1e9 < 4 * flops / 4 / FLOPS
+    d = answer.best.deployment
+    dense = 32 * (block - 2 * expert + 2 * 4096) + 2 * 32000 * 4096 + 4096
+    held = 2 * (dense / d.tensor + 32 * 8 * expert / (d.expert * d.expert_tensor))
+    assert answer.best.memory[0].weights == pytest.approx(held, rel=1e-6)
+
+
+def test_throughput_takes_as_many_requests_as_fit_and_beats_latency() -> None:
+    size = {"prompt": 2048, "output": 256}
+    fast = plan_serving(serving_problem("llama3-70b", "4xH100", **size))
+    asked = serving_problem("llama3-70b", "4xH100", objective=Objective.THROUGHPUT, **size)
+    full = plan_serving(asked)
+    assert fast.best is not None
+    assert full.best is not None
+    assert full.best.figures.tokens_per_s > 10 * fast.best.figures.tokens_per_s
+    d = full.best.deployment
+    assert check(asked, d).ok
+    more = check(asked, replace(d, requests=d.requests + 1))
+    assert {violation.rule for violation in more.violations} == {"memory"}
+    limited = replace(asked, token_ns=25_000_000)
+    slower = plan_serving(limited)
+    assert slower.best is not None
+    assert (slower.best.figures.token_ns or 0) <= 25_000_000
+    assert slower.best.figures.value > full.best.figures.value
+    one_more = replace(slower.best.deployment, requests=slower.best.deployment.requests + 1)
+    assert "time" in {violation.rule for violation in check(limited, one_more).violations}
+
+
+def test_fp8_halves_weights_and_a_second_request_is_nearly_free() -> None:
+    one, eight = (
+        serving_problem(
+            *("llama3-8b", "1xH100"), prompt=512, output=64, phase=Phase.DECODE, precision=precision
+        )
+        for precision in (Precision.BF16, Precision.FP8)
+    )
+    figures = [ServingCosts(p, shipped()) for p in (one, eight)]
+    alone, both = Deployment(), Deployment(requests=2)
+    assert figures[1].memory(alone)[0].weights * 2 == figures[0].memory(alone)[0].weights
+    token = [costs.figures(alone).token_ns or 0 for costs in figures]
+    assert token[1] < 0.7 * token[0]
+    assert (figures[0].figures(both).token_ns or 0) < 1.05 * token[0]
+
+
+def test_caches_of_latent_attention_windows_and_towers() -> None:
+    def cache(name: str, prompt: int) -> int:
+        asked = serving_problem(name, "8xH200", prompt=prompt, phase=Phase.PREFILL)
+        return ServingCosts(asked, shipped()).memory(Deployment(data=8))[0].cache
+
+    assert cache("deepseek-v3", 4096) == 61 * (512 + 64) * 2 * 4096
+    full, window = 2 * 8 * 64 * 2 * 4096, 2 * 8 * 64 * 2 * 128
+    assert cache("gpt-oss-20b", 4096) == 12 * (full + window)
+    assert cache("llava-7b", 4096) == cache("llama2-7b", 4096)
+    assert cache("llama2-7b", 17) == cache("llama2-7b", 32)
+
+
+def test_a_single_token_reads_the_experts_that_it_visits() -> None:
+    part = Moe(64, 4, 1024)
+    blocks = (Block(512, Attention(8, 8, 64), part),)
+    d = Deployment()
+    for tokens, read in ((1, 4.0), (10_000, 64.0)):
+        layout = Layout(d.configuration(tokens, Precision.BF16), 8)
+        counter = PassCounter(
+            *(Architecture("moe", blocks, 1000, 16), layout, SOFTWARE),
+            sequence=1,
+            context=16,
+            cache_bytes=2,
+        )
+        assert counter.experts_read(part, tokens) == pytest.approx(read)
+
+
+SOFTWARE = shipped().software
+
+
+def tiny(rng: random.Random) -> Architecture:
+    heads = rng.choice((4, 8, 12))
+    hidden = heads * 64
+    parts: list[Mlp | Moe] = [Mlp(rng.randrange(16, 40_000)), Moe(8, 2, rng.randrange(16, 20_000))]
+    blocks = (Block(hidden, Attention(heads, heads, 64), rng.choice(parts)),) * rng.randint(1, 24)
+    return Architecture("tiny", blocks, rng.randrange(100, 200_000), 4096)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_search_finds_the_best_of_all_deployments(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = rng.choice((1, 2))
+    asked = serving_problem(
+        tiny(rng),
+        f"{nodes}x4xH100",
+        prompt=rng.randrange(1, 10_000),
+        output=rng.randrange(1, 2_000),
+        phase=rng.choice(tuple(Phase)),
+        objective=rng.choice(tuple(Objective)),
+        requests=rng.randrange(1, 200),
+        memory_bytes=rng.choice((2 * 10**9, 10**10, 8 * 10**10)),
+    )
+    values = []
+    for t, p, e, split in product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4)):
+        data = asked.cluster.devices // (t * p)
+        if not data:
+            continue
+        requests = -(-(asked.requests or 1) // data)
+        for prompts in (1, 2, 4, 8, 16, 32, 64):
+            large = prompts > 1 and prompts * asked.prompt > 32_768
+            if large or (asked.phase is Phase.DECODE and prompts > 1):
+                continue
+            verdict = check(asked, Deployment(t, e, split, p, data, requests, prompts))
+            if verdict.ok and verdict.value is not None:
+                values.append(verdict.value)
+    best = plan_serving(asked).best
+    assert (best.figures.value if best else None) == min(values, default=None)
+
+
+def test_the_checker_names_every_broken_rule() -> None:
+    asked = serving_problem("llama3-8b", "8xH100", prompt=1024, output=128)
+    good = Deployment(tensor=4, data=2)
+    assert check(asked, good).ok
+    for broken, rule in (
+        (replace(good, data=1), "degrees"),
+        (replace(good, tensor=0), "degrees"),
+        (replace(good, expert=2), "degrees"),
+        (replace(good, prompts=2), "degrees"),
+        (replace(good, requests=10_000), "memory"),
+    ):
+        assert [v.rule for v in check(asked, broken).violations] == [rule]
+    slow = replace(asked, first_token_ns=1, token_ns=1)
+    assert [v.rule for v in check(slow, good).violations] == ["time", "time"]
+    plan = ServingPlan(asked.name, asked.fingerprint, good, 1)
+    assert [v.rule for v in check(asked, plan).violations] == ["claim"]
+    other = ServingPlan("another", "0" * 64, good)
+    assert {v.rule for v in check(asked, other).violations} == {"identity"}
+
+
+def test_what_serves_no_tokens_is_refused() -> None:
+    with pytest.raises(InputError, match="generates no tokens"):
+        serving_problem(model("vit-l"), "1xH100", prompt=16)
+    with pytest.raises(InputError, match="prompt"):
+        serving_problem("llama3-8b", "1xH100", prompt=0)
