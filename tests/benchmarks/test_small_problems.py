@@ -66,7 +66,7 @@ def cases_of(name):
 
 
 def test_every_formulation_that_applies_has_a_row(script, page, monkeypatch, tmp_path):
-    coarse, formulations = script("coarse"), script("formulations")
+    coarse, formulations = script("coarse"), script("formulation_table")
     monkeypatch.setattr(coarse.study, "peer", lambda *_: PEER | {"value": None, "bound": None})
     case = {"file": "instances/fan-out-one-send.json", "limit": 20, **COMMON}
     row = formulations.measure(case)
@@ -110,7 +110,7 @@ def test_a_public_file_that_is_not_there_is_named(script, page, monkeypatch):
     monkeypatch.delenv("MILP_PLAN_BENCHMARKS", raising=False)
     public = [case for case in cases_of("paper/formulations") if "$" in case["file"]]
     assert len(public) == 5
-    row = script("formulations").measure(public[0])
+    row = script("formulation_table").measure(public[0])
     assert row["stop"] == "absent"
     code, text, _ = page("paper/formulations", [{**public[0], **row}])
     assert code is Exit.DONE
