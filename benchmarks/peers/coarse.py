@@ -223,11 +223,12 @@ def learned(
     for plan in search.plans(budget):
         best = replace(plan, value=verify(problem, plan).value)
     value = None if best is None else best.value
-    return answer(value, search.least, budget.elapsed_s, conflicts=search.conflicts), best
+    more = {"conflicts": search.conflicts, "failure": None}
+    return answer(value, search.least, budget.elapsed_s, **more), best
 
 
 def staged(problem: PlanningProblem, case: Case, start: Plan | None) -> tuple[Row, Plan | None]:
-    """Solve a coarse problem as stage two does: clause learning for a part of the time, the model."""
+    """Solve a coarse problem as stage two does: clause learning first, then the model."""
     first = learned(problem, {**case, "limit": LEARN_SHARE * case["limit"]}, start)
     spent, best = 0.0, start
     if first is not None:
