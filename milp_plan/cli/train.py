@@ -43,7 +43,9 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     "--global-batch", type=click.IntRange(min=1), required=True, help="Samples of a step."
 )
 @click.option("--memory", callback=byte_size, help="Of every device, such as 40GB or 76GiB.")
-@click.option("--reserve", callback=byte_size, help="Memory of every device that is left free.")
+@click.option(
+    "--reserve", callback=byte_size, help="Memory of every device left free; default 14 %."
+)
 @click.option("--fix", multiple=True, metavar="FIELD=VALUE", help="Such as tensor=8; repeatable.")
 @click.option("--rates", type=PATH, help="Rates that calibrate --fit wrote.")
 @click.option("--time-limit", type=SECONDS, default=30.0, show_default=True, help="Seconds.")
@@ -110,7 +112,7 @@ def train(
         global_batch=global_batch,
         sequence=sequence,
         memory_bytes=memory,
-        reserve_bytes=reserve or 0,
+        reserve_bytes=reserve,
     )
     efficiency = rates_of(rates)
     fixed = dict(map(formats.fixed_field, fix))

@@ -16,6 +16,7 @@ from .configuration import Configuration
 from .costing import PlanCosts
 from .efficiency import Efficiency, shipped
 from .huggingface import read_config
+from .memory import MARGIN
 from .models import model as named_model
 from .problem import TrainingPlan, TrainingProblem
 from .report import Answer
@@ -29,7 +30,7 @@ def training_problem(
     global_batch: int,
     sequence: int | None = None,
     memory_bytes: int | None = None,
-    reserve_bytes: int = 0,
+    reserve_bytes: int | None = None,
 ) -> TrainingProblem:
     """Return the problem of training a model on a cluster.
 
@@ -44,7 +45,7 @@ def training_problem(
     memory_bytes
         Of every device, in place of what its class has.
     reserve_bytes
-        Memory of every device that no plan may use.
+        Memory of every device that no plan may use; by default :data:`.memory.MARGIN` of it.
 
     Raises
     ------
@@ -52,6 +53,8 @@ def training_problem(
         A name, a file or a text that is not understood.
     """
     model, cluster = given_model(model), given_cluster(cluster, memory_bytes)
+    if reserve_bytes is None:
+        reserve_bytes = round(MARGIN * cluster.memory_bytes)
     return TrainingProblem(model, cluster, sequence or model.sequence, global_batch, reserve_bytes)
 
 
@@ -96,8 +99,8 @@ def plan_training(
     best = found.best[0].configuration if found.best else None
     time = None if best is None else costs.step(best)
     memory = () if best is None else costs.memory(best)
-    band, fitted_on = efficiency.band, efficiency.fitted_on
-    return Answer(problem, found, time, memory, band, fitted_on, fixed or {})
+    hidden = {} if best is None else costs.overlapped(best)
+    return Answer(problem, found, time, hidden, memory, efficiency, fixed or {})
 
 
 def plan_of(answer: Answer) -> TrainingPlan:

@@ -57,6 +57,13 @@ class Precision(StrEnum):
     FP8 = "fp8"
 
 
+FASTER = {Precision.BF16: 1, Precision.FP8: 2}
+"""Peak rate of products over that of 16 bits."""
+
+WITHOUT_FP8 = frozenset({"V100", "A100", "A100-40GB", "TPU-v5e"})
+"""Device classes that have no 8-bit floats."""
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """How a training step is divided over the devices of a cluster.
@@ -212,6 +219,9 @@ class Configuration:
             yield f"optimizer sharding is {self.zero}, expected 0 to 3"
         if self.offload is not Offload.NONE:
             yield f"offload of the {self.offload} to the host is not offered"
+        if self.precision is Precision.FP8:
+            names = {group.device.name for group in cluster.groups} & WITHOUT_FP8
+            yield from (f"{name} has no 8-bit floats" for name in sorted(names))
         yield from self._width_reasons(architecture)
         yield from self._expert_reasons(architecture)
         yield from self._pipeline_reasons(architecture)

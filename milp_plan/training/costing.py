@@ -11,7 +11,7 @@ from functools import cached_property
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
-from .costs import NANO, StepSeconds, StepTime, group_of, step_seconds, timed
+from .costs import NANO, StepSeconds, StepTime, group_of, overlapped_seconds, step_seconds, timed
 from .efficiency import Efficiency
 from .memory import MemoryUse, Meter
 from .passes import Passes
@@ -74,7 +74,8 @@ class PlanCosts:
 
     def least_ns(self, configuration: Configuration) -> int:
         """Operations of a step over the rate of all devices, evenly divided."""
-        work = self._flops[configuration.recompute] * self.problem.global_batch
+        again = Recompute.NONE if configuration.recomputed else configuration.recompute
+        work = self._flops[again] * self.problem.global_batch
         if configuration.precision is Precision.FP8:
             work //= 2
         return int(work * NANO / (self._fastest * configuration.devices))
@@ -85,7 +86,7 @@ class PlanCosts:
         A pass takes the larger of its kernels' time and that of their launches; for the whole
         model at once this is at most the sum over chunks, so it is a bound.
         """
-        c = configuration
+        c = _without(configuration) if configuration.recomputed else configuration
         width = width_of(c)
         if width not in self._whole:
             alone = replace(
@@ -259,6 +260,13 @@ class PlanCosts:
             return StepTime(none.stages, *parts)
         works = self._works(configuration, cluster)
         return timed(works, cluster, configuration, self.efficiency)
+
+    def overlapped(self, configuration: Configuration) -> dict[str, int]:
+        """Nanoseconds of a step's traffic that computation hides, by kind of parallelism."""
+        c, cluster = replace(configuration, recomputed=0), self.problem.cluster
+        works = self._works(c, cluster)
+        found = overlapped_seconds(works, cluster, c, self.efficiency)
+        return {name: _ns(value) for name, value in found.items()}
 
     def memory(self, configuration: Configuration) -> tuple[MemoryUse, ...]:
         """Peak memory of each pipeline stage by parts, with the closed form of the pipeline."""

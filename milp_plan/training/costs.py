@@ -286,6 +286,23 @@ def _stage(work: StageWork, clock: Clock, configuration: Configuration) -> _Stag
     )
 
 
+def overlapped_seconds(
+    works: tuple[StageWork, ...],
+    cluster: TrainingCluster,
+    configuration: Configuration,
+    efficiency: Efficiency,
+) -> dict[str, float]:
+    """Return seconds of a step's traffic that computation hides, on the slowest pipeline device."""
+    stages = step_seconds(works, cluster, configuration, efficiency).stages
+    index = max(range(len(stages)), key=lambda i: stages[i].micro_batch)
+    stage, work, m = stages[index], works[index], configuration.micro_batches
+    group = cluster.groups[group_of(cluster, index * configuration.stage_devices)]
+    clock = Clock(group, efficiency, configuration)
+    sent = clock.traffic(work.reduce) + m * clock.traffic(work.gather)
+    ring = sum(clock.traffic(each.context) for each in work.passes)
+    return {"data parallel": sent - stage.data, "context": m * (ring - stage.context)}
+
+
 def _step(stages: tuple[_Stage, ...], configuration: Configuration) -> StepSeconds:
     slowest = max(stages, key=lambda each: each.micro_batch)
     m = configuration.micro_batches

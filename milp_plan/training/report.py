@@ -8,9 +8,9 @@ from typing import Any
 
 from milp_plan.core import Units, Verdict
 
-from .configuration import Configuration, Offload, Precision, Schedule
+from .configuration import FASTER, Configuration, Offload, Precision, Schedule
 from .costs import StepTime
-from .efficiency import ErrorBand
+from .efficiency import Efficiency, ErrorBand
 from .memory import MemoryUse
 from .problem import TrainingProblem
 from .search import Candidate, Found, Miss
@@ -47,10 +47,10 @@ class Answer:
         Result of the search.
     time, memory
         Of the best configuration by parts; ``None`` where none fits.
-    band
-        Errors of predicted steps on measured rows that were not fitted.
-    fitted_on
-        What the costs were fitted on, in words.
+    hidden
+        Nanoseconds of a step's traffic that computation hides, by kind of parallelism.
+    efficiency
+        Rates that were used, with their errors on measured steps that were not fitted.
     fixed
         Fields that the user fixed.
     """
@@ -58,9 +58,9 @@ class Answer:
     problem: TrainingProblem
     found: Found
     time: StepTime | None
+    hidden: Mapping[str, int]
     memory: tuple[MemoryUse, ...]
-    band: ErrorBand
-    fitted_on: str
+    efficiency: Efficiency
     fixed: Mapping[str, Any]
 
     @property
@@ -108,9 +108,15 @@ def flops_per_device(problem: TrainingProblem, step_ns: int) -> float:
     return problem.model_flops / problem.cluster.devices / (step_ns / 1e9)
 
 
-def utilization(problem: TrainingProblem, step_ns: int) -> float:
-    """Return the part of the cluster's peak rate that the model's operations take (MFU)."""
-    return problem.model_flops / (step_ns / 1e9) / problem.cluster.peak_flops_per_s
+def utilization(
+    problem: TrainingProblem, step_ns: int, precision: Precision = Precision.BF16
+) -> float:
+    """Return the part of the cluster's peak rate that the model's operations take (MFU).
+
+    With 8-bit products the peak rate is that of 8 bits.
+    """
+    peak = problem.cluster.peak_flops_per_s * FASTER[precision]
+    return problem.model_flops / (step_ns / 1e9) / peak
 
 
 def seconds(ns: int) -> str:
@@ -156,24 +162,44 @@ def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     rate = flops_per_device(problem, step) / 1e12
     tokens = problem.tokens / (step / 1e9) / problem.cluster.devices
     yield (
-        f"  step {seconds(step)} · {rate:,.0f} TFLOP/s a device · "
-        f"MFU {100 * utilization(problem, step):.1f} % · {tokens:,.0f} tokens/s a device"
+        f"  step {seconds(step)} {_error(answer)} · {rate:,.0f} TFLOP/s a device · "
+        f"MFU {100 * utilization(problem, step, best.configuration.precision):.1f} % · "
+        f"{tokens:,.0f} tokens/s a device"
     )
     stage = max(range(len(best.peaks)), key=lambda i: best.peaks[i])
     limit = problem.limit_bytes(best.configuration, stage)
-    yield f"  peak {gigabytes(best.peaks[stage])} of {gigabytes(limit)} on stage {stage}: " + (
-        _memory(answer, best, stage)
+    yield (
+        f"  peak {gigabytes(best.peaks[stage])} of {gigabytes(limit)} on stage {stage}: "
+        f"{_memory(answer, best, stage)}; {gigabytes(problem.reserve_bytes)} of every device "
+        "left free"
     )
     yield f"  time: {', '.join(f'{name} {share:.1%}' for name, share in shares(answer))}"
-    band = answer.band
-    if band.rows:
-        low, high = (step / band.high, step / band.low)
-        yield (
-            f"  likely {seconds(round(low))} to {seconds(round(high))}, from errors on "
-            f"{band.rows:,} measured steps; costs {answer.fitted_on}"
-        )
-    else:
-        yield f"  costs {answer.fitted_on}"
+    hidden = ", ".join(f"{name} {share:.1%}" for name, share in overlaps(answer))
+    if hidden:
+        yield f"  overlaps: {hidden} of a step beside compute"
+    yield f"  costs {answer.efficiency.origin(devices(answer))}"
+
+
+def devices(answer: Answer) -> list[str]:
+    """Return the device classes of the cluster, each once."""
+    return list(dict.fromkeys(group.device.name for group in answer.problem.cluster.groups))
+
+
+def error_band(answer: Answer) -> ErrorBand | None:
+    """Return errors on held-out steps; ``None`` where none was of these devices, in 16 bits."""
+    efficiency = answer.efficiency
+    known = efficiency.band.rows and efficiency.measured(devices(answer))
+    assert answer.best is not None
+    fp8 = answer.best.configuration.precision is Precision.FP8
+    return efficiency.band if known and not fp8 else None
+
+
+def _error(answer: Answer) -> str:
+    band = error_band(answer)
+    if band is None:
+        return "(error unknown)"
+    most = max(1 - band.low, band.high - 1)
+    return f"(within {most:.0%} on 8 of 10 of {band.rows:,} held-out rows)"
 
 
 def _memory(answer: Answer, best: Candidate, stage: int) -> str:
@@ -205,6 +231,13 @@ def shares(answer: Answer) -> list[tuple[str, float]]:
         ),
         key=lambda part: -part[1],
     )
+
+
+def overlaps(answer: Answer) -> list[tuple[str, float]]:
+    """Return traffic that computation hides, as parts of the step."""
+    assert answer.best is not None
+    step = answer.best.step_ns
+    return [(name, ns / step) for name, ns in answer.hidden.items() if 2000 * ns > step]
 
 
 def time_parts(answer: Answer, best: Candidate) -> dict[str, int]:
@@ -257,6 +290,7 @@ def _left_out(fixed: Mapping[str, Any]) -> Iterable[str]:
 def data(answer: Answer) -> dict[str, Any]:
     """Return the answer as plain data; the members are always the same."""
     problem, found, best = answer.problem, answer.found, answer.best
+    band = error_band(answer) if best else None
     told: dict[str, Any] = {
         "verb": "train",
         "problem": problem.name,
@@ -278,8 +312,9 @@ def data(answer: Answer) -> dict[str, Any]:
         "timed": found.timed,
         "replayed": found.replayed,
         "not_considered": list(_left_out(answer.fixed)),
-        "fitted_on": answer.fitted_on,
-        "error_band": asdict(answer.band),
+        "reserve_bytes": problem.reserve_bytes,
+        "costs": answer.efficiency.origin(devices(answer)),
+        "error_band": asdict(band) if band else None,
         "rejected": [_miss(miss) for miss in found.misses],
         "next_best": [_candidate(answer, entry) for entry in found.best[1:]],
         "best": None,
@@ -289,6 +324,7 @@ def data(answer: Answer) -> dict[str, Any]:
         told["best"] = _candidate(answer, best) | {
             "time_ns": time_parts(answer, best),
             "peak_stage": stage,
+            "overlapped_ns": dict(answer.hidden),
             "memory_bytes": memory_parts(answer, best, stage),
         }
     return told
@@ -300,7 +336,7 @@ def _candidate(answer: Answer, candidate: Candidate) -> dict[str, Any]:
         "configuration": asdict(candidate.configuration),
         "step_ns": step,
         "flops_per_s_per_device": flops_per_device(problem, step),
-        "mfu": utilization(problem, step),
+        "mfu": utilization(problem, step, candidate.configuration.precision),
         "peak_bytes": list(candidate.peaks),
     }
 

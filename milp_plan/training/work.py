@@ -16,7 +16,7 @@ from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe
 from .cluster import TrainingCluster
 from .collectives import Group, Traffic, point_to_point
-from .configuration import Configuration, Precision, Recompute
+from .configuration import FASTER, Configuration, Recompute
 from .efficiency import Software
 from .passes import Compute, Pass, Passes
 
@@ -163,7 +163,7 @@ class Counter:
         self.sequence = sequence
         self.software = software
         self.size = architecture.precision_bytes
-        self.flop_share = 0.5 if self.configuration.precision == Precision.FP8 else 1.0
+        self.flop_share = 1 / FASTER[self.configuration.precision]
 
     # -- pieces ------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import pytest
 from milp_plan.cli.exits import Exit
 from milp_plan.cli.train import FRAMEWORKS
 from milp_plan.core import InputError, UnsupportedProblemError
-from milp_plan.training import Configuration, Offload, Precision, Recompute, Schedule
+from milp_plan.training import Configuration, Precision, Recompute, Schedule
 from milp_plan.training.api import training_problem
 from milp_plan.training.exports import FORMATS, export, read_configuration
 from milp_plan.training.exports.layout import layout_text, read_layout
@@ -32,7 +32,7 @@ MEGATRON_OPTIONS = """
     recompute-granularity recompute-method recompute-num-layers recompute-modules
     use-distributed-optimizer overlap-grad-reduce overlap-param-gather use-megatron-fsdp
     data-parallel-sharding-strategy no-gradient-accumulation-fusion ckpt-format
-    optimizer-cpu-offload use-precision-aware-optimizer bf16 fp8-format num-layers hidden-size
+    bf16 fp8-format num-layers hidden-size
     ffn-hidden-size num-attention-heads kv-channels group-query-attention num-query-groups
     seq-length max-position-embeddings vocab-size position-embedding-type normalization swiglu
     disable-bias-linear add-qkv-bias untie-embeddings-and-output-weights qk-layernorm softmax-type
@@ -220,13 +220,12 @@ def test_nanotron_deepspeed_and_fsdp2() -> None:
         *("    hidden_size: 4096", "    num_key_value_heads: 8", "    tie_word_embeddings: false"),
     ):
         assert line in text.splitlines()
-    problem, c = job(tensor=2, zero=2, sequence_parallel=False, offload=Offload.OPTIMIZER)
+    problem, c = job(tensor=2, zero=2, sequence_parallel=False)
     told = json.loads(export(problem, c, "deepspeed"))
     assert told["train_batch_size"] == 64
     assert told["train_micro_batch_size_per_gpu"] == 1
     assert told["gradient_accumulation_steps"] == 16
     assert told["zero_optimization"]["stage"] == 2
-    assert told["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
     assert told["tensor_parallel"] == {"autotp_size": 2}
     assert "activation_checkpointing" not in told
     problem, c = job(tensor=2, zero=3, recompute=Recompute.FULL, recomputed=5, micro_batch=4)
@@ -281,7 +280,6 @@ def random_job(draw: random.Random) -> tuple[TrainingProblem, Configuration] | N
         sequence_parallel=tensor > 1 and draw.random() < 0.8, recompute=recompute,
         recomputed=draw.choice((0, 0, 2)) if recompute is Recompute.FULL else 0,
         zero=draw.choice((0, 1, 1, 2, 3)),
-        offload=draw.choice((Offload.NONE, Offload.NONE, Offload.OPTIMIZER)),
         precision=draw.choice(tuple(Precision)),
         layers=_uneven(draw, len(problem.architecture.blocks), pipeline * several),
     )  # fmt: skip
@@ -328,12 +326,11 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("megatron", {"pipeline": 2, "schedule": Schedule.GPIPE}, "gpipe", "--fix schedule=1f1b"),
     ("torchtitan", {"pipeline": 2, "schedule": Schedule.V_HALF, "virtual": 2}, "v-half", "1f1b"),
     ("torchtitan", {"recompute": Recompute.ATTENTION, "zero": 3}, "attention alone", "full"),
-    ("torchtitan", {"recompute": Recompute.FULL, "recomputed": 3}, "first 3", "recomputed=0"),
+    ("torchtitan", {"recompute": Recompute.FULL, "recomputed": 3}, "the first", "recomputed=0"),
     ("torchtitan", {"tensor": 2, "sequence_parallel": False}, "sequence parallel", "=true"),
     ("torchtitan", {"zero": 1}, "shards gradients", "--fix zero=2"),
     ("torchtitan", {"zero": 2, "pipeline": 2}, "after the last micro-batch", "--fix zero=1"),
     ("torchtitan", {"zero": 0, "tensor": 2}, "every data rank", "--fix zero"),
-    ("torchtitan", {"offload": Offload.OPTIMIZER, "zero": 2}, "to the host", "offload=none"),
     ("nanotron", {"zero": 3}, "stage 3", "--fix zero=1"),
     ("nanotron", {"pipeline": 2, "layers": (17, 15)}, "chooses the blocks", "--fix layers="),
     ("nanotron", {"pipeline": 2, "schedule": Schedule.ZB_H1}, "zb-h1", "--fix schedule=1f1b"),
@@ -341,7 +338,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("deepspeed", {"pipeline": 2}, "2 stages", "--fix pipeline=1"),
     ("deepspeed", {"context": 2}, "context", "--fix context=1"),
     ("deepspeed", {"tensor": 2}, "sequence parallel", "--fix sequence_parallel=false"),
-    ("deepspeed", {"offload": Offload.OPTIMIZER, "zero": 0}, "sharded", "--fix zero=1"),
     ("fsdp2", {"pipeline": 2}, "2 stages", "--fix pipeline=1"),
     ("fsdp2", {"zero": 0}, "shards optimizer state", "--fix zero=1"),
     ("fsdp2", {"recompute": Recompute.ATTENTION}, "whole blocks", "--fix recompute=full"),
@@ -569,11 +565,27 @@ def test_a_launch_edited_by_hand_is_checked(tmp_path: Path) -> None:
     assert call(*asked, "--export", "deepspeed").exit_code == Exit.USAGE
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_other_numbers_of_recomputed_blocks_in_each_chunk_are_refused(name: str) -> None:
-    problem, c = job(recompute=Recompute.FULL, recomputed_by_chunk=(7,))
-    with pytest.raises(UnsupportedProblemError, match="plan with --fix recomputed_by_chunk="):
+@pytest.mark.parametrize("name", ["megatron", "torchtitan", "nanotron"])
+@pytest.mark.parametrize("kind", [Recompute.FULL, Recompute.ATTENTION])
+def test_other_numbers_of_recomputed_blocks_in_each_chunk_are_refused(
+    name: str, kind: Recompute
+) -> None:
+    problem, c = job(pipeline=2, recompute=kind, recomputed_by_chunk=(7, 3))
+    remedy = "plan with --fix recompute=full|--fix recomputed_by_chunk="
+    with pytest.raises(UnsupportedProblemError, match=remedy):
         export(problem, c, name)
+
+
+def test_numbers_of_recomputed_blocks_that_come_to_the_same_are_written() -> None:
+    problem, c = job(pipeline=2, recompute=Recompute.FULL, recomputed_by_chunk=(7, 7))
+    assert arguments(export(problem, c, "megatron"))["recompute-num-layers"] == "7"
+    short = replace(c, layers=(26, 6), recomputed_by_chunk=(7, 6))
+    assert arguments(export(problem, short, "megatron"))["recompute-num-layers"] == "7"
+    whole = replace(c, layers=(26, 6), recomputed_by_chunk=(26, 6))
+    assert arguments(export(problem, whole, "megatron"))["recompute-method"] == "uniform"
+    assert 'mode = "full"' in export(problem, whole, "torchtitan")
+    problem, c = job(zero=3, recompute=Recompute.FULL, recomputed_by_chunk=(7,))
+    assert "RECOMPUTED = 7 " in export(problem, c, "fsdp2")
 
 
 def test_files_that_are_nothing_of_this_are_refused(tmp_path: Path) -> None:
@@ -584,4 +596,6 @@ def test_files_that_are_nothing_of_this_are_refused(tmp_path: Path) -> None:
         read_configuration(file, problem)
     with pytest.raises(InputError, match="one of megatron"):
         export(problem, job()[1], "jax")
+    with pytest.raises(UnsupportedProblemError, match="does not divide the 32 heads"):
+        export(problem, replace(job()[1], tensor=3), "megatron")
     assert tuple(FORMATS) == FRAMEWORKS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from ..configuration import Offload, Recompute
+from ..configuration import Recompute
 from .job import Job, Refusals
 
 
@@ -24,8 +24,6 @@ def text(job: Job) -> str:
     refuse(job)
     c = job.configuration
     zero: dict[str, object] = {"stage": c.zero, "overlap_comm": True, "contiguous_gradients": True}
-    if c.offload is Offload.OPTIMIZER:
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     made: dict[str, object] = {
         "train_batch_size": c.global_batch,
         "train_micro_batch_size_per_gpu": c.micro_batch,
@@ -65,11 +63,6 @@ def refuse(job: Job) -> None:
         c.expert == 1 and c.expert_tensor > 1,
         "its automatic tensor parallelism leaves experts whole",
         "plan with --fix expert_tensor=1",
-    )
-    refusals.check(
-        c.offload is Offload.OPTIMIZER and c.zero == 0,
-        "it moves optimizer state to the host only where it is sharded",
-        "plan with --fix zero=1",
     )
     refusals.whole_blocks(job)
     refusals.no_fp8(job)

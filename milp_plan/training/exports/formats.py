@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from milp_plan.core import Finding, InputError
+from milp_plan.core import Finding, InputError, UnsupportedProblemError
 from milp_plan.io.files import read_document
 
 from ..configuration import Configuration
 from ..formats import MARKER, read_plan
 from ..problem import TrainingPlan, TrainingProblem
 from . import deepspeed, fsdp, megatron, nanotron, torchtitan
-from .job import Job, Launch, Refusals
+from .job import Job, Launch
 from .megatron_read import read_script
 from .torchtitan_read import read
 
@@ -72,7 +72,7 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
     Raises
     ------
     UnsupportedProblemError
-        The framework cannot run it; says every reason, and what to do.
+        It cannot run, memory apart, or not in the framework; says every reason, and what to do.
     InputError
         No format of that name.
     """
@@ -83,13 +83,10 @@ def export(problem: TrainingProblem, plan: TrainingPlan | Configuration, format_
         job = Job(problem, plan)
     else:
         job = Job(problem, plan.configuration, plan.value)
-    refusals = Refusals(format_name)
-    refusals.check(
-        bool(job.configuration.recomputed_by_chunk),
-        "it cannot recompute another number of blocks in each chunk",
-        "plan with --fix recomputed_by_chunk=",
-    )
-    refusals.done()
+    reasons = job.configuration.reasons(problem.architecture, problem.cluster, problem.global_batch)
+    found = "\n  ".join(reasons)
+    if found:
+        raise UnsupportedProblemError(f"this plan cannot run:\n  {found}")
     return FORMATS[format_name].write(job)
 
 

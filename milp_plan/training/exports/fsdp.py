@@ -77,7 +77,7 @@ def text(job: Job) -> str:
         micro_batch=c.micro_batch,
         micro_batches=c.micro_batches,
         sequence=job.problem.sequence,
-        recomputed=(min(c.recomputed, blocks) or blocks) if full else 0,
+        recomputed=(min(job.recomputed or 0, blocks) or blocks) if full else 0,
         reshard=c.zero == 3,
         sync=c.zero >= 2,
         reshard_backward=c.zero == 3,
@@ -100,6 +100,5 @@ def refuse(job: Job) -> None:
         "it shards optimizer state at least",
         "plan with --fix zero=1, 2 or 3",
     )
-    refusals.no_offload(job)
     refusals.no_fp8(job)
     refusals.done()

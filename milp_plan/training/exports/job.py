@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from milp_plan.core import UnsupportedProblemError
 
 from ..blocks import Mlp, Moe
-from ..configuration import Configuration, Offload, Precision, Recompute
+from ..configuration import Configuration, Precision, Recompute
 from ..problem import TrainingProblem
 from ..report import configuration_text, seconds
 
@@ -52,6 +52,21 @@ class Job:
     def layers(self) -> tuple[int, ...]:
         """Blocks of each chunk, in the order of the model."""
         return self.configuration.chunk_layers(self.problem.architecture)
+
+    @property
+    def recomputed(self) -> int | None:
+        """Blocks of each chunk that are computed again, the first ones; 0 for all.
+
+        A chunk with fewer blocks computes them all again. ``None`` where chunks differ otherwise.
+        """
+        numbers = self.configuration.recomputed_by_chunk
+        if not numbers:
+            return self.configuration.recomputed
+        if numbers == self.layers:
+            return 0
+        most = max(numbers)
+        same = all(n == min(most, own) for n, own in zip(numbers, self.layers, strict=True))
+        return most if most and same else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +165,9 @@ class Refusals:
             "plan with --fix recompute=full or --fix recompute=none",
         )
         self.check(
-            c.recompute is Recompute.FULL and c.recomputed > 0,
-            f"it cannot choose the first {c.recomputed} blocks of every chunk for recomputation",
-            "plan with --fix recomputed=0",
-        )
-
-    def no_offload(self, job: Job) -> None:
-        """Refuse optimizer state on the host."""
-        self.check(
-            job.configuration.offload is not Offload.NONE,
-            "it cannot move optimizer state alone to the host",
-            "plan with --fix offload=none",
+            c.recompute is Recompute.FULL and job.recomputed != 0,
+            "it cannot choose the first blocks of a chunk for recomputation",
+            "plan with --fix recomputed=0 --fix recomputed_by_chunk=",
         )
 
     def no_fp8(self, job: Job) -> None:

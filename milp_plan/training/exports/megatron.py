@@ -6,7 +6,7 @@ Names, values and defaults as in ``megatron/training/arguments.py`` of Megatron-
 
 from __future__ import annotations
 
-from ..configuration import Configuration, Offload, Precision, Recompute, Schedule, even_layers
+from ..configuration import Configuration, Precision, Recompute, Schedule, even_layers
 from .job import Job, Refusals
 from .layout import layout_text
 from .megatron_model import Arguments, model_arguments, refuse_model
@@ -91,6 +91,11 @@ def refuse(job: Job) -> None:
         f"sequence parallelism divides a sequence by {c.tensor * c.context}",
         f"choose another --sequence than {job.problem.sequence}, or fix sequence_parallel=false",
     )
+    refusals.check(
+        job.recomputed is None or (c.recompute is Recompute.ATTENTION and job.recomputed != 0),
+        "it computes as many blocks again on every stage, or the attention of all",
+        "plan with --fix recomputed_by_chunk=",
+    )
     nodes = {group.node_devices for group in job.problem.cluster.groups}
     refusals.check(
         len(nodes) > 1,
@@ -125,11 +130,9 @@ def parallel_arguments(c: Configuration, job: Job) -> Arguments:
         made |= {"recompute-granularity": "selective", "recompute-modules": "core_attn"}
     elif c.recompute is Recompute.FULL:
         made["recompute-granularity"] = "full"
-        made["recompute-method"] = "block" if c.recomputed else "uniform"
-        made["recompute-num-layers"] = str(c.recomputed or 1)
+        made["recompute-method"] = "block" if job.recomputed else "uniform"
+        made["recompute-num-layers"] = str(job.recomputed or 1)
     made |= _sharding(c)
-    if c.offload is Offload.OPTIMIZER:
-        made |= {"optimizer-cpu-offload": "", "use-precision-aware-optimizer": ""}
     made["bf16"] = ""
     if c.precision is Precision.FP8:
         made["fp8-format"] = "hybrid"

@@ -83,7 +83,6 @@ def refuse(job: Job) -> None:
     )
     refusals.no_experts(job)
     refusals.whole_blocks(job)
-    refusals.no_offload(job)
     refusals.no_fp8(job)
     refusals.check(
         c.pipeline > 1 and c.schedule not in ENGINES,

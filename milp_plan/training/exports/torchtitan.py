@@ -142,7 +142,6 @@ def refuse(job: Job, name: tuple[str, str] | None) -> None:
     )
     _refuse_pipeline(job, name, refusals)
     refusals.whole_blocks(job)
-    refusals.no_offload(job)
     refusals.check(
         c.tensor > 1 and not c.sequence_parallel,
         "its tensor parallelism is sequence parallel",

@@ -1,0 +1,152 @@
+"""Exported plans read by the frameworks' own parsers, where they are installed.
+
+None of them is a dependency. ``pip install --no-deps torchtitan==0.2.2 megatron-core deepspeed
+nanotron`` beside PyTorch is enough, with what they import (tyro, dacite, pydantic, hjson, ...).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import random
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from milp_plan.core import UnsupportedProblemError
+from milp_plan.training import Recompute
+from milp_plan.training.exports import export
+from milp_plan.training.exports.layout import layout_text
+
+from .test_exports import arguments, job, random_job
+
+
+def texts(name: str, count: int) -> list[str]:
+    """Exports of random configurations that the framework can run."""
+    draw, found = random.Random(11), []
+    while len(found) < count:
+        made = random_job(draw)
+        if made is None:
+            continue
+        try:
+            found.append(export(*made, name))
+        except UnsupportedProblemError:
+            continue
+    return found
+
+
+def test_torchtitan_reads_its_files(tmp_path: Path) -> None:
+    manager = pytest.importorskip("torchtitan.config.manager")
+    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+    file = tmp_path / "job.toml"
+    for text in texts("torchtitan", 20):
+        file.write_text(text)
+        config = manager.ConfigManager().parse_args(["--job.config_file", str(file)])
+        assert f"global_batch_size = {config.training.global_batch_size}\n" in text
+        schedules.get_schedule_class(config.parallelism.pipeline_parallel_schedule)
+
+
+def test_megatron_reads_layouts_as_we_do() -> None:
+    module = pytest.importorskip("megatron.core.transformer.pipeline_parallel_layer_layout")
+    draw = random.Random(5)
+    for _ in range(100):
+        stages = draw.choice((2, 4))
+        counts = [draw.choice((0, 1, 2, 5)) for _ in range(stages * draw.randint(1, 8))]
+        text = layout_text(counts, 1)
+        layout = module.PipelineParallelLayerLayout(text, stages)
+        layout.validate_layer_layout(sum(counts), 1)
+        flat = [
+            sum(layer.name == "decoder" for layer in layout.layout[chunk % stages][chunk // stages])
+            for chunk in range(len(counts))
+        ]
+        assert flat == counts
+
+
+def test_megatron_knows_the_options_of_a_model() -> None:
+    config = pytest.importorskip("megatron.core.transformer.transformer_config")
+    known = {field.name for field in fields(config.MLATransformerConfig)}
+    written = {name.replace("-", "_") for text in texts("megatron", 60) for name in arguments(text)}
+    for name in ("recompute_granularity", "recompute_modules", "window_attn_skip_freq"):
+        assert name in known
+    shapes = {
+        name for name in written if name.startswith(("moe_", "recompute_", "num_layers", "qk"))
+    }
+    own = {"num_layers_per_virtual_pipeline_stage"}  # of the launcher alone
+    assert shapes - own <= known
+
+
+def test_deepspeed_reads_its_files() -> None:
+    zero = pytest.importorskip("deepspeed.runtime.zero.config")
+    tensor = pytest.importorskip("deepspeed.runtime.tensor_parallel.config")
+    expert = pytest.importorskip("deepspeed.module_inject.auto_ep_config")
+    for text in texts("deepspeed", 20):
+        told = json.loads(text)
+        assert zero.DeepSpeedZeroConfig(**told["zero_optimization"]).stage in range(4)
+        tensor.TPTrainingConfig(**told.get("tensor_parallel", {}))
+        parsed = expert.parse_autoep_config(told.get("expert_parallel", {}))
+        assert parsed.autoep_size == told.get("expert_parallel", {}).get("autoep_size", 1)
+
+
+def test_nanotron_has_the_fields_of_its_sections() -> None:
+    """From its sources: release 0.4 does not import, for a circle between its modules."""
+    yaml = pytest.importorskip("yaml")
+    found = importlib.util.find_spec("nanotron")
+    if found is None or found.origin is None:
+        pytest.skip("nanotron is not installed")
+    folder = Path(found.origin).parent / "config"
+    names = {
+        node.name: {a.target.id for a in node.body if isinstance(a, ast.AnnAssign)}
+        for file in folder.glob("*.py")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    }
+    problem, c = job(tensor=2, pipeline=2)
+    told = yaml.safe_load(export(problem, c, "nanotron"))
+    assert set(told["parallelism"]) <= names["ParallelismArgs"]
+    assert set(told["tokens"]) <= names["TokensArgs"]
+    assert set(told["optimizer"]) <= names["OptimizerArgs"]
+    assert set(told["model"]) <= names["ModelArgs"]
+    assert set(told["model"]["model_config"]) <= names["LlamaConfig"]
+
+
+FSDP = """
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+import launch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(32))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+model = Net()
+launch.apply(model, model.layers, device_type="cpu")
+optimizer = torch.optim.AdamW(model.parameters())
+batches = [torch.ones(launch.MICRO_BATCH, 16)] * launch.MICRO_BATCHES
+launch.step(model, optimizer, batches, lambda m, x: m(x).float().mean())
+print("ran")
+"""
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_fsdp_modules_run(zero: int, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    problem, c = job(zero=zero, recompute=Recompute.FULL, recomputed=3, micro_batch=2)
+    (tmp_path / "launch.py").write_text(export(problem, c, "fsdp2"))
+    (tmp_path / "go.py").write_text(FSDP)
+    command = [sys.executable, "go.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "ran" in done.stdout, done.stderr
