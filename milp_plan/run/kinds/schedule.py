@@ -130,6 +130,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
                 _is_torch_schedule,
                 _torch_schedule,
                 "torch would not run what was planned",
+                _torch_remarks,
             ),
             "torch-checkpoint": Export(
                 "blocks that torch computes again",
@@ -413,6 +414,12 @@ def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     from milp_plan.io import torch_schedule_csv
 
     return torch_schedule_csv(problem, plan).encode()
+
+
+def _torch_remarks(problem: PlanningProblem, plan: Plan) -> list[str]:
+    from milp_plan.io import torch_remarks
+
+    return torch_remarks(problem, plan)
 
 
 def _torch_checkpoint(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
