@@ -25,7 +25,7 @@ def runs_once(
     Parameters
     ----------
     problem, plan
-        A plan with a schedule that the checker accepts.
+        A plan with a schedule that the checker accepts, with each stage on one device.
     parts
         What each operator is.
 
@@ -40,21 +40,18 @@ def runs_once(
         plan.runs, key=lambda r: (r.start_ns or 0, r.stop_ns or 0, order[r.operator])
     ):
         rows.setdefault(run.devices, []).append(run)
-    place: dict[str, tuple[str, ...]] = {}
+    seen: set[str] = set()
     once: list[OperatorRun] = []
     again: list[Part] = []
-    for devices, row in rows.items():
+    for row in rows.values():
         for at, run in enumerate(row):
-            if run.operator not in place:
-                place[run.operator] = devices
+            if run.operator not in seen:
+                seen.add(run.operator)
                 once.append(run)
                 continue
             block, letter, batch = parts[run.operator]
             if letter != "F":
                 _refuse(run, "a second run", "one run; forward passes alone run again")
-            if place[run.operator] != devices:
-                where = " and ".join(devices)
-                _refuse(run, f"a second run on {where}", f"on {' and '.join(place[run.operator])}")
             after = parts[row[at + 1].operator] if at + 1 < len(row) else None
             if after != (block, "B", batch):
                 found = "nothing" if after is None else repr(row[at + 1].operator)

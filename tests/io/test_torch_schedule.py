@@ -490,7 +490,7 @@ def test_runs_again_elsewhere_of_gradients_or_from_an_input_sent_again_are_refus
     second = [run for run in plan.runs if run.operator == "F0@1"][1]
     other = tuple(run for run in plan.runs if run is not second)
     elsewhere = replace(second, devices=("d1",))
-    assert "a second run on d1" in refused(problem, replace(plan, runs=(*other, elsewhere)))
+    assert "copies on d0 and d1" in refused(problem, replace(plan, runs=(*other, elsewhere)))
     gradient = next(run for run in plan.runs if run.operator == "B0@1")
     found = refused(problem, replace(plan, runs=(*plan.runs, gradient)))
     assert "forward passes alone run again" in found
