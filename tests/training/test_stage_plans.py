@@ -26,7 +26,7 @@ from milp_plan.training.stage_plans import (
     with_stages,
 )
 from milp_plan.training.stages import balanced_layers
-from milp_plan.training.step import derive
+from milp_plan.training.step import derive, excess_of
 
 NONE, FULL = Recompute.NONE, Recompute.FULL
 
@@ -70,6 +70,19 @@ def test_named_models_are_not_slower_than_evenly_split_and_uneven_ones_faster(
     if name != "llama":
         assert step.step_ns < 0.95 * even.step_ns
     assert step.played.makespan_ns == pytest.approx(found.plan.value, rel=0.02)
+
+
+def test_variants_of_the_search_are_about_as_fast_as_the_model() -> None:
+    problem, configuration = CASES["deepseek"]
+    costs, configuration = PlanCosts(problem, shipped()), replace(configuration, recompute=NONE)
+    found = fastest_stages(costs, configuration, (NONE, FULL))
+    steps = [
+        step.step_ns
+        for c in costs.variants(configuration)
+        for step in [derive(c, costs.priced(c))]
+        if excess_of(problem, c, step.peaks)[0] <= 0
+    ]
+    assert min(steps) == pytest.approx(found.candidates[0][1].step_ns, rel=0.01)
 
 
 @pytest.mark.parametrize("name", CASES)
