@@ -38,6 +38,12 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
 @click.command()
 @click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True)
 @click.option("--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL.")
+@click.option("--profile", type=PATH, help="A CSV file of measured layers in place of MODEL.")
+@click.option(
+    "--profile-batch",
+    type=click.IntRange(min=1),
+    help="Samples of the micro-batch of --profile; 1 without it.",
+)
 @click.option("--sequence", type=click.IntRange(min=1), help="Tokens of a sample.")
 @click.option(
     "--global-batch", type=click.IntRange(min=1), required=True, help="Samples of a step."
@@ -72,6 +78,8 @@ def train(
     *,
     names: tuple[str, ...],
     model_file: Path | None,
+    profile: Path | None,
+    profile_batch: int | None,
     sequence: int | None,
     global_batch: int,
     memory: int | None,
@@ -99,6 +107,7 @@ def train(
     from milp_plan.io import write_document
     from milp_plan.training import api, exports, formats, report
     from milp_plan.training.efficiency import rates_of
+    from milp_plan.training.profile import read_profile
 
     if (framework is None) is not (output is None):
         raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
@@ -106,9 +115,16 @@ def train(
         Output("--plan-output", plan_output, Content.PLAN),
         Output("--output", output, Content.EXPORT),
     )
-    refuse(outputs, [file for file in (model_file, check_file, rates) if file is not None])
+    given = (model_file, profile, check_file, rates)
+    refuse(outputs, [file for file in given if file is not None])
+    if profile is None:
+        refuse_idle({"profile_batch": "it counts samples of --profile; give that too"})
+    elif framework is not None:
+        raise click.UsageError("--export needs a model; layers of --profile have no dimensions")
+    model, cluster = sides(names, model_file, profile)
     problem = api.training_problem(
-        *sides(names, model_file),
+        model if profile is None else read_profile(profile, profile_batch or 1),
+        cluster,
         global_batch=global_batch,
         sequence=sequence,
         memory_bytes=memory,
@@ -152,10 +168,15 @@ def _export(
         write_document(output, exports.export(problem, plan, framework).encode())
 
 
-def sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
+def sides(
+    names: tuple[str, ...], model_file: Path | None, profile: Path | None = None
+) -> tuple[str | Path, str]:
     """Model, by name or file, and cluster."""
-    expected = 1 if model_file is not None else 2
+    if model_file is not None and profile is not None:
+        raise click.UsageError("--model-file and --profile both say the model; give one")
+    expected = 2 if model_file is None and profile is None else 1
     if len(names) != expected:
-        words = "CLUSTER alone beside --model-file" if expected == 1 else "MODEL and CLUSTER"
+        option = "--model-file" if profile is None else "--profile"
+        words = f"CLUSTER alone beside {option}" if expected == 1 else "MODEL and CLUSTER"
         raise click.UsageError(f"expected {words}, found {len(names)} names: {' '.join(names)}")
     return (model_file if model_file is not None else names[0]), names[-1]

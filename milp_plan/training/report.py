@@ -13,8 +13,9 @@ from .costs import StepTime
 from .efficiency import Efficiency, ErrorBand
 from .memory import MemoryUse
 from .problem import TrainingProblem
+from .profile import kinds_text
 from .search import Candidate, Found, Miss
-from .space import NOT_CONSIDERED, Space
+from .space import Space, not_considered
 
 _SCHEDULES = {
     Schedule.GPIPE: "GPipe",
@@ -33,6 +34,7 @@ _SHARDED = {
     3: "optimizer, gradients and parameters sharded",
 }
 _GB = 10**9
+_MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,9 @@ def gigabytes(num_bytes: float) -> str:
 def lines(answer: Answer) -> Iterator[str]:
     """Write the answer for people, line by line."""
     problem = answer.problem
-    size = f"sequence {problem.sequence:,}, batch {problem.global_batch:,}"
+    size = f"batch {problem.global_batch:,}"
+    if not problem.architecture.measured_batch:
+        size = f"sequence {problem.sequence:,}, {size}"
     yield f"{problem.name}: {size}, {problem.architecture.all_parameters / 1e9:.4g} B parameters"
     if answer.best is None:
         yield from _nothing(answer)
@@ -143,7 +147,7 @@ def lines(answer: Answer) -> Iterator[str]:
         yield from _proof(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
-    yield f"  not considered  {'; '.join(_left_out(answer.fixed))}"
+    yield f"  not considered  {'; '.join(_left_out(answer))}"
 
 
 def _nothing(answer: Answer) -> Iterator[str]:
@@ -159,13 +163,17 @@ def _nothing(answer: Answer) -> Iterator[str]:
 
 def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     problem, step = answer.problem, best.step_ns
-    rate = flops_per_device(problem, step) / 1e12
-    tokens = problem.tokens / (step / 1e9) / problem.cluster.devices
-    yield (
-        f"  step {seconds(step)} {_error(answer)} · {rate:,.0f} TFLOP/s a device · "
-        f"MFU {100 * utilization(problem, step, best.configuration.precision):.1f} % · "
-        f"{tokens:,.0f} tokens/s a device"
-    )
+    rate = problem.tokens / (step / 1e9) / problem.cluster.devices
+    if problem.architecture.measured_batch:
+        yield f"  step {seconds(step)} · {rate:,.1f} samples/s a device"
+        yield f"  layers: {_stages_text(problem, best.configuration)}"
+    else:
+        flops = flops_per_device(problem, step) / 1e12
+        mfu = utilization(problem, step, best.configuration.precision)
+        yield (
+            f"  step {seconds(step)} {_error(answer)} · {flops:,.0f} TFLOP/s a device · "
+            f"MFU {100 * mfu:.1f} % · {rate:,.0f} tokens/s a device"
+        )
     stage = max(range(len(best.peaks)), key=lambda i: best.peaks[i])
     limit = problem.limit_bytes(best.configuration, stage)
     yield (
@@ -177,7 +185,19 @@ def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     hidden = ", ".join(f"{name} {share:.1%}" for name, share in overlaps(answer))
     if hidden:
         yield f"  overlaps: {hidden} of a step beside compute"
-    yield f"  costs {answer.efficiency.origin(devices(answer))}"
+    measured = "of layers measured; others " if problem.architecture.measured_batch else ""
+    yield f"  costs {measured}{answer.efficiency.origin(devices(answer))}"
+
+
+def _stages_text(problem: TrainingProblem, c: Configuration) -> str:
+    """Count the kinds of measured layers of each stage; of many stages the first and the last."""
+    blocks = problem.architecture.blocks
+    texts = []
+    for stage in range(c.pipeline):
+        spans = c.spans(problem.architecture, stage)
+        layers = [layer for start, count in spans for layer in blocks[start : start + count]]
+        texts.append(f"stage {stage}: {kinds_text(tuple(layers))}")
+    return "; ".join(texts if len(texts) <= _MOST_STAGES else [*texts[:3], "...", texts[-1]])
 
 
 def devices(answer: Answer) -> list[str]:
@@ -189,6 +209,8 @@ def error_band(answer: Answer) -> ErrorBand | None:
     """Return errors on held-out steps; ``None`` where none was of these devices, in 16 bits."""
     efficiency = answer.efficiency
     known = efficiency.band.rows and efficiency.measured(devices(answer))
+    if answer.problem.architecture.measured_batch:
+        return None
     assert answer.best is not None
     fp8 = answer.best.configuration.precision is Precision.FP8
     return efficiency.band if known and not fp8 else None
@@ -281,10 +303,10 @@ def _misses(answer: Answer) -> Iterator[str]:
         )
 
 
-def _left_out(fixed: Mapping[str, Any]) -> Iterable[str]:
-    if fixed:
-        yield "other than " + ", ".join(f"{name} {value}" for name, value in fixed.items())
-    yield from NOT_CONSIDERED
+def _left_out(answer: Answer) -> Iterable[str]:
+    if answer.fixed:
+        yield "other than " + ", ".join(f"{name} {value}" for name, value in answer.fixed.items())
+    yield from not_considered(answer.problem)
 
 
 def data(answer: Answer) -> dict[str, Any]:
@@ -311,7 +333,7 @@ def data(answer: Answer) -> dict[str, Any]:
         "considered": found.considered,
         "timed": found.timed,
         "replayed": found.replayed,
-        "not_considered": list(_left_out(answer.fixed)),
+        "not_considered": list(_left_out(answer)),
         "reserve_bytes": problem.reserve_bytes,
         "costs": answer.efficiency.origin(devices(answer)),
         "error_band": asdict(band) if band else None,

@@ -327,6 +327,10 @@ EXAMPLES: dict[str, dict[str, Example]] = {
     },
     "train": {
         "--model-file": Example("--model-file {config}", base=TRAIN.replace("llama3-8b ", "")),
+        "--profile": Example("--profile {layers}", base=TRAIN.replace("llama3-8b ", "")),
+        "--profile-batch": Example(
+            "--profile-batch 2", base=TRAIN.replace("llama3-8b ", "--profile {layers} ")
+        ),
         "--sequence": Example("--sequence 4096"),
         "--global-batch": Example("--global-batch 16"),
         "--memory": Example("--memory 40GB"),
