@@ -35,8 +35,12 @@ from tests.support.seeds import few
 NONE, FULL = Recompute.NONE, Recompute.FULL
 
 
-def of(name: str, cluster: str, batch: int, sequence: int = 4096) -> TrainingProblem:
-    return api.training_problem(name, cluster, global_batch=batch, sequence=sequence)
+def of(
+    name: str, cluster: str, batch: int, sequence: int = 4096, memory: int | None = None
+) -> TrainingProblem:
+    return api.training_problem(
+        name, cluster, global_batch=batch, sequence=sequence, memory_bytes=memory
+    )
 
 
 CASES = {
@@ -45,7 +49,7 @@ CASES = {
         Configuration(tensor=8, pipeline=4, micro_batches=64),
     ),
     "deepseek": (
-        of("deepseek-v3", "256x8xH800", 1920 * 4),
+        of("deepseek-v3", "256x8xH800", 1920 * 4, memory=96 * 10**9),
         Configuration(pipeline=16, data=128, expert=64, micro_batches=60, recompute=FULL),
     ),
     "vision": (
