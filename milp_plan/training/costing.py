@@ -335,6 +335,11 @@ def _without(c: Configuration) -> Configuration:
     return replace(c, recompute=Recompute.NONE, recomputed=0, recomputed_by_chunk=())
 
 
+def _at_least(c: Configuration) -> Configuration:
+    """Return what costs no more: where only some blocks are computed again, none are."""
+    return _without(c) if c.recomputed or c.recomputed_by_chunk else c
+
+
 def _whole(c: Configuration) -> Configuration:
     return replace(c, recomputed=0, recomputed_by_chunk=())
 
