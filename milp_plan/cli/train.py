@@ -70,6 +70,9 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     help="Write the plan, or that of --check, as configuration of a framework to --output.",
 )
 @click.option("-o", "--output", type=PATH, help="File to write of --export.")
+@click.option(
+    "--plot", "plot_file", type=PATH, help="Draw a step, memory and alternatives, .png or .svg."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def train(
@@ -91,6 +94,7 @@ def train(
     plan_output: Path | None,
     framework: str | None,
     output: Path | None,
+    plot_file: Path | None,
     as_json: bool,
 ) -> None:
     """Choose tensor, context, expert, pipeline and data degrees for training MODEL on CLUSTER.
@@ -114,6 +118,7 @@ def train(
     outputs = (
         Output("--plan-output", plan_output, Content.PLAN),
         Output("--output", output, Content.EXPORT),
+        Output("--plot", plot_file, Content.PICTURE),
     )
     given = (model_file, profile, check_file, rates)
     refuse(outputs, [file for file in given if file is not None])
@@ -134,7 +139,7 @@ def train(
     fixed = dict(map(formats.fixed_field, fix))
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
-        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output"), why))
+        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output", "plot_file"), why))
         plan, unread = exports.read_configuration(check_file, problem)
         if unread:
             note(f"{check_file}: not read: {', '.join(unread)}")
@@ -145,15 +150,15 @@ def train(
         _export(problem, replace(plan, value=verdict.value), framework, output)
         ctx.exit(Exit.DONE)
     answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
-    if as_json:
-        say(json.dumps(report.data(answer)))
-    else:
-        for line in report.lines(answer):
-            say(line)
+    say(json.dumps(report.data(answer)) if as_json else str(answer))
     if answer.best is None:
         ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
     if plan_output is not None:
         write_document(plan_output, formats.plan_text(api.plan_of(answer)))
+    if plot_file is not None:
+        from milp_plan.draw import write_figure
+
+        write_figure(answer.draw(), plot_file)
     _export(problem, api.plan_of(answer), framework, output)
 
 

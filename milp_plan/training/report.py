@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units, Verdict
 
@@ -16,6 +16,10 @@ from .problem import TrainingProblem
 from .profile import kinds_text
 from .search import Candidate, Found, Miss
 from .space import Space, not_considered
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 _SCHEDULES = {
     Schedule.GPIPE: "GPipe",
@@ -70,6 +74,40 @@ class Answer:
         """The best configuration."""
         return self.found.best[0] if self.found.best else None
 
+    def __str__(self) -> str:
+        """Return the answer for people."""
+        return "\n".join(lines(self))
+
+    def __repr__(self) -> str:
+        """Return the answer for people."""
+        return str(self)
+
+    def to_frame(self) -> DataFrame:
+        """Return the best configurations as a table, one a row."""
+        from pandas import DataFrame
+
+        rows = []
+        for each in self.found.best:
+            figures = _candidate(self, each)
+            degrees = figures.pop("configuration")
+            figures["peak_bytes"] = max(figures["peak_bytes"])
+            rows.append(degrees | figures)
+        return DataFrame(rows)
+
+    def draw(self) -> Figure:
+        """Return a picture: timeline of a step, memory by stage, alternatives.
+
+        Raises
+        ------
+        ValueError
+            No configuration was found.
+        BackendUnavailableError
+            matplotlib is not installed.
+        """
+        from .picture import picture
+
+        return picture(self)
+
     @property
     def proved(self) -> bool:
         """Whether nothing in the space is better, or nothing in it fits."""
@@ -77,8 +115,8 @@ class Answer:
         return self.found.finished if gap is None else gap == 0
 
 
-def configuration_text(c: Configuration) -> str:
-    """Write a configuration in one line."""
+def degrees_text(c: Configuration) -> str:
+    """Write degrees, micro-batches and schedule alone."""
     virtual = f" ({c.virtual} virtual)" if c.virtual > 1 else ""
     parts = [f"TP {c.tensor}", f"PP {c.pipeline}{virtual}", f"DP {c.data}"]
     if c.context > 1:
@@ -89,6 +127,12 @@ def configuration_text(c: Configuration) -> str:
     parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
     if c.pipeline > 1:
         parts.append(_SCHEDULES[c.schedule])
+    return " · ".join(parts)
+
+
+def configuration_text(c: Configuration) -> str:
+    """Write a configuration in one line."""
+    parts = [degrees_text(c)]
     some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
     if c.recomputed_by_chunk:
         some = f", {','.join(map(str, c.recomputed_by_chunk))} blocks"

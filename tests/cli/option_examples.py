@@ -340,6 +340,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--time-limit": Example(
             "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
         ),
+        "--plot": Example("--plot step.png"),
         "--check": Example("--check {train.plan}", base=TRAIN.split(" --fix", maxsplit=1)[0]),
         "--plan-output": Example("--plan-output plan.json"),
         "--export": Example("--export fsdp2 -o launch.py"),
