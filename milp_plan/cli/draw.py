@@ -205,10 +205,13 @@ def _export_plan(read: Item, plan_file: Path, format_name: str, output: Path) ->
     plan, _ = _checked(read, plan_file, chosen.needs_valid)
     try:
         text = chosen.write(read.problem, plan, read.path)
+        remarks = () if chosen.remarks is None else tuple(chosen.remarks(read.problem, plan))
     except InputError as error:
         unplaced = any(not finding.file for finding in error.findings)
         raise (error.in_file(str(plan_file)) if unplaced else error) from None
     write_document(output, text)
+    for remark in remarks:
+        note(f"{output}: {remark}")
 
 
 def _smaller(read: Item, target: int) -> Any:

@@ -38,6 +38,12 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
 @click.command()
 @click.argument("names", metavar="[MODEL] CLUSTER", nargs=-1, required=True)
 @click.option("--model-file", type=PATH, help="A Hugging Face config.json in place of MODEL.")
+@click.option("--profile", type=PATH, help="A CSV file of measured layers in place of MODEL.")
+@click.option(
+    "--profile-batch",
+    type=click.IntRange(min=1),
+    help="Samples of the micro-batch of --profile; 1 without it.",
+)
 @click.option("--sequence", type=click.IntRange(min=1), help="Tokens of a sample.")
 @click.option(
     "--global-batch", type=click.IntRange(min=1), required=True, help="Samples of a step."
@@ -64,6 +70,9 @@ def byte_size(_ctx: click.Context, _parameter: click.Parameter, text: str | None
     help="Write the plan, or that of --check, as configuration of a framework to --output.",
 )
 @click.option("-o", "--output", type=PATH, help="File to write of --export.")
+@click.option(
+    "--plot", "plot_file", type=PATH, help="Draw a step, memory and alternatives, .png or .svg."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def train(
@@ -72,6 +81,8 @@ def train(
     *,
     names: tuple[str, ...],
     model_file: Path | None,
+    profile: Path | None,
+    profile_batch: int | None,
     sequence: int | None,
     global_batch: int,
     memory: int | None,
@@ -83,6 +94,7 @@ def train(
     plan_output: Path | None,
     framework: str | None,
     output: Path | None,
+    plot_file: Path | None,
     as_json: bool,
 ) -> None:
     """Choose tensor, context, expert, pipeline and data degrees for training MODEL on CLUSTER.
@@ -99,16 +111,25 @@ def train(
     from milp_plan.io import write_document
     from milp_plan.training import api, exports, formats, report
     from milp_plan.training.efficiency import rates_of
+    from milp_plan.training.profile import read_profile
 
     if (framework is None) is not (output is None):
         raise click.UsageError("--export FORMAT and --output FILE go together; give both or none")
     outputs = (
         Output("--plan-output", plan_output, Content.PLAN),
         Output("--output", output, Content.EXPORT),
+        Output("--plot", plot_file, Content.PICTURE),
     )
-    refuse(outputs, [file for file in (model_file, check_file, rates) if file is not None])
+    given = (model_file, profile, check_file, rates)
+    refuse(outputs, [file for file in given if file is not None])
+    if profile is None:
+        refuse_idle({"profile_batch": "it counts samples of --profile; give that too"})
+    elif framework is not None:
+        raise click.UsageError("--export needs a model; layers of --profile have no dimensions")
+    model, cluster = sides(names, model_file, profile)
     problem = api.training_problem(
-        *sides(names, model_file),
+        model if profile is None else read_profile(profile, profile_batch or 1),
+        cluster,
         global_batch=global_batch,
         sequence=sequence,
         memory_bytes=memory,
@@ -118,7 +139,7 @@ def train(
     fixed = dict(map(formats.fixed_field, fix))
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
-        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output"), why))
+        refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output", "plot_file"), why))
         plan, unread = exports.read_configuration(check_file, problem)
         if unread:
             note(f"{check_file}: not read: {', '.join(unread)}")
@@ -129,15 +150,15 @@ def train(
         _export(problem, replace(plan, value=verdict.value), framework, output)
         ctx.exit(Exit.DONE)
     answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
-    if as_json:
-        say(json.dumps(report.data(answer)))
-    else:
-        for line in report.lines(answer):
-            say(line)
+    say(json.dumps(report.data(answer)) if as_json else str(answer))
     if answer.best is None:
         ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
     if plan_output is not None:
         write_document(plan_output, formats.plan_text(api.plan_of(answer)))
+    if plot_file is not None:
+        from milp_plan.draw import write_figure
+
+        write_figure(answer.draw(), plot_file)
     _export(problem, api.plan_of(answer), framework, output)
 
 
@@ -152,10 +173,15 @@ def _export(
         write_document(output, exports.export(problem, plan, framework).encode())
 
 
-def sides(names: tuple[str, ...], model_file: Path | None) -> tuple[str | Path, str]:
+def sides(
+    names: tuple[str, ...], model_file: Path | None, profile: Path | None = None
+) -> tuple[str | Path, str]:
     """Model, by name or file, and cluster."""
-    expected = 1 if model_file is not None else 2
+    if model_file is not None and profile is not None:
+        raise click.UsageError("--model-file and --profile both say the model; give one")
+    expected = 2 if model_file is None and profile is None else 1
     if len(names) != expected:
-        words = "CLUSTER alone beside --model-file" if expected == 1 else "MODEL and CLUSTER"
+        option = "--model-file" if profile is None else "--profile"
+        words = f"CLUSTER alone beside {option}" if expected == 1 else "MODEL and CLUSTER"
         raise click.UsageError(f"expected {words}, found {len(names)} names: {' '.join(names)}")
     return (model_file if model_file is not None else names[0]), names[-1]

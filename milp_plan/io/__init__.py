@@ -13,7 +13,12 @@ from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
 from .recipe_file import Peer, Recipe, RecipeCase, read_recipe
 from .registry import Format, formats, read, read_many, write
 from .schemas import schemas, write_schemas
-from .torch_schedule import torch_actions, torch_schedule_csv, write_torch_schedule
+from .torch_schedule import (
+    torch_actions,
+    torch_remarks,
+    torch_schedule_csv,
+    write_torch_schedule,
+)
 
 __all__ = [
     "ACCELERATOR",
@@ -46,6 +51,7 @@ __all__ = [
     "schemas",
     "split_text",
     "torch_actions",
+    "torch_remarks",
     "torch_schedule_csv",
     "trace",
     "trace_text",

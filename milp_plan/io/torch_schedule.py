@@ -21,6 +21,7 @@ from typing import NamedTuple, NoReturn
 from milp_plan.core import Finding, InputError, MissingFacetError, Operator, Plan, PlanningProblem
 
 from .files import write_atomic
+from .torch_recompute import runs_once
 
 LETTERS = {"forward": "F", "backward-input": "I", "backward-weight": "W", "backward": "B"}
 """Kinds of operators torch has an action for."""
@@ -62,18 +63,38 @@ def torch_actions(problem: PlanningProblem, plan: Plan) -> list[list[Action]]:
     MissingFacetError
         The plan has no schedule.
     """
+    return _actions(problem, plan)[0]
+
+
+def torch_remarks(problem: PlanningProblem, plan: Plan) -> list[str]:
+    """Say which stages compute which micro-batches again; the schedule has no action for it.
+
+    Raises
+    ------
+    InputError, MissingFacetError
+        As in :func:`torch_actions`.
+    """
+    again: dict[int, list[int]] = {}
+    for action in sorted(_actions(problem, plan)[1]):
+        again.setdefault(action.stage, []).append(action.micro_batch)
+    how = "run its module under torch.utils.checkpoint.checkpoint(..., use_reentrant=False) there"
+    return [
+        f"stage {stage} computes micro-batches {', '.join(map(str, batches))} again: {how}"
+        for stage, batches in again.items()
+    ]
+
+
+def _actions(problem: PlanningProblem, plan: Plan) -> tuple[list[list[Action]], list[Action]]:
+    """Actions of each rank, and forward passes that backward passes compute again."""
     if not plan.has_schedule:
         raise MissingFacetError(f"plan of {plan.problem!r} has no schedule: no order to export")
-    if len(plan.runs) > len(problem.graph.operators):
-        again = next(r.operator for r in plan.runs if plan.run(r.operator) is not r)
-        _refuse(f"operator {again!r}", "several runs", "one run each", "plan without --recompute")
     if problem.cluster.hosts:
         names = ", ".join(sorted(problem.cluster.hosts))
         _refuse("cluster", f"hosts: {names}", "devices that compute", "plan without --host")
     pipeline = _Pipeline(problem, plan)
-    rows = pipeline.rows()
+    rows, again = pipeline.rows()
     _run_through(rows, len(pipeline.stages))
-    return rows
+    return rows, again
 
 
 def torch_schedule_csv(problem: PlanningProblem, plan: Plan) -> str:
@@ -253,23 +274,25 @@ class _Pipeline:
 
     # -- what is written -----------------------------------------------------------------------
 
-    def rows(self) -> list[list[Action]]:
-        """Actions of each device by time, with torch's numbers."""
+    def rows(self) -> tuple[list[list[Action]], list[Action]]:
+        """Actions of each device by time, with torch's numbers, and forward passes run again."""
+        once, again = runs_once(self.problem, self.plan, self.parts)
         order = {name: at for at, name in enumerate(self.problem.graph.topological_order)}
         timed: dict[str, list[tuple[int, int, int, str]]] = {
             name: [] for name in self.problem.cluster.device_names
         }
-        for run in self.plan.runs:
+        for run in once:
             assert run.start_ns is not None
             assert run.stop_ns is not None
             entry = (run.start_ns, run.stop_ns, order[run.operator], run.operator)
             timed[run.devices[0]].append(entry)
         words = [[self.parts[name] for *_, name in sorted(row)] for row in timed.values()]
         numbers = self.numbers(words)
-        return [
+        made = [
             [Action(self.stages[block], letter, numbers[batch]) for block, letter, batch in word]
-            for word in words
+            for word in [*words, again]
         ]
+        return made[:-1], made[-1]
 
     def numbers(self, words: list[list[tuple[str, str, int]]]) -> dict[int, int]:
         """Micro-batch -> its number for torch: its place among the last stage's forwards."""

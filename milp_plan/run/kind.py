@@ -8,7 +8,7 @@ inside methods, since all kinds are asked whose file a file is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -129,12 +129,15 @@ class Export(Generic[P, S]):
         Returns the text, from problem, plan and the instance file; raises ``InputError``.
     needs_valid
         Why only a plan that keeps every law will do; empty where any will.
+    remarks
+        Says what the format cannot hold and the user has to see to, a sentence each.
     """
 
     title: str
     is_one: Callable[[Document], bool]
     write: Callable[[P, S, Path], bytes]
     needs_valid: str = ""
+    remarks: Callable[[P, S], Iterable[str]] | None = None
 
 
 class Kind(ABC, Generic[P, S]):

@@ -74,6 +74,16 @@ class Architecture:
         """Width of the last block, and of embedding and head."""
         return self.blocks[-1].hidden
 
+    @property
+    def measured_batch(self) -> int:
+        """Samples of the micro-batch of measured layers; 0 where blocks have dimensions."""
+        return 0
+
+    @property
+    def recomputable(self) -> bool:
+        """Whether it is known what a block needs to be computed again: its input."""
+        return True
+
     @cached_property
     def runs(self) -> tuple[tuple[Block, int], ...]:
         """Equal consecutive blocks and how many they are."""

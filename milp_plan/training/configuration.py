@@ -222,6 +222,10 @@ class Configuration:
         if self.precision is Precision.FP8:
             names = {group.device.name for group in cluster.groups} & WITHOUT_FP8
             yield from (f"{name} has no 8-bit floats" for name in sorted(names))
+        if architecture.measured_batch:
+            yield from self._measured_reasons(architecture, cluster)
+            yield from self._pipeline_reasons(architecture)
+            return
         yield from self._width_reasons(architecture)
         yield from self._expert_reasons(architecture)
         yield from self._pipeline_reasons(architecture)
@@ -248,6 +252,27 @@ class Configuration:
             )
         if self.virtual > 1:
             yield "virtual stages are not offered on a cluster of several classes"
+
+    def _measured_reasons(
+        self, architecture: Architecture, cluster: TrainingCluster
+    ) -> Iterator[str]:
+        """What times and sizes that were measured on one device do not tell."""
+        for name in ("tensor", "context", "expert", "expert_tensor"):
+            if getattr(self, name) > 1:
+                yield f"{name} {getattr(self, name)}: layers were measured on one device"
+        if self.micro_batch != architecture.measured_batch:
+            yield (
+                f"micro-batch {self.micro_batch}: layers were measured with "
+                f"{architecture.measured_batch} samples"
+            )
+        if self.precision is not Precision.BF16:
+            yield f"precision {self.precision}: layers were measured as they are"
+        if self.recompute is Recompute.ATTENTION:
+            yield "recompute attention: measured layers have no attention of their own"
+        if self.recompute is Recompute.FULL and not architecture.recomputable:
+            yield "recompute full: the measured layers do not say what they send (output_bytes)"
+        if cluster.mixed:
+            yield "layers were measured on one class of devices"
 
     def _width_reasons(self, architecture: Architecture) -> Iterator[str]:
         for block, _ in architecture.runs:

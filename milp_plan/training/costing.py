@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import cached_property
 
-from .architecture import Architecture
 from .cluster import TrainingCluster
 from .collectives import Traffic
 from .configuration import SPLIT_BACKWARD, Configuration, Precision, Recompute, Schedule
@@ -18,7 +17,8 @@ from .memory import MemoryUse, Meter
 from .passes import Passes
 from .problem import TrainingProblem
 from .replay import Chunk
-from .stages import balanced_layers
+from .stage_costs import FILLS, chunks_apart, stages_problem
+from .stages import balanced_layers, layers_within_memory
 from .step import Priced, excess_of, least_activations, least_peaks
 from .work import Counter, Kinds, Known, Layout, StageWork, stage_works, width_of
 
@@ -74,7 +74,7 @@ class PlanCosts:
 
     def least_ns(self, configuration: Configuration) -> int:
         """Operations of a step over the rate of all devices, evenly divided."""
-        again = Recompute.NONE if configuration.recomputed else configuration.recompute
+        again = _at_least(configuration).recompute
         work = self._flops[again] * self.problem.global_batch
         if configuration.precision is Precision.FP8:
             work //= 2
@@ -86,7 +86,7 @@ class PlanCosts:
         A pass takes the larger of its kernels' time and that of their launches; for the whole
         model at once this is at most the sum over chunks, so it is a bound.
         """
-        c = _without(configuration) if configuration.recomputed else configuration
+        c = _at_least(configuration)
         width = width_of(c)
         if width not in self._whole:
             alone = replace(
@@ -114,8 +114,19 @@ class PlanCosts:
         bases = (configuration, *self._balanced(configuration))
         found = list(bases[1:])
         if configuration.recompute is Recompute.NONE:
+            bases += self._within_memory(configuration)
             found += [some for base in bases for some in self._recomputing(base)]
         return tuple(found)
+
+    def _within_memory(self, c: Configuration) -> tuple[Configuration, ...]:
+        """With the shortest slowest stage where some blocks must be recomputed."""
+        if c.layers or c.virtual > 1 or c.pipeline == 1 or c.schedule not in FILLS:
+            return ()
+        full = replace(c, recompute=Recompute.FULL)
+        if self._excess(c) <= 0 or self._excess(full) > 0:
+            return ()
+        layers = layers_within_memory(stages_problem(self, c, (Recompute.NONE, Recompute.FULL)))
+        return () if layers is None else (replace(c, layers=layers),)
 
     def _balanced(self, c: Configuration) -> tuple[Configuration, ...]:
         """With virtual stages, and where the user fixed the blocks of each chunk, there is none."""
@@ -298,7 +309,7 @@ class PlanCosts:
         resident = tuple(use.total_bytes - use.activations_bytes for use in memory)
         stages = step.stages
         if c.virtual > 1:
-            apart = _chunks_apart(c, self.problem.architecture)
+            apart = chunks_apart(c, self.problem.architecture)
             works = self._works(apart, cluster)
             stages = step_seconds(works, cluster, apart, self.efficiency).stages
             memory = self._memory(apart, works)
@@ -314,19 +325,6 @@ class PlanCosts:
         return Priced(chunks, _ns(step.data) + _ns(step.optimizer), resident)
 
 
-def _chunks_apart(c: Configuration, architecture: Architecture) -> Configuration:
-    """Return one micro-batch of a pipeline that has a device for every chunk."""
-    split = c.schedule in SPLIT_BACKWARD
-    return replace(
-        c,
-        pipeline=c.chunks,
-        virtual=1,
-        micro_batches=1,
-        schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
-        layers=c.chunk_layers(architecture),
-    )
-
-
 def _by_chunk(full: Configuration, layers: tuple[int, ...], counts: list[int]) -> Configuration:
     """Return as many recomputed blocks of each chunk as its stage's count says, or all it has."""
     some = (min(counts[full.device_of(k)], n) for k, n in enumerate(layers))
@@ -335,6 +333,11 @@ def _by_chunk(full: Configuration, layers: tuple[int, ...], counts: list[int]) -
 
 def _without(c: Configuration) -> Configuration:
     return replace(c, recompute=Recompute.NONE, recomputed=0, recomputed_by_chunk=())
+
+
+def _at_least(c: Configuration) -> Configuration:
+    """Return what costs no more: where only some blocks are computed again, none are."""
+    return _without(c) if c.recomputed or c.recomputed_by_chunk else c
 
 
 def _whole(c: Configuration) -> Configuration:

@@ -222,6 +222,7 @@ class Clock:
             + work.attention_flops * self.attention
             + work.moved_bytes * self.moved
             + work.kernels * self.kernel
+            + work.measured_s
         )
 
     def run(self, each: Pass) -> tuple[float, float, float, float, float]:

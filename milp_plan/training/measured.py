@@ -46,6 +46,7 @@ from .blocks import Attention, Block, Mlp
 from .cluster import ALIASES, NODE_DEVICES, DeviceGroup, TrainingCluster, device_group
 from .configuration import Configuration, Precision, Recompute, Schedule
 from .models import MODELS, model
+from .rows import BadFieldError, Row
 
 VOCABULARY = 51_200
 """Rows of the embedding where a file does not say: GPT-2's, as Megatron pads them."""
@@ -115,61 +116,15 @@ def measured_rows(rows: Iterable[Mapping[str, str]], file: str = "") -> list[Mea
             findings += [
                 replace(each, where=f"row {number}, {each.where}") for each in error.findings
             ]
-        except _Bad as bad:
+        except BadFieldError as bad:
             findings.append(bad.finding)
     if findings:
         raise InputError(findings).in_file(file)
     return runs
 
 
-class _Bad(Exception):
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(str(finding))
-        self.finding = finding
-
-
-class _Row:
-    """One row, read field by field."""
-
-    def __init__(self, number: int, fields: Mapping[str, str]) -> None:
-        self.number = number
-        self.fields = fields
-
-    def text(self, name: str) -> str:
-        return (self.fields.get(name) or "").strip()
-
-    def bad(self, name: str, expected: str) -> _Bad:
-        found = repr(self.text(name)) if self.text(name) else "nothing"
-        return _Bad(Finding(f"row {self.number}, {name}", found, expected, "correct the row"))
-
-    def number_of(self, name: str, default: float | None = None) -> float:
-        text = self.text(name)
-        if not text:
-            if default is None:
-                raise self.bad(name, "a number")
-            return default
-        try:
-            value = float(text)
-        except ValueError:
-            raise self.bad(name, "a number") from None
-        if not 0 <= value < float("inf"):
-            raise self.bad(name, "a number from 0")
-        return value
-
-    def integer(self, name: str, default: int | None = None, least: int = 1) -> int:
-        value = self.number_of(name, default)
-        if value != int(value) or value < least:
-            raise self.bad(name, f"a whole number from {least}")
-        return int(value)
-
-    def optional(self, name: str) -> float | None:
-        return self.number_of(name) if self.text(name) else None
-
-    def one_of(self, name: str, known: Mapping[str, str], default: str) -> str:
-        text = self.text(name).lower() or default
-        if text not in known:
-            raise self.bad(name, f"one of {', '.join(sorted(known))}")
-        return known[text]
+class _Row(Row):
+    """One measured run."""
 
     # -- parts -------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from .blocks import Block, Mlp
 from .cluster import TrainingCluster
 from .configuration import Configuration, Recompute, Schedule
 from .efficiency import Software
+from .profile import MeasuredBlock
 from .work import Known, StageWork, stage_works, width_of
 
 MARGIN = 0.14
@@ -152,7 +153,7 @@ class Meter:
         buffers = float(software.workspace_bytes)
         if c.recompute == Recompute.FULL and kinds:
             buffers += max(self.block(block) for block, _ in kinds)
-        if c.chunks - 1 in chunks:
+        if c.chunks - 1 in chunks and model.head_outputs:
             rows = c.micro_batch if model.output_classes else tokens
             heads = 1 + (model.prediction.modules if model.prediction else 0)
             activations += heads * 2 * self.size * self.stream(tokens * model.hidden)
@@ -191,6 +192,9 @@ class Meter:
 
     def _kept(self, block: Block) -> float:
         recompute = self.configuration.recompute
+        if isinstance(block, MeasuredBlock):
+            full = recompute is Recompute.FULL
+            return block.input_bytes if full else block.activation_bytes
         if block.frozen and not block.needs_input_gradient:
             return 0.0
         if recompute == Recompute.FULL:
@@ -204,6 +208,8 @@ class Meter:
 
     def block(self, block: Block, core: bool = True) -> float:
         """Bytes of a block's activations; ``core`` with those of unfused attention's scores."""
+        if isinstance(block, MeasuredBlock):
+            return block.activation_bytes
         c, a, software = self.configuration, block.attention, self.software
         tokens, t = self.tokens(block), c.tensor
         stream = self.stream(tokens * block.hidden)

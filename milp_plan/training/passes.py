@@ -22,6 +22,8 @@ class Compute(NamedTuple):
         Bytes that other kernels read and write.
     kernels
         Number of kernels.
+    measured_s
+        Seconds that were measured.
     """
 
     matrix_flops: float = 0.0
@@ -30,6 +32,7 @@ class Compute(NamedTuple):
     attention_flops: float = 0.0
     moved_bytes: float = 0.0
     kernels: float = 0.0
+    measured_s: float = 0.0
 
     def plus(self, other: Compute) -> Compute:
         """Return both, one after the other."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milp_plan.core import Units, Verdict
 
@@ -13,8 +13,13 @@ from .costs import StepTime
 from .efficiency import Efficiency, ErrorBand
 from .memory import MemoryUse
 from .problem import TrainingProblem
+from .profile import kinds_text
 from .search import Candidate, Found, Miss
-from .space import NOT_CONSIDERED, Space
+from .space import Space, not_considered
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 _SCHEDULES = {
     Schedule.GPIPE: "GPipe",
@@ -33,6 +38,7 @@ _SHARDED = {
     3: "optimizer, gradients and parameters sharded",
 }
 _GB = 10**9
+_MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,40 @@ class Answer:
         """The best configuration."""
         return self.found.best[0] if self.found.best else None
 
+    def __str__(self) -> str:
+        """Return the answer for people."""
+        return "\n".join(lines(self))
+
+    def __repr__(self) -> str:
+        """Return the answer for people."""
+        return str(self)
+
+    def to_frame(self) -> DataFrame:
+        """Return the best configurations as a table, one a row."""
+        from pandas import DataFrame
+
+        rows = []
+        for each in self.found.best:
+            figures = _candidate(self, each)
+            degrees = figures.pop("configuration")
+            figures["peak_bytes"] = max(figures["peak_bytes"])
+            rows.append(degrees | figures)
+        return DataFrame(rows)
+
+    def draw(self) -> Figure:
+        """Return a picture: timeline of a step, memory by stage, alternatives.
+
+        Raises
+        ------
+        ValueError
+            No configuration was found.
+        BackendUnavailableError
+            matplotlib is not installed.
+        """
+        from .picture import picture
+
+        return picture(self)
+
     @property
     def proved(self) -> bool:
         """Whether nothing in the space is better, or nothing in it fits."""
@@ -75,8 +115,8 @@ class Answer:
         return self.found.finished if gap is None else gap == 0
 
 
-def configuration_text(c: Configuration) -> str:
-    """Write a configuration in one line."""
+def degrees_text(c: Configuration) -> str:
+    """Write degrees, micro-batches and schedule alone."""
     virtual = f" ({c.virtual} virtual)" if c.virtual > 1 else ""
     parts = [f"TP {c.tensor}", f"PP {c.pipeline}{virtual}", f"DP {c.data}"]
     if c.context > 1:
@@ -87,6 +127,12 @@ def configuration_text(c: Configuration) -> str:
     parts.append(f"micro-batch {c.micro_batch} x {c.micro_batches}")
     if c.pipeline > 1:
         parts.append(_SCHEDULES[c.schedule])
+    return " · ".join(parts)
+
+
+def configuration_text(c: Configuration) -> str:
+    """Write a configuration in one line."""
+    parts = [degrees_text(c)]
     some = f", {c.recomputed} blocks of a chunk" if c.recomputed else ""
     if c.recomputed_by_chunk:
         some = f", {','.join(map(str, c.recomputed_by_chunk))} blocks"
@@ -133,7 +179,9 @@ def gigabytes(num_bytes: float) -> str:
 def lines(answer: Answer) -> Iterator[str]:
     """Write the answer for people, line by line."""
     problem = answer.problem
-    size = f"sequence {problem.sequence:,}, batch {problem.global_batch:,}"
+    size = f"batch {problem.global_batch:,}"
+    if not problem.architecture.measured_batch:
+        size = f"sequence {problem.sequence:,}, {size}"
     yield f"{problem.name}: {size}, {problem.architecture.all_parameters / 1e9:.4g} B parameters"
     if answer.best is None:
         yield from _nothing(answer)
@@ -143,7 +191,7 @@ def lines(answer: Answer) -> Iterator[str]:
         yield from _proof(answer)
         yield from _next_best(answer)
     yield from _misses(answer)
-    yield f"  not considered  {'; '.join(_left_out(answer.fixed))}"
+    yield f"  not considered  {'; '.join(_left_out(answer))}"
 
 
 def _nothing(answer: Answer) -> Iterator[str]:
@@ -159,13 +207,17 @@ def _nothing(answer: Answer) -> Iterator[str]:
 
 def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     problem, step = answer.problem, best.step_ns
-    rate = flops_per_device(problem, step) / 1e12
-    tokens = problem.tokens / (step / 1e9) / problem.cluster.devices
-    yield (
-        f"  step {seconds(step)} {_error(answer)} · {rate:,.0f} TFLOP/s a device · "
-        f"MFU {100 * utilization(problem, step, best.configuration.precision):.1f} % · "
-        f"{tokens:,.0f} tokens/s a device"
-    )
+    rate = problem.tokens / (step / 1e9) / problem.cluster.devices
+    if problem.architecture.measured_batch:
+        yield f"  step {seconds(step)} · {rate:,.1f} samples/s a device"
+        yield f"  layers: {_stages_text(problem, best.configuration)}"
+    else:
+        flops = flops_per_device(problem, step) / 1e12
+        mfu = utilization(problem, step, best.configuration.precision)
+        yield (
+            f"  step {seconds(step)} {_error(answer)} · {flops:,.0f} TFLOP/s a device · "
+            f"MFU {100 * mfu:.1f} % · {rate:,.0f} tokens/s a device"
+        )
     stage = max(range(len(best.peaks)), key=lambda i: best.peaks[i])
     limit = problem.limit_bytes(best.configuration, stage)
     yield (
@@ -177,7 +229,19 @@ def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
     hidden = ", ".join(f"{name} {share:.1%}" for name, share in overlaps(answer))
     if hidden:
         yield f"  overlaps: {hidden} of a step beside compute"
-    yield f"  costs {answer.efficiency.origin(devices(answer))}"
+    measured = "of layers measured; others " if problem.architecture.measured_batch else ""
+    yield f"  costs {measured}{answer.efficiency.origin(devices(answer))}"
+
+
+def _stages_text(problem: TrainingProblem, c: Configuration) -> str:
+    """Count the kinds of measured layers of each stage; of many stages the first and the last."""
+    blocks = problem.architecture.blocks
+    texts = []
+    for stage in range(c.pipeline):
+        spans = c.spans(problem.architecture, stage)
+        layers = [layer for start, count in spans for layer in blocks[start : start + count]]
+        texts.append(f"stage {stage}: {kinds_text(tuple(layers))}")
+    return "; ".join(texts if len(texts) <= _MOST_STAGES else [*texts[:3], "...", texts[-1]])
 
 
 def devices(answer: Answer) -> list[str]:
@@ -189,6 +253,8 @@ def error_band(answer: Answer) -> ErrorBand | None:
     """Return errors on held-out steps; ``None`` where none was of these devices, in 16 bits."""
     efficiency = answer.efficiency
     known = efficiency.band.rows and efficiency.measured(devices(answer))
+    if answer.problem.architecture.measured_batch:
+        return None
     assert answer.best is not None
     fp8 = answer.best.configuration.precision is Precision.FP8
     return efficiency.band if known and not fp8 else None
@@ -281,10 +347,10 @@ def _misses(answer: Answer) -> Iterator[str]:
         )
 
 
-def _left_out(fixed: Mapping[str, Any]) -> Iterable[str]:
-    if fixed:
-        yield "other than " + ", ".join(f"{name} {value}" for name, value in fixed.items())
-    yield from NOT_CONSIDERED
+def _left_out(answer: Answer) -> Iterable[str]:
+    if answer.fixed:
+        yield "other than " + ", ".join(f"{name} {value}" for name, value in answer.fixed.items())
+    yield from not_considered(answer.problem)
 
 
 def data(answer: Answer) -> dict[str, Any]:
@@ -311,7 +377,7 @@ def data(answer: Answer) -> dict[str, Any]:
         "considered": found.considered,
         "timed": found.timed,
         "replayed": found.replayed,
-        "not_considered": list(_left_out(answer.fixed)),
+        "not_considered": list(_left_out(answer)),
         "reserve_bytes": problem.reserve_bytes,
         "costs": answer.efficiency.origin(devices(answer)),
         "error_band": asdict(band) if band else None,

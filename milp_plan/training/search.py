@@ -30,6 +30,10 @@ MISSES = 3
 """Configurations that are listed because their memory does not suffice."""
 
 
+LOOKS = 4000
+"""Configurations that are remembered for a picture of alternatives."""
+
+
 class Costs(Protocol):
     """What a search asks of costs; times in nanoseconds, sizes in bytes."""
 
@@ -96,6 +100,15 @@ class Miss:
     stage: int
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A configuration of which chunks were timed: lower bounds on its step and its peaks."""
+
+    configuration: Configuration
+    least_ns: int
+    peaks: tuple[int, ...]
+
+
 @dataclass
 class Found:
     """Result of a search.
@@ -110,6 +123,8 @@ class Found:
         Configurations in the space, those of which chunks were timed, those replayed.
     misses
         Configurations that would be faster but do not fit, the least excess first.
+    looked
+        Of the configurations whose chunks were timed, the first :data:`LOOKS`.
     finished
         Whether the whole space was searched.
     """
@@ -120,6 +135,7 @@ class Found:
     timed: int = 0
     replayed: int = 0
     misses: list[Miss] = field(default_factory=list)
+    looked: list[Look] = field(default_factory=list)
     finished: bool = True
 
     @property
@@ -196,17 +212,25 @@ class _Search:
 
     def price(self, least: int, configuration: Configuration) -> None:
         """Time the chunks; what cannot fit is a miss, the rest waits for its replay."""
-        if not self.fits(configuration, least, (self.costs.first_peak(configuration),)):
+        first = self.costs.first_peak(configuration)
+        if not self.fits(configuration, least, (first,)):
+            self.remember(configuration, least, (first,))
             return
         self.found.timed += 1
         priced = self.costs.priced(configuration)
         least = max(least, schedule_bound(configuration, priced.chunks) + priced.after_ns)
+        peaks = least_peaks(configuration, priced)
+        self.remember(configuration, least, peaks)
         if least >= self.value:
             return
-        peaks = least_peaks(configuration, priced)
         if self.fits(configuration, least, peaks):
             self.waiting += 1
             heapq.heappush(self.ready, (least, self.waiting, configuration, priced))
+
+    def remember(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> None:
+        """Keep bounds for a picture."""
+        if len(self.found.looked) < LOOKS:
+            self.found.looked.append(Look(configuration, least, peaks))
 
     def fits(self, configuration: Configuration, least: int, peaks: tuple[int, ...]) -> bool:
         """Whether memory suffices; remember what lacks little."""

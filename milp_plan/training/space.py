@@ -39,6 +39,20 @@ NOT_CONSIDERED = (
 """What no plan uses unless it is fixed."""
 
 
+NOT_MEASURED = (
+    "tensor, context and expert parallelism, which layers measured on one device do not tell",
+    "micro-batches of other than the measured number of samples",
+)
+"""The same for measured layers, in place of the first three and of 8-bit products."""
+
+
+def not_considered(problem: TrainingProblem) -> tuple[str, ...]:
+    """Return what no plan of a problem uses unless it is fixed."""
+    if not problem.architecture.measured_batch:
+        return NOT_CONSIDERED
+    return (*NOT_MEASURED, *(each for each in NOT_CONSIDERED[3:] if "8-bit" not in each))
+
+
 @cache
 def divisors(number: int) -> tuple[int, ...]:
     """Return all divisors in ascending order."""
@@ -116,7 +130,9 @@ class Space:
 
     def _refined(self, base: Configuration) -> Iterator[Configuration]:
         samples = self.problem.global_batch // base.data
-        sizes = tuple(b for b in MICRO_BATCHES if samples % b == 0)
+        measured = self.problem.architecture.measured_batch
+        usual = (measured,) if measured else MICRO_BATCHES
+        sizes = tuple(b for b in usual if samples % b == 0)
         sharded = base.pipeline == 1 and base.data * base.context > 1
         zeros = (1, 2, 3) if sharded else (1,)
         choices = product(

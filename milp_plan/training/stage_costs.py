@@ -21,15 +21,17 @@ from milp_plan.core.training_stages import (
 )
 
 from .configuration import SPLIT_BACKWARD, Configuration, Recompute, Schedule
-from .costing import PlanCosts
-from .costing import _chunks_apart as chunks_apart
 from .costs import NANO, group_of, step_seconds
 from .memory import Meter
 from .replay import shop_and_words
+from .step import micro_batches_ahead
 from .work import stage_works
 
 if TYPE_CHECKING:
     from milp_plan.pipeline import Shop
+
+    from .architecture import Architecture
+    from .costing import PlanCosts
 
 FILLS = {
     Schedule.GPIPE: Fill(),
@@ -96,6 +98,19 @@ def stages_problem(
         pieces.chunks(),
         c.micro_batches,
         FILLS[c.schedule],
+    )
+
+
+def chunks_apart(c: Configuration, architecture: Architecture) -> Configuration:
+    """Return one micro-batch of a pipeline that has a device for every chunk."""
+    split = c.schedule in SPLIT_BACKWARD
+    return replace(
+        c,
+        pipeline=c.chunks,
+        virtual=1,
+        micro_batches=1,
+        schedule=Schedule.ZB_H1 if split else Schedule.ONE_F_ONE_B,
+        layers=c.chunk_layers(architecture),
     )
 
 
@@ -248,6 +263,8 @@ def micro_batches_waiting(
     Each set has a number for each chunk of the stage. The order of 1F1B, interleaved 1F1B and ZB-H1
     does not depend on times; that of ZB-V is the one for an even split.
     """
+    if c.virtual == 1:
+        return tuple((ahead,) for ahead in micro_batches_ahead(c))
     marked = tuple(
         replace(chunk, activation_bytes=number + 1)
         for number, chunk in enumerate(costs.priced(c).chunks)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
+from milp_plan.core.training_stages import TrainingStagesProblem
+
 
 def balanced_layers(
     times: Sequence[Sequence[int]], opens: Sequence[int], ends: Sequence[int]
@@ -57,3 +59,91 @@ def _filled(sums: list[list[int]], extra: list[int], most: int) -> tuple[int, ..
         counts.append(stop - start)
         stop = start
     return None if stop else tuple(reversed(counts))
+
+
+def layers_within_memory(problem: TrainingStagesProblem) -> tuple[int, ...] | None:
+    """Return numbers of layers whose slowest device is the shortest, within memory.
+
+    Of two ways, to keep activations or to recompute them, layers take the second only where memory
+    asks for it. The threshold is found as in :func:`balanced_layers`, to a part in 4000. ``None``
+    where no threshold works. With several runs on a device those that save most for their time
+    recompute first, which may be one layer more than needed.
+
+    Parameters
+    ----------
+    problem
+        With one chunk on each device and these two ways.
+    """
+    devices = [_Segments(problem, number) for number in range(len(problem.devices))]
+    low, high = 0, sum(device.longest for device in devices)
+    found = _filled_within(problem.layers, devices, high)
+    if found is None:
+        return None
+    while high - low > high // 4000:
+        middle = (low + high) // 2
+        counts = _filled_within(problem.layers, devices, middle)
+        if counts is None:
+            low = middle + 1
+        else:
+            found, high = counts, middle
+    return found
+
+
+def _filled_within(layers: int, devices: Sequence[_Segments], most: int) -> tuple[int, ...] | None:
+    """Layers of each device, the last devices filled first up to a time; none if some are left."""
+    stop, counts = layers, []
+    for device in reversed(devices):
+        start = stop
+        if not device.fits(start, stop, most):
+            return None
+        while start and device.fits(start - 1, stop, most):
+            start -= 1
+        counts.append(stop - start)
+        stop = start
+    return None if stop else tuple(reversed(counts))
+
+
+class _Segments:
+    """Times of consecutive layers on one device, with as little recomputation as fits."""
+
+    def __init__(self, problem: TrainingStagesProblem, number: int) -> None:
+        device = problem.devices[number]
+        ((chunk,),) = (problem.chunks_of[number],)
+        self.beside = beside = problem.chunks[chunk].beside
+        self.limit, waiting = device.limit, max(row[0] for row in device.waiting)
+        times, sizes, self.savings = [0], [0], []
+        first = 0
+        for run in problem.runs:
+            kept, again = run.ways[device.kind]
+            for _ in range(run.count):
+                times.append(times[-1] + kept.time)
+                sizes.append(sizes[-1] + kept.resident + waiting * kept.kept)
+            saved = waiting * (kept.kept - again.kept) + kept.resident - again.resident
+            if saved > 0:
+                more = max(0, again.workspace - beside.workspace)
+                added = max(0, again.time - kept.time)
+                self.savings.append((added / saved, first, first + run.count, added, saved, more))
+            first += run.count
+        self.savings.sort()
+        self.times, self.sizes = times, sizes
+        self.fixed = beside.resident + beside.workspace + waiting * beside.kept
+        self.longest = beside.time + sum(
+            run.count * max(load.time for load in run.ways[device.kind]) for run in problem.runs
+        )
+
+    def fits(self, start: int, stop: int, most: int) -> bool:
+        """Whether layers from start to stop fit into memory within a time."""
+        time = self.beside.time + self.times[stop] - self.times[start]
+        if time > most or self.limit is None:
+            return time <= most
+        over = self.fixed + self.sizes[stop] - self.sizes[start] - self.limit
+        workspace = 0
+        for _, first, last, added, saved, more in self.savings:
+            if over + workspace <= 0:
+                break
+            there = min(stop, last) - max(start, first)
+            if there > 0:
+                workspace = max(workspace, more)
+                count = min(there, -(-(over + workspace) // saved))
+                over, time = over - count * saved, time + count * added
+        return over + workspace <= 0 and time <= most

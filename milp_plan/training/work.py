@@ -19,6 +19,7 @@ from .collectives import Group, Traffic, point_to_point
 from .configuration import FASTER, Configuration, Recompute
 from .efficiency import Software
 from .passes import Compute, Pass, Passes
+from .profile import MeasuredBlock
 
 ATTENTION_KERNELS = 12
 MLP_KERNELS = 8
@@ -116,11 +117,21 @@ def stage_works(
         kinds = architecture.kinds(configuration.spans(architecture, stage))
         first, last = 0 in chunks, configuration.chunks - 1 in chunks
         crosses = _crosses(configuration, stage, node)
-        key = (id(kinds), first, last, crosses)
+        sent = _sent(architecture, configuration, stage)
+        key = (id(kinds), first, last, crosses, sent)
         if key not in made:
-            made[key] = counter.stage(kinds, first, last, crosses)
+            made[key] = counter.stage(kinds, first, last, crosses, sent)
         works.append(made[key])
     return tuple(works)
+
+
+def _sent(architecture: Architecture, configuration: Configuration, stage: int) -> int:
+    """Bytes that measured layers send after their chunks, the most of them; 0 for other blocks."""
+    if not architecture.measured_batch or configuration.pipeline == 1:
+        return 0
+    ends = (start + count for start, count in configuration.spans(architecture, stage) if count)
+    last = [architecture.blocks[end - 1] for end in ends if end < len(architecture.blocks)]
+    return max((each.output_bytes for each in last if isinstance(each, MeasuredBlock)), default=0)
 
 
 def _crosses(configuration: Configuration, stage: int, node: int) -> bool:
@@ -257,7 +268,14 @@ class Counter:
         found: Passes = self.known[key]
         return found
 
+    def _measured(self, block: MeasuredBlock) -> Passes:
+        again = block.forward_s if self.configuration.recompute is Recompute.FULL else 0.0
+        seconds = (block.forward_s, block.backward_s + again, block.weight_s)
+        return Passes(*(Pass(Compute(measured_s=each)) for each in seconds))
+
     def _block(self, block: Block) -> Passes:
+        if isinstance(block, MeasuredBlock):
+            return self._measured(block)
         c, h = self.configuration, block.hidden
         tokens = c.micro_batch * block.length(self.sequence) / c.context
         own = tokens / c.tensor if c.sequence_parallel else tokens
@@ -349,9 +367,9 @@ class Counter:
         passes = Passes()
         for block, count in kinds:
             passes = passes.plus(self.block(block).times(count))
-        if first:
+        if first and self.architecture.embedding_parameters:
             passes = passes.plus(self.embedding())
-        if last:
+        if last and self.architecture.head_outputs:
             passes = passes.plus(self.head().times(1 + (prediction.modules if prediction else 0)))
             if prediction:
                 passes = passes.plus(self.block(prediction.block).times(prediction.modules))
@@ -378,7 +396,9 @@ class Counter:
                 experts += routed / (c.expert * c.expert_tensor)
         return dense, experts
 
-    def stage(self, kinds: Kinds, first: bool, last: bool, crosses: bool) -> StageWork:
+    def stage(
+        self, kinds: Kinds, first: bool, last: bool, crosses: bool, sent: int = 0
+    ) -> StageWork:
         """What a pipeline device does."""
         c, model = self.configuration, self.architecture
         passes = self.passes(kinds, first, last)
@@ -388,7 +408,8 @@ class Counter:
         if c.pipeline > 1:
             tokens = c.micro_batch * self.sequence / c.context
             own = tokens / c.tensor if c.sequence_parallel else tokens
-            transfer = point_to_point(self.size * own * model.hidden, crosses)
+            boundary = sent if model.measured_batch else self.size * own * model.hidden
+            transfer = point_to_point(boundary, crosses)
         moved = 2 * self.software.optimizer_bytes + self.software.gradient_bytes
         moved += self.software.weight_bytes
         return StageWork(

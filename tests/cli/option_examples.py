@@ -327,6 +327,10 @@ EXAMPLES: dict[str, dict[str, Example]] = {
     },
     "train": {
         "--model-file": Example("--model-file {config}", base=TRAIN.replace("llama3-8b ", "")),
+        "--profile": Example("--profile {layers}", base=TRAIN.replace("llama3-8b ", "")),
+        "--profile-batch": Example(
+            "--profile-batch 2", base=TRAIN.replace("llama3-8b ", "--profile {layers} ")
+        ),
         "--sequence": Example("--sequence 4096"),
         "--global-batch": Example("--global-batch 16"),
         "--memory": Example("--memory 40GB"),
@@ -336,6 +340,7 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "--time-limit": Example(
             "--time-limit 77", given=("milp_plan.core.budget.Budget.__init__", "limit_s", 77.0)
         ),
+        "--plot": Example("--plot step.png"),
         "--check": Example("--check {train.plan}", base=TRAIN.split(" --fix", maxsplit=1)[0]),
         "--plan-output": Example("--plan-output plan.json"),
         "--export": Example("--export fsdp2 -o launch.py"),

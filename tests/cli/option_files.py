@@ -47,6 +47,11 @@ HEURISTIC = """
 name = "heft"
 planner = "heft"
 """
+LAYERS = """\
+name,kind,forward_ms,backward_ms,activation_bytes,parameters
+one,block,10,20,2000000000,50000000
+two,block,10,20,2000000000,50000000
+"""
 KNOWN = """
 [[values]]
 file = "two-sends-one-port.json"
@@ -101,6 +106,8 @@ def files(home: Path) -> dict[str, Path]:
     found |= {"measured": home / "measured.csv", "rates": home / "rates.json"}
     found["measured"].write_text(measured_rows.text(measured_rows.rows()[:6]))
     _done("calibrate", found["measured"], "--fit", found["rates"])
+    found["layers"] = home / "layers.csv"
+    found["layers"].write_text(LAYERS)
     study = _folder(home, "study")
     (study / "study.toml").write_text(STUDY)
     (study / "squares.py").write_text(SCRIPT)

@@ -10,6 +10,7 @@ import pytest
 
 from milp_plan.cli.exits import Exit
 from milp_plan.pipeline import pipeline_problem, place, shop_of, uniform
+from tests.io.test_torch_schedule import AGAIN, LAST, rerun
 from tests.report.plans import plan_of_two_devices
 
 from .cases import INSTANCES, call, instance_file, late_plan, plan_file
@@ -123,6 +124,16 @@ def test_export_of_a_schedule_for_torch(tmp_path: Path) -> None:
     packed = call(*command, "-o", tmp_path / "schedule.csv.gz")
     assert packed.exit_code == Exit.USAGE
     assert "torch reads no compressed file" in packed.stderr
+
+
+def test_what_a_schedule_for_torch_cannot_say_is_said_beside_it(tmp_path: Path) -> None:
+    problem, plan = rerun(AGAIN, LAST)
+    instance, file = instance_file(tmp_path, problem), plan_file(tmp_path, plan)
+    target = tmp_path / "schedule.csv"
+    done = call("export", instance, "--format", "torch-schedule", "--plan", file, "-o", target)
+    assert done.exit_code == Exit.DONE
+    assert target.read_text().startswith("0F0,0F1,0F2,0B0,0B1,0B2\n")
+    assert f"{target}: stage 0 computes micro-batches 1, 2 again" in done.stderr
 
 
 def test_a_table_is_an_exported_schedule_only_if_it_holds_one(tmp_path: Path) -> None:

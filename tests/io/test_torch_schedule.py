@@ -437,3 +437,62 @@ def test_what_is_written_reads_back_as_torch_reads_it(tmp_path: Path) -> None:
     assert len(rows) == 4
     assert sum(map(len, rows)) == 8 * 3 * 5
     assert all(cell[0].isdigit() and cell[1] in "FIW" and cell[2:].isdigit() for cell in rows[0])
+
+
+# -- forward passes that run again -------------------------------------------------------------
+
+AGAIN = "F0@0 F0@1 F0@2 B0@0 F0@1 B0@1 F0@2 B0@2"
+LAST = "F1@0 B1@0 F1@1 B1@1 F1@2 B1@2"
+
+
+def rerun(*rows: str, joint: bool = True) -> tuple[PlanningProblem, Plan]:
+    """A plan whose orders name some forward passes twice."""
+    problem = shop(joint=joint).problem.with_recomputation()
+    return problem, timed(problem, *(row.split() for row in rows))
+
+
+def test_a_forward_pass_directly_before_its_backward_pass_is_that_of_a_checkpoint() -> None:
+    problem, plan = rerun(AGAIN, LAST)
+    assert io.torch_schedule_csv(problem, plan).splitlines() == [
+        "0F0,0F1,0F2,0B0,0B1,0B2",
+        "1F0,1B0,1F1,1B1,1F2,1B2",
+    ]
+    (remark,) = io.torch_remarks(problem, plan)
+    assert remark.startswith("stage 0 computes micro-batches 1, 2 again: ")
+    assert "torch.utils.checkpoint" in remark
+    problem, plan = rerun(AGAIN.replace("B0@0 F0@1 B0@1 F0@2", "B0@0 B0@1"), LAST)
+    assert io.torch_remarks(problem, plan) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "joint", "message"),
+    [
+        (("F0@0 F0@1 F0@0 F0@2 B0@0 B0@1 B0@2", LAST), True, "a second run, then 'F0@2'"),
+        (
+            ("F0@0 F0@1 F0@2 F0@0 B0@0 W0@0 B0@1 W0@1 B0@2 W0@2",
+             "F1@0 B1@0 W1@0 F1@1 B1@1 W1@1 F1@2 B1@2 W1@2"),
+            False,
+            "a second run, then 'B0@0', expected its own joint backward pass next",
+        ),
+    ],
+)  # fmt: skip
+def test_other_forward_passes_that_run_again_are_refused(
+    rows: tuple[str, str], joint: bool, message: str
+) -> None:
+    problem, plan = rerun(*rows, joint=joint)
+    found = refused(problem, plan)
+    assert message in found
+    assert "plan without --recompute" in found
+
+
+def test_runs_again_elsewhere_of_gradients_or_from_an_input_sent_again_are_refused() -> None:
+    problem, plan = rerun(AGAIN, LAST)
+    second = [run for run in plan.runs if run.operator == "F0@1"][1]
+    other = tuple(run for run in plan.runs if run is not second)
+    elsewhere = replace(second, devices=("d1",))
+    assert "copies on d0 and d1" in refused(problem, replace(plan, runs=(*other, elsewhere)))
+    gradient = next(run for run in plan.runs if run.operator == "B0@1")
+    found = refused(problem, replace(plan, runs=(*plan.runs, gradient)))
+    assert "forward passes alone run again" in found
+    twice = replace(plan, transfers=(*plan.transfers, plan.transfers[0]))
+    assert "sent twice" in refused(problem, twice)

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from milp_plan.check.training_stages import verify_training_stages
 from milp_plan.core.training_stages import (
     Chunk,
     Device,
@@ -16,7 +17,9 @@ from milp_plan.core.training_stages import (
     peaks_of,
     step_of,
 )
+from milp_plan.models.planted_training_stages import planted_training_stages
 from milp_plan.training import Configuration, Recompute, Schedule, api, shipped
+from milp_plan.training.configuration import even_layers
 from milp_plan.training.costing import PlanCosts
 from milp_plan.training.problem import TrainingProblem
 from milp_plan.training.stage_costs import stages_problem
@@ -26,13 +29,18 @@ from milp_plan.training.stage_plans import (
     with_stages,
 )
 from milp_plan.training.stages import balanced_layers
-from milp_plan.training.step import derive
+from milp_plan.training.step import derive, excess_of
+from tests.support.seeds import few
 
 NONE, FULL = Recompute.NONE, Recompute.FULL
 
 
-def of(name: str, cluster: str, batch: int, sequence: int = 4096) -> TrainingProblem:
-    return api.training_problem(name, cluster, global_batch=batch, sequence=sequence)
+def of(
+    name: str, cluster: str, batch: int, sequence: int = 4096, memory: int | None = None
+) -> TrainingProblem:
+    return api.training_problem(
+        name, cluster, global_batch=batch, sequence=sequence, memory_bytes=memory
+    )
 
 
 CASES = {
@@ -41,7 +49,7 @@ CASES = {
         Configuration(tensor=8, pipeline=4, micro_batches=64),
     ),
     "deepseek": (
-        of("deepseek-v3", "256x8xH800", 1920 * 4),
+        of("deepseek-v3", "256x8xH800", 1920 * 4, memory=96 * 10**9),
         Configuration(pipeline=16, data=128, expert=64, micro_batches=60, recompute=FULL),
     ),
     "vision": (
@@ -70,6 +78,19 @@ def test_named_models_are_not_slower_than_evenly_split_and_uneven_ones_faster(
     if name != "llama":
         assert step.step_ns < 0.95 * even.step_ns
     assert step.played.makespan_ns == pytest.approx(found.plan.value, rel=0.02)
+
+
+def test_variants_of_the_search_are_about_as_fast_as_the_model() -> None:
+    problem, configuration = CASES["deepseek"]
+    costs, configuration = PlanCosts(problem, shipped()), replace(configuration, recompute=NONE)
+    found = fastest_stages(costs, configuration, (NONE, FULL))
+    steps = [
+        step.step_ns
+        for c in costs.variants(configuration)
+        for step in [derive(c, costs.priced(c))]
+        if excess_of(problem, c, step.peaks)[0] <= 0
+    ]
+    assert min(steps) == pytest.approx(found.candidates[0][1].step_ns, rel=0.01)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -147,3 +168,13 @@ def test_a_lane_to_the_host_saves_what_recomputation_costs() -> None:
     assert slow.ways == ("none", "full")
     assert fast.ways == ("none", "full", "offload")
     assert optimum(fast) < optimum(slow)
+
+
+@pytest.mark.parametrize("seed", few(range(100), 15))
+def test_no_even_split_of_random_layers_is_faster(seed: int) -> None:
+    problem, _ = planted_training_stages(seed, layers=9)
+    split = split_as(problem, even_layers(problem.layers, len(problem.chunks)))
+    if split is not None:
+        assert split.value is not None
+        assert verify_training_stages(problem, split).ok
+        assert optimum(problem) <= split.value

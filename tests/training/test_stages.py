@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
+from dataclasses import replace
+from itertools import combinations_with_replacement, product
 from random import Random
 
-from milp_plan.training.stages import balanced_layers
+import pytest
+
+from milp_plan.core.training_stages import Chunk, Device, Load, Run, TrainingStagesProblem
+from milp_plan.training.stages import balanced_layers, layers_within_memory
+from tests.support.seeds import few
 
 
 def slowest(counts: tuple[int, ...], times: list, opens: list, ends: list) -> int:
@@ -40,3 +45,55 @@ def test_the_slowest_stage_is_as_short_as_in_any_partition() -> None:
 def test_of_equal_partitions_the_first_stages_have_the_fewest_blocks() -> None:
     assert balanced_layers([[1] * 7] * 4, [0] * 4, [0] * 4) == (1, 2, 2, 2)
     assert balanced_layers([[2] * 8] * 4, [0] * 4, [2] * 4) == (0, 3, 3, 2)
+
+
+@pytest.mark.parametrize("seed", few(range(200), 30))
+def test_within_memory_the_slowest_stage_is_the_shortest(seed: int) -> None:
+    rng = Random(seed)
+    count, stages = rng.randint(1, 9), rng.randint(1, 4)
+    stages = min(count, stages)
+    top = rng.choice((10, 10**9))
+    time, size, m = rng.randint(1, top), rng.randint(1, top), rng.randint(1, 6)
+    kept = Load(backward=time, kept=size, resident=rng.randint(0, top))
+    again = replace(
+        kept,
+        backward=time + rng.randint(0, top),
+        kept=rng.randint(0, size),
+        workspace=rng.choice((0, size)),
+    )
+    chunks = tuple(
+        Chunk(k, Load(forward=rng.choice((0, rng.randint(0, top))), kept=rng.randint(0, top)))
+        for k in range(stages)
+    )
+    room = count * (size * m + kept.resident) // stages
+    devices = tuple(
+        Device(0, rng.randint(room // 2, 2 * room + 1), ((rng.randint(1, m),),))
+        for _ in range(stages)
+    )
+    run = Run("layer", count, ((kept, again),))
+    problem = TrainingStagesProblem("p", ("none", "full"), (run,), devices, chunks, m)
+    best: dict[tuple[int, ...], int] = {}
+    for layers in product(range(count + 1), repeat=stages):
+        if sum(layers) == count:
+            times = [least_time(problem, k, n) for k, n in enumerate(layers)]
+            if None not in times:
+                best[layers] = max(times)
+    found = layers_within_memory(problem)
+    if not best:
+        assert found is None
+    else:
+        assert found is not None
+        assert best[found] <= min(best.values()) * (1 + 1 / 2000)
+
+
+def least_time(problem: TrainingStagesProblem, stage: int, layers: int) -> int | None:
+    """Time of a stage with so many layers and the fewest recomputed that fit, one by one."""
+    ((kept, again),) = problem.runs[0].ways
+    device, beside = problem.devices[stage], problem.chunks[stage].beside
+    ((waiting,),) = device.waiting
+    for some in range(layers + 1):
+        loads = [beside, *[kept] * (layers - some), *[again] * some]
+        peak = sum(load.resident + waiting * load.kept for load in loads)
+        if peak + max(load.workspace for load in loads) <= device.limit:
+            return sum(load.time for load in loads)
+    return None

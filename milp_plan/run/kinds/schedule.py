@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -34,6 +33,7 @@ from milp_plan.io.files import Document
 from ..change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
 from ..kind import Export, Format, Kind, Measure
 from ..scope import Scope
+from ..torch_exports import torch_exports
 from ..way import Way
 
 if TYPE_CHECKING:
@@ -125,24 +125,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
             "perfetto": Export(
                 "trace for ui.perfetto.dev", lambda d: "traceEvents" in d.top_level, _trace
             ),
-            "torch-schedule": Export(
-                "CSV that torch.distributed.pipelining runs",
-                _is_torch_schedule,
-                _torch_schedule,
-                "torch would not run what was planned",
-            ),
-            "torch-checkpoint": Export(
-                "blocks that torch computes again",
-                lambda document: document.marker == "milp-plan-torch-checkpoint",
-                _torch_checkpoint,
-                "torch would not run what was planned",
-            ),
-            "torch-stages": Export(
-                "modules that each stage of a pipeline runs, with what they cost",
-                lambda document: document.marker == "milp-plan-torch-stages",
-                _torch_stages,
-                "torch would not run what was planned",
-            ),
+            **torch_exports(),
             "dnn-split": Export(
                 "split of the placement benchmark", dnn_split.is_split, dnn_split.split_text
             ),
@@ -402,29 +385,6 @@ def _places(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
     runs = sorted(plan.runs, key=lambda run: (run.start_ns or 0, run.stop_ns or 0))
     bare = tuple(replace(run, start_ns=None, stop_ns=None) for run in runs)
     return plan_to_json(Plan(plan.problem, bare, planner=plan.planner))
-
-
-def _is_torch_schedule(document: Document) -> bool:
-    """By its first action, such as ``0F0`` or ``1SEND_F2``; other tables begin with a heading."""
-    return re.match(rb"[,\s]*\d+(SEND_|RECV_)?[FBWI]\d+(,|\s|$)", document.data) is not None
-
-
-def _torch_schedule(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
-    from milp_plan.io import torch_schedule_csv
-
-    return torch_schedule_csv(problem, plan).encode()
-
-
-def _torch_checkpoint(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
-    from milp_plan.capture.checkpoints import checkpoint_text
-
-    return checkpoint_text(problem, plan)
-
-
-def _torch_stages(problem: PlanningProblem, plan: Plan, _file: Path) -> bytes:
-    from milp_plan.capture.stages import stages_text
-
-    return stages_text(problem, plan)
 
 
 def _need_known_names(problem: PlanningProblem, plan: Plan) -> None:

@@ -1,0 +1,232 @@
+"""The picture of an answer: timeline of a step, memory of each stage, alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from milp_plan.draw.canvas import (
+    COLOURS,
+    FULL,
+    MEMORY,
+    axis_label,
+    drawing_style,
+    figure_legend,
+    new_figure,
+    time_scale,
+)
+from milp_plan.pipeline import times
+
+from .configuration import Configuration
+from .costing import PlanCosts
+from .replay import Chunk, shop_and_words
+from .report import Answer, degrees_text, memory_parts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_GB = 10**9
+_MOST_PASSES = 64
+"""Passes of a stage that are drawn in one piece; of more, the first and the last half."""
+_MOST_STAGES = 64
+_THIN = 24
+"""Passes of a stage from which on bars have no edge."""
+_NAMES = {
+    "forward": "forward",
+    "backward-input": "backward, inputs",
+    "backward-weight": "backward, weights",
+    "backward": "backward",
+    "update": "gradients and optimizer",
+}
+_PARTS = {
+    "weights": "#332288",
+    "gradients": "#88CCEE",
+    "optimizer": "#AA4499",
+    "buffers": "#777777",
+    "activations": "#DDCC77",
+}
+
+Bar = tuple[int, str, int, int, int]
+"""Stage, role, start, duration, chunk of the stage."""
+
+
+def picture(answer: Answer) -> Figure:
+    """Return a figure of three panels: timeline of a step, memory by stage, alternatives.
+
+    Raises
+    ------
+    ValueError
+        No configuration was found.
+    BackendUnavailableError
+        matplotlib is not installed.
+    """
+    if answer.best is None:
+        raise ValueError("no configuration was found, so there is nothing to draw")
+    c = answer.best.configuration
+    stages = min(c.pipeline, _MOST_STAGES)
+    figure = new_figure(14.0, 3.6 + 0.14 * stages)
+    with drawing_style():
+        costs = PlanCosts(answer.problem, answer.efficiency)
+        priced = costs.priced(c)
+        bars = [bar for bar in step_bars(c, priced.chunks) if bar[0] < stages]
+        end = answer.best.step_ns - priced.after_ns
+        bars += [(stage, "update", end, priced.after_ns, 0) for stage in range(stages)]
+        cut = _cut(bars, answer.best.step_ns)
+        widths = [3.6, 3.6] if cut else [7.2]
+        axes = figure.subplots(1, len(widths) + 2, width_ratios=[*widths, 3.4, 3.6])
+        _timeline(list(axes[: len(widths)]), bars, answer, cut)
+        _memory(axes[-2], answer, stages)
+        _alternatives(axes[-1], answer)
+        figure.suptitle(f"{answer.problem.name}: {degrees_text(c)}")
+        _legend(figure, {role for _, role, _, duration, _ in bars if duration}, c.virtual > 1)
+    return figure
+
+
+def step_bars(c: Configuration, chunks: tuple[Chunk, ...]) -> Iterator[Bar]:
+    """List every pass of a step, as the law replays it."""
+    if c.pipeline == 1:
+        yield from _alone(c, chunks)
+        return
+    shop, words = shop_and_words(c, chunks)
+    for kind, starts in zip(shop.kinds, times(shop, words), strict=True):
+        if kind.machine < c.pipeline:
+            chunk = int("".join(filter(str.isdigit, kind.block)) or 0)
+            late = int(chunk >= c.pipeline)
+            for start in starts:
+                yield kind.machine, kind.role, start, kind.duration, late
+
+
+def _alone(c: Configuration, chunks: tuple[Chunk, ...]) -> Iterator[Bar]:
+    at = 0
+    for _ in range(c.micro_batches):
+        for role, duration in (
+            ("forward", sum(chunk.forward_ns for chunk in chunks)),
+            ("backward", sum(chunk.backward_ns + chunk.weight_ns for chunk in chunks)),
+        ):
+            yield 0, role, at, duration, 0
+            at += duration
+
+
+def _cut(bars: Sequence[Bar], step: int) -> tuple[int, int] | None:
+    """Return the end of the first part and the start of the last one; ``None`` draws all."""
+    counts: dict[int, int] = {}
+    for stage, *_ in bars:
+        counts[stage] = counts.get(stage, 0) + 1
+    most = max(counts.values())
+    if most <= _MOST_PASSES:
+        return None
+    part = step * _MOST_PASSES // (2 * most)
+    return part, step - part
+
+
+def _timeline(
+    axes: list[Axes], bars: Sequence[Bar], answer: Answer, cut: tuple[int, int] | None
+) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    assert answer.best is not None
+    step = answer.best.step_ns
+    scale = time_scale(answer.problem.units, step)
+    windows = [(0, step)] if cut is None else [(0, cut[0]), (cut[1], step)]
+    stages = 1 + max(bar[0] for bar in bars)
+    for axis, (low, high) in zip(axes, windows, strict=True):
+        drawn: dict[tuple[int, str, int], list[tuple[float, float]]] = {}
+        count = 0
+        for stage, role, start, duration, late in bars:
+            if start < high and start + duration > low and duration:
+                drawn.setdefault((stage, role, late), []).append((scale(start), scale(duration)))
+                count += stage == 0
+        edge: dict[str, Any] = {"linewidth": 0.0}
+        if count <= _THIN:
+            edge = {"linewidth": 0.4, "edgecolor": "white"}
+        for (stage, role, late), spans in drawn.items():
+            colour, alpha = COLOURS.get(role, "#777777"), 0.6 if late else 1.0
+            axis.broken_barh(spans, (stage - 0.42, 0.84), facecolors=colour, alpha=alpha, **edge)
+        axis.set(xlim=(scale(low), scale(high)), ylim=(stages - 0.5, -0.5))
+        axis.xaxis.set_major_locator(MaxNLocator(5))
+        axis.set_xlabel(axis_label("time", scale))
+        _stage_ticks(axis, stages)
+    axes[0].set_ylabel("pipeline stage")
+    axes[0].set_title("a step" if cut is None else "a step: start")
+    if cut is not None:
+        axes[1].set_title("end")
+        axes[1].set_yticks([])
+
+
+def _stage_ticks(axis: Axes, stages: int) -> None:
+    axis.set_yticks(range(0, stages, max(1, -(-stages // 16))))
+
+
+def _memory(axis: Axes, answer: Answer, stages: int) -> None:
+    best = answer.best
+    assert best is not None
+    left = [0.0] * stages
+    for part, colour in _PARTS.items():
+        sizes = [memory_parts(answer, best, stage)[part] / _GB for stage in range(stages)]
+        axis.barh(range(stages), sizes, 0.84, left=left, color=colour, label=part)
+        left = [a + b for a, b in zip(left, sizes, strict=True)]
+    for stage in range(stages):
+        limit = answer.problem.limit_bytes(best.configuration, stage) / _GB
+        axis.plot([limit, limit], [stage - 0.5, stage + 0.5], color=FULL, linewidth=1.6)
+    axis.set(ylim=(stages - 0.5, -0.5), xlabel="memory of a device (GB)", title="peak by stage")
+    _stage_ticks(axis, stages)
+
+
+def _alternatives(axis: Axes, answer: Answer) -> None:
+    found, best = answer.found, answer.best
+    assert best is not None
+    scale = time_scale(answer.problem.units, best.step_ns)
+    near = [
+        (scale(one.least_ns), _filled(answer, one.configuration, one.peaks))
+        for one in found.looked
+        if one.least_ns <= 2 * best.step_ns
+    ]
+    for fits, marker, colour in ((True, "o", MEMORY), (False, "x", FULL)):
+        points = [point for point in near if (point[1] <= 100) is fits and point[1] <= 200]
+        axis.scatter(
+            [time for time, _ in points],
+            [share for _, share in points],
+            s=9,
+            marker=marker,
+            color=colour,
+            alpha=0.5,
+            linewidths=0.6 if marker == "x" else 0,
+            label=("fits" if fits else "does not fit") + ", lower bounds",
+        )
+    for number, candidate in enumerate(found.best):
+        first = number == 0
+        axis.scatter(
+            scale(candidate.step_ns),
+            _filled(answer, candidate.configuration, candidate.peaks),
+            s=70 if first else 28,
+            marker="*" if first else "D",
+            color=COLOURS["backward-weight" if first else "forward"],
+            zorder=4 if first else 3,
+            label=("best", "next best", None)[number],
+        )
+    axis.axhline(100, color=FULL, linewidth=1.2)
+    axis.set_xlabel(axis_label("step", scale))
+    axis.set_ylabel("memory of the fullest device (% of its limit)")
+    axis.set_title("alternatives")
+    axis.legend(loc="best", frameon=False)
+
+
+def _filled(answer: Answer, c: Configuration, peaks: tuple[int, ...]) -> float:
+    """Percent of its limit that the fullest device takes."""
+    limits = (answer.problem.limit_bytes(c, stage) for stage in range(len(peaks)))
+    return max(100 * peak / limit for peak, limit in zip(peaks, limits, strict=True))
+
+
+def _legend(figure: Figure, roles: set[str], virtual: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Patch(color=COLOURS[role], label=name) for role, name in _NAMES.items() if role in roles
+    ]
+    if virtual:
+        handles.append(Patch(color=COLOURS["forward"], alpha=0.6, label="lighter: later chunks"))
+    handles += [Patch(color=colour, label=part) for part, colour in _PARTS.items()]
+    handles.append(Line2D([], [], color=FULL, label="limit"))
+    figure_legend(figure, handles, "outside lower center")
