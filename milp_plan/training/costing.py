@@ -74,7 +74,7 @@ class PlanCosts:
 
     def least_ns(self, configuration: Configuration) -> int:
         """Operations of a step over the rate of all devices, evenly divided."""
-        again = Recompute.NONE if configuration.recomputed else configuration.recompute
+        again = _at_least(configuration).recompute
         work = self._flops[again] * self.problem.global_batch
         if configuration.precision is Precision.FP8:
             work //= 2
@@ -86,7 +86,7 @@ class PlanCosts:
         A pass takes the larger of its kernels' time and that of their launches; for the whole
         model at once this is at most the sum over chunks, so it is a bound.
         """
-        c = _without(configuration) if configuration.recomputed else configuration
+        c = _at_least(configuration)
         width = width_of(c)
         if width not in self._whole:
             alone = replace(
@@ -263,7 +263,7 @@ class PlanCosts:
 
     def overlapped(self, configuration: Configuration) -> dict[str, int]:
         """Nanoseconds of a step's traffic that computation hides, by kind of parallelism."""
-        c, cluster = replace(configuration, recomputed=0), self.problem.cluster
+        c, cluster = _at_least(configuration), self.problem.cluster
         works = self._works(c, cluster)
         found = overlapped_seconds(works, cluster, c, self.efficiency)
         return {name: _ns(value) for name, value in found.items()}
