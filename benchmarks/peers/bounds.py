@@ -115,20 +115,15 @@ def present(rows: list[Row]) -> Row:
         })  # fmt: skip
     table.sort(key=lambda entry: (-entry["better"], entry["bound"]))
     idle = [entry["bound"] for entry in table if not entry["better"]]
+    for row in rows:
+        bounds = row["found"]["all"]["bounds"]
+        row["by"] = max(bounds, key=bounds.__getitem__)
+        row |= {"best": bounds[row["by"]], "seconds": row["found"]["all"]["seconds"]}
+        row.setdefault("memory", 1)
     return {
         "bounds": table,
         "instances": len(rows),
         "idle": ", ".join(idle) or "none",
-        "rows": [
-            row
-            | {
-                "best": max(row["found"]["all"]["bounds"].values()),
-                "by": max(row["found"]["all"]["bounds"].items(), key=lambda entry: entry[1])[0],
-                "seconds": row["found"]["all"]["seconds"],
-                "memory": row.get("memory", 1),
-            }
-            for row in rows
-        ],
     }
 
 

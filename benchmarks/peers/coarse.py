@@ -32,10 +32,11 @@ from milp_plan.models.registry import Found, discover
 from milp_plan.planners import best_plan
 from milp_plan.planners.baselines import PLANNERS
 from milp_plan.planners.enumeration import Enumeration, EveryPlan
+from milp_plan.planners.learning import ClauseLearning
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.model import SAFETY, Solver, make_options
 from milp_plan.run.restart import started
-from milp_plan.run.ways.stage_series import LISTS
+from milp_plan.run.ways.stage_series import LEARN_SHARE, LISTS
 from milp_plan.study.rows import ABSENT
 
 KINDS = STAGES, PAIRWISE, GUIDED = ("stages", "pairwise", "guided")
@@ -44,7 +45,7 @@ KINDS = STAGES, PAIRWISE, GUIDED = ("stages", "pairwise", "guided")
 EXACT = "operator_schedule"
 """The formulation of stage two."""
 
-CPSAT, ENUMERATION = "CP-SAT", "enumeration"
+CPSAT, ENUMERATION, LEARNING = "CP-SAT", "enumeration", "clause learning"
 LISTS_S = 10.0
 """Seconds that list schedules of one problem may take."""
 
@@ -207,6 +208,42 @@ def enumerated(problem: PlanningProblem, case: Case) -> Row | None:
     for plan in search.plans(budget):
         value = verify(problem, plan).value
     return answer(value, search.least, budget.elapsed_s)
+
+
+def learned(
+    problem: PlanningProblem, case: Case, start: Plan | None = None
+) -> tuple[Row, Plan | None] | None:
+    """Search by clause learning; ``None`` where it does not suit the problem."""
+    if not ClauseLearning.suits(problem):
+        return None
+    budget, best = Budget(case["limit"]), start
+    search = ClauseLearning(problem, None if start is None else start.value)
+    if start is not None:
+        search.follow(start)
+    for plan in search.plans(budget):
+        best = replace(plan, value=verify(problem, plan).value)
+    value = None if best is None else best.value
+    more = {"conflicts": search.conflicts, "failure": None}
+    return answer(value, search.least, budget.elapsed_s, **more), best
+
+
+def staged(problem: PlanningProblem, case: Case, start: Plan | None) -> tuple[Row, Plan | None]:
+    """Solve a coarse problem as stage two does: clause learning first, then the model."""
+    first = learned(problem, {**case, "limit": LEARN_SHARE * case["limit"]}, start)
+    spent, best = 0.0, start
+    if first is not None:
+        spent, best = first[0]["seconds"], first[1]
+        if first[0]["proved"]:
+            return first
+    left = {**case, "limit": max(1.0, case["limit"] - spent)}
+    result, plan = modelled(problem, exact_stage(), left, best)
+    result["seconds"] = round(result["seconds"] + spent, 2)
+    if first is not None and result["value"] is None:
+        return first
+    if first is not None and first[0]["bound"] is not None:
+        bound = max(first[0]["bound"], result["bound"] or 0)
+        result |= answer(result["value"], bound, result["seconds"])
+    return result, plan
 
 
 def by_cpsat(file: Path, case: Case, folder: Path) -> Row | None:

@@ -78,7 +78,7 @@ def _coarse(problem: PlanningProblem, case: Case, folder: Path) -> Row:
     """Make the coarse problem, solve it by both methods, expand."""
     coarsening, start = coarse.coarsened(problem, case)
     small = coarsening.problem
-    exact, plan = coarse.modelled(small, coarse.exact_stage(), case, start)
+    exact, plan = coarse.staged(small, case, start)
     expanded = None
     if plan is not None and exact["value"] is not None:
         expanded = _expanded(problem, coarsening.undo(plan))

@@ -13,7 +13,6 @@ from milp_plan.core.compiled import interpreting
 from milp_plan.core.view import view
 
 from .anywhere import anywhere, anywhere_unlimited
-from .crowding import crowding_bound
 from .frame import Frame
 from .heads import Windows, simple_windows
 from .load import largest_bound, load_bound, packing_bound, unrelated_bound
@@ -23,7 +22,6 @@ from .memory import (
     operator_peak,
     persistent_obstacle,
     persistent_peak,
-    residence_bound,
 )
 from .milestones import with_milestones
 from .serial_memory import serial_obstacle
@@ -180,10 +178,6 @@ class _Catalogue:
         if len(self.frame.names) > LARGEST_PAIRS:
             logger.info("%s: too large for bounds over all pairs", self.frame.problem.name)
             return
-        residence = partial(residence_bound, self.frame, self.budget)
-        yield from self.within("bytes times time", lambda: [residence()])
-        crowding = partial(crowding_bound, self.frame, simple, self.budget)
-        yield from self.within("memory beside an operator", lambda: [crowding()])
         yield from self.within("windows", partial(self._windows, incumbent))
 
     def _windows(self, incumbent: int | None) -> Iterator[Bound | None]:

@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from milp_plan.core import PlanningProblem, Value, ceil_div
+from milp_plan.core import PlanningProblem, ceil_div
 from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound, Infeasible
 from milp_plan.core.budget import Budget
 
 from .binpacking import bins_needed, least_capacity
 from .frame import Frame
-from .view import View, plain_separations, scale_for
+from .view import plain_separations, scale_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,50 +83,6 @@ def _makes(frame: Frame, name: str) -> int:
         )
         for option in graph.operator(name).options
     )
-
-
-def residence_bound(frame: Frame, budget: Budget) -> Bound | None:
-    """Bytes times their time in memory.
-
-    Proof: a value has a complete copy somewhere from its producer's start to the stop of its
-    last reader, what is kept to the stop of all that waits for it, and these are at least a
-    separation apart; persistent values lie there for the whole makespan T. So T times all memory is
-    at least the sum of bytes times time. ``None`` under the static law, or when a device has no
-    limit.
-
-    Raises
-    ------
-    OutOfTime
-        The budget passed.
-    """
-    memory = total_memory(frame)
-    persistent = sum(frame.holdings.packed)
-    if frame.holdings.static or memory is None or memory <= persistent:
-        return None
-    separations = plain_separations(frame, budget)
-    view, through = separations.view, separations.through
-    total = 0
-    for value in frame.problem.graph.values:
-        if value.producer is not None:
-            total += frame.holdings.copy_bytes(value) * _stay(frame, view, value, through)
-    return Bound(
-        "bytes times time",
-        ceil_div(total * view.tick, memory - persistent),
-        f"{frame.size_text(memory - persistent)} of all devices are left beside persistent values",
-    )
-
-
-def _stay(frame: Frame, view: View, value: Value, through: np.ndarray) -> int:
-    """Ticks from the producer's start to the last reader's stop, or to the end."""
-    assert value.producer is not None
-    start = frame.index[value.producer]
-    if value.is_kept:
-        return int((through[start] + view.durations).max())
-    stays = [int(view.durations[start])]
-    for name in value.consumers:
-        reader = frame.index[name]
-        stays.append(int(through[start, reader] + view.durations[reader]))
-    return max(stays)
 
 
 def persistent_obstacle(frame: Frame) -> Infeasible | None:

@@ -24,24 +24,29 @@ if TYPE_CHECKING:
 
 
 class _Changed:
-    """A formulation whose model is given: it may leave out plans, so it proves nothing."""
+    """A formulation whose model is given: it may leave out plans, so it proves nothing.
+
+    The model was built without a guide, so it is read without one.
+    """
 
     def __init__(self, formulation: Any, model: Any) -> None:
         self.formulation, self.model = formulation, model
         self.card = replace(formulation.card, exact=False)
         self.handles, self.Options = formulation.handles, formulation.Options
         self.unsupported = formulation.unsupported
-        self.scale, self.decode, self.encode = (
-            formulation.scale,
-            formulation.decode,
-            formulation.encode,
-        )
+        self.encode, self.guide = formulation.encode, Guide()
 
     def restricts(self, _options: Any) -> bool:
         return True
 
     def build(self, _problem: Any, _options: Any, _guide: Guide) -> Any:
         return self.model
+
+    def scale(self, problem: Any, options: Any, _guide: Guide) -> Any:
+        return self.formulation.scale(problem, options, self.guide)
+
+    def decode(self, problem: Any, options: Any, _guide: Guide, values: Any) -> Any:
+        return self.formulation.decode(problem, options, self.guide, values)
 
 
 def build_model(
@@ -74,8 +79,8 @@ def build_model(
     >>> import milp_plan as mp
     >>> problem = mp.read("instances/gang-beats-single.json")
     >>> model = mp.build_model(problem, "operator_schedule")
-    >>> sorted(family.name for family in model.component_objects())[:1]
-    ['assign']
+    >>> model.makespan.name
+    'makespan'
     """
     problem = a_problem(problem, "build_model, problem")
     solver = _solver(text(formulation, "build_model, formulation"), options, "build_model")

@@ -66,14 +66,14 @@ def cases_of(name):
 
 
 def test_every_formulation_that_applies_has_a_row(script, page, monkeypatch, tmp_path):
-    coarse, formulations = script("coarse"), script("formulations")
+    coarse, formulations = script("coarse"), script("formulation_table")
     monkeypatch.setattr(coarse.study, "peer", lambda *_: PEER | {"value": None, "bound": None})
     case = {"file": "instances/fan-out-one-send.json", "limit": 20, **COMMON}
     row = formulations.measure(case)
     problem = coarse.study.instance_file(case["file"], tmp_path)
     applicable = dict(coarse.formulations(script("two_stage").read(problem)))
     assert {"flexible_job_shop", "operator_schedule"} <= set(applicable) <= set(discover())
-    assert set(row["methods"]) == {*applicable, "enumeration", "CP-SAT"}
+    assert set(row["methods"]) == {*applicable, "enumeration", "clause learning", "CP-SAT"}
     for name in (*applicable, "enumeration"):
         found = row["methods"][name]
         assert found["proved"], name
@@ -110,7 +110,7 @@ def test_a_public_file_that_is_not_there_is_named(script, page, monkeypatch):
     monkeypatch.delenv("MILP_PLAN_BENCHMARKS", raising=False)
     public = [case for case in cases_of("paper/formulations") if "$" in case["file"]]
     assert len(public) == 5
-    row = script("formulations").measure(public[0])
+    row = script("formulation_table").measure(public[0])
     assert row["stop"] == "absent"
     code, text, _ = page("paper/formulations", [{**public[0], **row}])
     assert code is Exit.DONE
@@ -199,7 +199,7 @@ def test_what_the_studies_ask_for():
     assert {case["target"] for case in small} <= set(range(24, 101))
     cases = cases_of("paper/two-stage")
     asked = {(case["target"], case["kind"]) for case in cases if "part" not in case}
-    assert len(asked) == 9
+    assert len(asked) == 6
     seeds = {(case["seed"], case["variant"]["name"]) for case in cases_of("ablation")}
     assert len(seeds) == 15
 

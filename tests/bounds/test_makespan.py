@@ -220,14 +220,6 @@ def test_layers_in_series_add_up():
     assert named(p)["critical path with sharing"] == 19 == optimum(p)
 
 
-def test_bytes_stay_in_memory_for_their_time():
-    # 3 bytes for 10 + 10 ticks on devices with 7 bytes together.
-    p = problem([operator("a", 10), operator("b", 10)], [value("v", "a", "b", 3)], cluster([3, 4]))
-    assert named(p)["bytes times time"] == 9
-    unlimited = problem([operator("a", 1)])
-    assert "bytes times time" not in named(unlimited)
-
-
 def test_bottleneck_counts_work_only():
     p = problem(
         [operator("a", 5), operator("b", 5), operator("c", 4, "g"), operator("d", 4, "g")],

@@ -96,7 +96,7 @@ def test_the_best_bound_is_what_a_run_would_prove() -> None:
     instance = INSTANCES / "two-sends-one-port.json"
     told = json.loads(call("bound", instance, "--json", "--quiet", "--time-limit", "60").stdout)
     assert told["bound"] == 40
-    assert told["bound_name"] == "enumeration"
+    assert told["bound_name"] in {"clause learning", "enumeration", "every plan"}
     assert {30, 40} <= {entry["value"] for entry in told["bounds"]}
 
 

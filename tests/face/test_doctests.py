@@ -14,7 +14,10 @@ from tests.run.cases import REPOSITORY
 MODULES = ["milp_plan", *(f"milp_plan.face.{entry.name}" for entry in iter_modules(face.__path__))]
 WITH_EXAMPLES = {
     "milp_plan",
-    *(f"milp_plan.face.{name}" for name in ("model", "networks", "reasons", "variants", "verbs")),
+    *(
+        f"milp_plan.face.{name}"
+        for name in ("model", "models", "networks", "reasons", "variants", "verbs")
+    ),
 }
 
 

@@ -136,4 +136,4 @@ def test_no_number_of_a_model_is_longer_than_its_horizon(seed: int) -> None:
     source = form.build(drawn, form.Options(), guide)
     model = compile_pyomo(source)
     horizon = source.builder.horizon / source.builder.unit
-    assert np.abs(model.matrix.data).max() <= max(2.0, horizon)
+    assert np.abs(model.matrix.data).max() <= max(2.0, 2 * horizon), "a length and a big-M at most"

@@ -345,7 +345,7 @@ print(json.dumps([outcome.proved, outcome.record, events, "numba" in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("formulation", "by"), [("auto", "enumeration"), ("operator_schedule", "operator_schedule")]
+    ("formulation", "by"), [("auto", "clause learning"), ("operator_schedule", "operator_schedule")]
 )
 def test_a_process_without_compiled_loops_proves_a_dozen_operators_without_any(
     formulation: str, by: str, tmp_path: Path

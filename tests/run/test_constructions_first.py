@@ -8,6 +8,7 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core.budget import Budget
+from milp_plan.planners.learning import ClauseLearning
 from milp_plan.planners.lists import single_device
 from milp_plan.planners.search import crew
 from milp_plan.run.kinds.schedule import KIND
@@ -27,12 +28,13 @@ def training():
 def ahead_of_lists(problem, settings, monkeypatch, *, kept=True):
     """A way that has taken steps before list schedules, no bounds; and their names."""
     monkeypatch.setattr(schedule, "kept", lambda _loop: kept)
+    monkeypatch.setattr(ClauseLearning, "suits", staticmethod(lambda _problem: False))
     ledger = Ledger(KIND, problem, settings, Budget(600.0, settings.node_limit))
     way = ScheduleWay(ledger)
     steps = list(takewhile(lambda step: step.name != "baselines", way.steps()))
     taken = []
     for step in steps:
-        if step.name not in {"bounds", "search beside"} and step.wanted():
+        if step.name not in {"bounds", "enumeration", "search beside"} and step.wanted():
             step.run()
             taken.append(step)
     return way, [step.name for step in taken]

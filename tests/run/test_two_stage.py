@@ -9,6 +9,7 @@ import pytest
 from milp_plan.core import InputError, Plan, PlanningProblem
 from milp_plan.core.budget import Budget
 from milp_plan.planners import PLANNERS
+from milp_plan.planners.learning import ClauseLearning
 from milp_plan.run import Outcome, Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger
@@ -62,8 +63,9 @@ def _has_a_plan(outcome: Outcome[PlanningProblem, Plan]) -> None:
     assert not OTHER_SEARCHES & set(outcome.record["phases"])
 
 
-def test_coarse_problems_have_their_rows() -> None:
+def test_coarse_problems_have_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters, the model's size, its start, value and bound, and the plan before and after."""
+    monkeypatch.setattr(ClauseLearning, "suits", staticmethod(lambda _problem: False))
     problem = instance("gpt-mini-inference-4xV100")
     outcome = quick(problem, two_stage=True, target=8, node_limit=50, rounds=2)
     (row,) = outcome.record["coarse_stages"]

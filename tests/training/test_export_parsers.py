@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from milp_plan.core import UnsupportedProblemError
-from milp_plan.training import Recompute
+from milp_plan.training import Recompute, Schedule
 from milp_plan.training.exports import export
 from milp_plan.training.exports.layout import layout_text
+from milp_plan.training.replay import Chunk, shop_and_words
 
 from .test_exports import arguments, job, random_job
 
@@ -48,6 +49,21 @@ def test_torchtitan_reads_its_files(tmp_path: Path) -> None:
         config = manager.ConfigManager().parse_args(["--job.config_file", str(file)])
         assert f"global_batch_size = {config.training.global_batch_size}\n" in text
         schedules.get_schedule_class(config.parallelism.pipeline_parallel_schedule)
+
+
+def test_interleaved_zero_bubble_with_one_stage_a_rank_is_zb_h1() -> None:
+    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+    _, c = job(pipeline=4, schedule=Schedule.ZB_H1, batch=16)
+    theirs = object.__new__(schedules.ScheduleInterleavedZeroBubble)
+    theirs.pp_group_size, theirs.n_local_stages, theirs._num_stages = c.pipeline, 1, c.pipeline
+    theirs._n_microbatches = theirs.microbatches_per_round = c.micro_batches
+    theirs.number_of_rounds, theirs.rank = 1, 0
+    shop, words = shop_and_words(c, (Chunk(1, 1, 1),) * c.pipeline)
+    letters = {"forward": "F", "backward-input": "I", "backward-weight": "W"}
+    for rank, word in enumerate(words):
+        ours = [letters[shop.kinds[kind].role] for kind in word]
+        actions = theirs._calculate_single_rank_operations(rank)
+        assert ours == [str(action)[1] for action in actions if action is not None]
 
 
 def test_megatron_reads_layouts_as_we_do() -> None:

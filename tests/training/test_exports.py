@@ -455,6 +455,7 @@ def test_a_script_written_by_hand_is_read() -> None:
         ("--lr", "--use-megatron-fsdp --data-parallel-sharding-strategy x --lr", "strategy"),
         ("--lr", "--pipeline-model-parallel-layout 'Et|L' --lr", "t of --pipeline-model"),
         ("--lr", "--nnodes 4 --nproc-per-node 8 --lr", "found 32, expected 16"),
+        ("pipeline-rank 2", "pipeline-rank 999999999", "found 1999999998, expected at most 32"),
         ("--lr", "'--lr", "quotation"),
     ],
 )
@@ -522,6 +523,9 @@ def test_a_file_in_the_manner_of_those_published_is_read() -> None:
         ("replicate_degree = 1", "replicate_degree = 2", "2 x 4"),
         ("tensor_parallel_degree = 1", "tensor_parallel_degree = true", "tensor_parallel_degree"),
         ("tensor_parallel_degree = 1", "tensor_parallel_degree = 3", "multiple of 3"),
+        ("pipeline_parallel_degree = 1", "pipeline_parallel_degree = 999999999", "at most 32"),
+        ("shard_degree = -1", "shard_degree = 'all'", "data_parallel_shard_degree: found 'all'"),
+        ('"8B"', "8", "model: found llama3 8"),
         ("[optimizer]", "[optimizer", "TOML"),
         ("[parallelism]", "[parallelism]\nfsdp_reshard_after_forward = 'often'", "often"),
         ("pipeline_parallel_degree = 1",

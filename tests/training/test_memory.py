@@ -19,7 +19,7 @@ from milp_plan.training.memory import MemoryUse, in_flight
 HIDDEN, HEADS, SEQUENCE, LAYERS = 1024, 16, 512, 4
 
 
-def gpt(vocabulary: int = 0) -> Architecture:
+def gpt(vocabulary: int = 8) -> Architecture:
     block = Block(HIDDEN, Attention(HEADS, HEADS, 64), Mlp(4 * HIDDEN, gated=False), norm_bias=True)
     return Architecture("test", (block,) * LAYERS, vocabulary=vocabulary, sequence=SEQUENCE)
 

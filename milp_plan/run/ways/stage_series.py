@@ -196,6 +196,9 @@ class StageSeries:
                 search_near(below, budget, IN_VAIN)
                 stage.windows = below.value
         finally:
+            ledger.dispute(below.disputed, below.disputed_model)
+            for defect in below.defects:
+                ledger.fail(defect)
             stage.after, stage.seconds = ledger.value, now() - began
             row.update(stage.as_row())
             self.expand(chosen, below)
@@ -298,12 +301,7 @@ class StageSeries:
         improved = cutoff is None or (stage.model is not None and stage.model < cutoff)
         if not (improved or answer.described()["model"]["bound"] == cutoff):
             self.model_share /= 2
-        try:
-            below.believe(answer, cutoff)
-        finally:
-            ledger.dispute(below.disputed, below.disputed_model)
-            for defect in below.defects:
-                ledger.fail(defect)
+        below.believe(answer, cutoff)
 
     @property
     def build_s(self) -> float:

@@ -56,7 +56,7 @@ def refuse(job: Job) -> None:
     )
     refusals.check(
         c.expert > 1 and c.tensor > 1,
-        "its automatic expert parallelism is exported without tensor parallelism alone",
+        "its automatic expert parallelism is exported only without tensor parallelism",
         "plan with --fix tensor=1, or --fix expert=1",
     )
     refusals.check(

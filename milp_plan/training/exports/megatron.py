@@ -93,7 +93,7 @@ def refuse(job: Job) -> None:
     )
     refusals.check(
         job.recomputed is None or (c.recompute is Recompute.ATTENTION and job.recomputed != 0),
-        "it computes as many blocks again on every stage, or the attention of all",
+        "it recomputes the same number of blocks on every stage, or the attention of all blocks",
         "plan with --fix recomputed_by_chunk=",
     )
     nodes = {group.node_devices for group in job.problem.cluster.groups}

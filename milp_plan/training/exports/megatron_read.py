@@ -109,7 +109,7 @@ class _Reader:
         batch = self.number("global-batch-size", micro_batch * data)
         of = "micro-batch size x data parallel size"
         count = findings.share("--global-batch-size", batch, micro_batch * data, of)
-        virtual, layers = self.stages(pipeline)
+        virtual, layers = self.chunks(pipeline)
         even = even_layers(len(problem.architecture.blocks), pipeline * virtual)
         recompute, recomputed = self.recomputation()
         moe = Job(problem, Configuration()).experts is not None
@@ -161,6 +161,16 @@ class _Reader:
         if not (self.switch("bf16") | self.switch("fp16")):
             self.findings.add("--bf16", "nothing", "--bf16, as a plan has 16-bit weights", "add it")
         return Precision.BF16 if fp8 is None else Precision.FP8
+
+    def chunks(self, pipeline: int) -> tuple[int, tuple[int, ...]]:
+        """Virtual stages, and blocks of each chunk, of no more chunks than blocks."""
+        blocks = len(self.problem.architecture.blocks)
+        most = self.number("num-virtual-stages-per-pipeline-rank", 1)
+        if pipeline * most > blocks:
+            expected = f"at most {blocks}, the blocks of the model"
+            self.findings.add("pipeline stages x virtual stages", pipeline * most, expected)
+            self.findings.done()
+        return self.stages(pipeline)
 
     def stages(self, pipeline: int) -> tuple[int, tuple[int, ...]]:
         """Virtual stages, and blocks of each chunk; empty where all have as many."""

@@ -7,7 +7,7 @@ newer than its release 0.4 and written only where a plan needs them.
 from __future__ import annotations
 
 from ..blocks import Attention, Mlp
-from ..configuration import Recompute, Schedule
+from ..configuration import Recompute, Schedule, even_layers
 from .job import Job, Refusals
 
 HEAD = "# nanotron configuration by milp-plan"
@@ -89,10 +89,11 @@ def refuse(job: Job) -> None:
         f"its pipelines run 1f1b or gpipe, not {c.schedule}",
         "plan with --fix schedule=1f1b",
     )
+    even = even_layers(len(job.problem.architecture.blocks), c.chunks)
     refusals.check(
-        c.pipeline > 1 and bool(c.layers) and len(set(c.layers)) > 1,
+        c.pipeline > 1 and job.layers != even,
         "it chooses the blocks of each stage itself",
-        "plan with --fix layers= as many blocks on every stage",
+        f"plan with --fix layers={','.join(map(str, even))}",
     )
     refusals.check(
         c.zero > 1 and c.data * c.context > 1,

@@ -124,9 +124,7 @@ class _Reader:
     def default(self, pipeline: int, schedule: Schedule) -> tuple[int, ...]:
         """Blocks of each chunk where the file lists no modules."""
         name = "pipeline_parallel_{}_stage_less_layers"
-        first, last = (
-            int(self.field("parallelism", name.format(end), 1)) for end in ("first", "last")
-        )
+        first, last = (self.weight(name.format(end)) for end in ("first", "last"))
         blocks = len(self.problem.architecture.blocks)
         each = self.field("parallelism", "pipeline_parallel_layers_per_stage", None)
         several = schedule is Schedule.INTERLEAVED or schedule in V_SHAPED
@@ -134,7 +132,16 @@ class _Reader:
         if each is not None:
             size = self.findings.positive("pipeline_parallel_layers_per_stage", each)
             stages = -(-(blocks + first + last) // size)
+        if stages > blocks + first + last:
+            expected = f"at most {blocks}, the blocks of the model"
+            self.findings.add("pipeline stages", stages, expected)
+            self.findings.done()
         return default_layers(blocks, stages, first, last)
+
+    def weight(self, name: str) -> int:
+        """Blocks that a stage has less; 1 where the file does not say."""
+        found = self.field("parallelism", name, 1)
+        return 0 if found == 0 else self.findings.positive(name, found)
 
     def layers(self) -> tuple[int, ...] | None:
         """Blocks of each chunk, if the file lists modules."""
@@ -164,7 +171,8 @@ class _Reader:
         )
         if shards == -1:
             shards = data // replicas
-        product = replicas * self.findings.positive("data_parallel_shard_degree", shards)
+        shards = self.findings.positive("data_parallel_shard_degree", shards)
+        product = replicas * shards
         name = "data_parallel_replicate_degree x data_parallel_shard_degree"
         self.findings.same(name, product, data, "the data ranks of this cluster")
         if replicas > 1 and shards > 1:
@@ -192,7 +200,8 @@ class _Reader:
         wanted = flavor(self.problem.architecture)
         given = (self.field("model", "name", None), self.field("model", "flavor", None))
         if wanted is not None and None not in given:
-            self.findings.same("model", " ".join(given), " ".join(wanted), "that of the command")
+            found = " ".join(map(str, given))
+            self.findings.same("model", found, " ".join(wanted), "that of the command")
         length = self.field("training", "seq_len", 2048)
         self.findings.same("seq_len", length, self.problem.sequence, "that of --sequence")
 

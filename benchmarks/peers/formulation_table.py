@@ -40,6 +40,8 @@ def measure(case: Mapping[str, Any]) -> Row:
             for name, solver in coarse.formulations(problem)
         }
         methods[coarse.ENUMERATION] = coarse.enumerated(problem, case)
+        found = coarse.learned(problem, case)
+        methods[coarse.LEARNING] = None if found is None else found[0]
         methods[coarse.CPSAT] = coarse.by_cpsat(small, case, folder)
         return {
             "name": problem.name,
