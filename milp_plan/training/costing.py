@@ -263,7 +263,7 @@ class PlanCosts:
 
     def overlapped(self, configuration: Configuration) -> dict[str, int]:
         """Nanoseconds of a step's traffic that computation hides, by kind of parallelism."""
-        c, cluster = replace(configuration, recomputed=0), self.problem.cluster
+        c, cluster = _at_least(configuration), self.problem.cluster
         works = self._works(c, cluster)
         found = overlapped_seconds(works, cluster, c, self.efficiency)
         return {name: _ns(value) for name, value in found.items()}

@@ -265,7 +265,7 @@ def _error(answer: Answer) -> str:
     if band is None:
         return "(error unknown)"
     most = max(1 - band.low, band.high - 1)
-    return f"(within {most:.0%} on 8 of 10 of {band.rows:,} held-out rows)"
+    return f"(within {100 * most:.0f} % on 80 % of {band.rows:,} held-out rows)"
 
 
 def _memory(answer: Answer, best: Candidate, stage: int) -> str:
@@ -319,7 +319,10 @@ def time_parts(answer: Answer, best: Candidate) -> dict[str, int]:
         "data parallel": time.data_parallel_ns,
         "optimizer": time.optimizer_ns,
     }
-    return parts | {"pipeline bubble": best.step_ns - sum(parts.values())}
+    rest = best.step_ns - sum(parts.values())
+    # where stages compute different numbers of blocks again, the parts are those of their mean
+    parts["compute"] += min(0, rest)
+    return parts | {"pipeline bubble": max(0, rest)}
 
 
 def _proof(answer: Answer) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .configuration import V_SHAPED, Configuration, Schedule
 from .problem import TrainingProblem
@@ -113,8 +114,12 @@ def micro_batches_ahead(configuration: Configuration) -> tuple[tuple[int, ...], 
     as many as 1F1B on its first device, but for those that take less by design, where one is
     counted.
     """
-    p, m, v = configuration.pipeline, configuration.micro_batches, configuration.virtual
-    schedule = configuration.schedule
+    c = configuration
+    return _ahead(c.pipeline, c.micro_batches, c.virtual, c.schedule)
+
+
+@lru_cache(maxsize=1024)
+def _ahead(p: int, m: int, v: int, schedule: Schedule) -> tuple[tuple[int, ...], ...]:
     if p == 1:
         return ((1,) * v,)
     if schedule is Schedule.GPIPE:
