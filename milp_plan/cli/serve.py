@@ -9,7 +9,7 @@ import click
 
 from .exits import Exit, most_serious
 from .inputs import PATH
-from .limits import SECONDS
+from .limits import SECONDS, refuse_idle
 from .output import say
 from .train import byte_size, sides
 
@@ -112,6 +112,8 @@ def serve(
     from milp_plan.training.configuration import Precision
     from milp_plan.training.efficiency import rates_of
 
+    if phase == "prefill":
+        refuse_idle({"output": "prefill makes one token; leave it out"})
     problem = api.serving_problem(
         *sides(names, model_file),
         prompt=prompt,

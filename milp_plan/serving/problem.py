@@ -137,11 +137,11 @@ class ServingProblem:
         if model.output_classes or not model.blocks[-1].attention.causal:
             found = f"{model.name}, which generates no tokens"
             yield Finding("model", found, "a decoder", "name a decoder")
-        if self.phase is not Phase.DECODE:
-            return
-        if self.first_token_ns is not None:
-            found, expected = "a limit for prefill", "a limit for the phase that is asked"
-            yield Finding("first token", found, expected, "leave it out, or ask both phases")
+        limits = {Phase.DECODE: self.first_token_ns, Phase.PREFILL: self.token_ns}
+        if limits.get(self.phase) is not None:
+            where = "first token" if self.phase is Phase.DECODE else "token"
+            found, expected = f"a limit beside phase {self.phase}", "a limit for that phase"
+            yield Finding(where, found, expected, "leave it out, or ask both phases")
 
     @property
     def name(self) -> str:

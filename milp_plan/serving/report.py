@@ -113,9 +113,13 @@ def lines(answer: Answer) -> Iterator[str]:
     yield f"  not considered  {'; '.join(_left_out(answer))}"
 
 
+def _rate(tokens: float) -> str:
+    return f"{tokens:,.0f}" if tokens >= 10 else f"{tokens:.2g}"
+
+
 def _in_short(p: ServingProblem, candidate: Candidate) -> str:
     rate = candidate.figures.tokens_per_s / p.cluster.devices
-    return f"{rate:,.0f} tokens/s a device  {deployment_text(p, candidate.deployment)}"
+    return f"{_rate(rate)} tokens/s a device  {deployment_text(p, candidate.deployment)}"
 
 
 def _nothing(answer: Answer) -> Iterator[str]:
@@ -141,7 +145,7 @@ def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
         parts.append(f"each further token {short(figures.token_ns)}")
     if p.phase is Phase.BOTH:
         parts.append(f"request {short(figures.request_ns)}")
-    parts.append(f"{rate / p.cluster.devices:,.0f} {kind} a device, {rate:,.0f} in all")
+    parts.append(f"{_rate(rate / p.cluster.devices)} {kind} a device, {_rate(rate)} in all")
     yield f"  {' · '.join(parts)}"
     stage = max(range(len(best.memory)), key=lambda i: best.memory[i].total)
     use, limit = best.memory[stage], p.limit_bytes(best.deployment, stage)

@@ -46,6 +46,16 @@ def test_fixed_degrees_precision_and_requests_change_the_answer() -> None:
         (("llama3-8b", "4xH100", *ASKED, "--fix", "tp=3"), Exit.INFEASIBLE, "no deployment can"),
         (("llama3-8b", "4xH100", *ASKED, "--fix", "zero=1"), Exit.BAD_INPUT, "tensor"),
         (("llama3-8b", "4xH100", *ASKED, "--fix", "tp=x"), Exit.BAD_INPUT, "above 0"),
+        (
+            ("llama3-8b", "4xH100", *ASKED, "--phase", "prefill", "--token", "9ms"),
+            Exit.BAD_INPUT,
+            "a limit beside phase prefill",
+        ),
+        (
+            ("llama3-8b", "4xH100", *ASKED, "--phase", "prefill", "--output", "9"),
+            Exit.USAGE,
+            "prefill makes one token",
+        ),
         (("vit-l", "4xH100", *ASKED), Exit.BAD_INPUT, "generates no tokens"),
         (("llama3-8b", *ASKED), Exit.USAGE, "MODEL and CLUSTER"),
     ],
