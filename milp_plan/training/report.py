@@ -201,7 +201,11 @@ def _nothing(answer: Answer) -> Iterator[str]:
         with_fixed = " with the fixed fields" if answer.fixed else ""
         yield f"  no configuration can run{with_fixed}: {reason}"
     elif found.finished:
-        yield f"  no configuration fits: each of {found.considered:,} breaks a memory limit"
+        lacking = min((miss.excess_bytes for miss in found.misses), default=0)
+        amount = f", by {gigabytes(lacking)} or more" if lacking else ""
+        yield (
+            f"  no configuration fits: each of {found.considered:,} breaks a memory limit{amount}"
+        )
     else:
         when = "before the interruption" if found.interrupted else "in time"
         yield f"  no configuration {when}: {found.timed:,} of {found.considered:,} looked at"

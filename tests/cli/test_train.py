@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,13 @@ def test_a_config_file_with_a_wrong_member_names_it(
     done = call("train", "8xH100", "--model-file", config, *ASKED)
     assert done.exit_code == Exit.BAD_INPUT
     assert message in done.stderr
+
+
+def test_where_nothing_fits_the_answer_says_what_is_lacking_at_least() -> None:
+    words = ("--memory", "10GB", "--reserve", "0B", "--fix", "pp=1", "--fix", "mbs=1")
+    done = call(*ON_EIGHT, *words)
+    assert done.exit_code == Exit.INFEASIBLE
+    lacking = re.search(r"breaks a memory limit, by ([0-9.]+) GB or more", done.stdout)
+    assert lacking is not None
+    less = 10 + float(lacking[1]) - 0.1  # as it is rounded to a tenth
+    assert call(*ON_EIGHT, "--memory", f"{less:.1f}GB", *words[2:]).exit_code == Exit.INFEASIBLE
