@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from milp_plan.cli.exits import Exit
-from milp_plan.training.configuration import Configuration
+from milp_plan.training import search
 from milp_plan.training.costing import PlanCosts
 from milp_plan.training.efficiency import SHIPPED
 from milp_plan.training.memory import MARGIN
@@ -203,29 +203,39 @@ def test_rates_with_a_wrong_member_name_it(
     assert message in done.stderr
 
 
-@pytest.mark.parametrize("when", ["least_ns", "evenly_ns", "priced"])
-def test_an_interruption_keeps_the_best_plan_and_proves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+@pytest.mark.parametrize(
+    ("owner", "when", "number"),
+    [
+        (PlanCosts, "least_ns", 60),
+        (PlanCosts, "evenly_ns", 60),
+        (PlanCosts, "priced", 60),
+        (search, "derive", 2),
+    ],
+)
+def test_an_interruption_keeps_the_best_plan_and_a_bound_that_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, when: str, number: int
 ) -> None:
     best = json.loads(call(*ON_EIGHT, "--json").stdout)["value"]
-    usual, calls = getattr(PlanCosts, when), []
+    usual, calls = getattr(owner, when), []
 
-    def interrupted(self: PlanCosts, configuration: Configuration) -> object:
-        calls.append(configuration)
-        if len(calls) == 60:
+    def interrupted(*given: object) -> object:
+        calls.append(given)
+        if len(calls) == number:
             raise KeyboardInterrupt
-        return usual(self, configuration)
+        return usual(*given)
 
-    monkeypatch.setattr(PlanCosts, when, interrupted)
+    monkeypatch.setattr(owner, when, interrupted)
     plan = tmp_path / "plan.json"
     done = call(*ON_EIGHT, "--json", "--plan-output", plan)
     assert done.exit_code == Exit.INTERRUPTED
     told = json.loads(done.stdout)
     assert not told["finished"]
-    assert not told["proved"]
-    assert (told["best"] is None) is not plan.exists()
+    assert (told["best"] is not None) == plan.exists() == (when == "derive")
     if told["best"] is not None:
         assert told["bound"] <= best <= told["value"]
+        assert told["proved"] == (told["bound"] == told["value"])
+    else:
+        assert not told["proved"]
 
 
 @pytest.mark.parametrize(
