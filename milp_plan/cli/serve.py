@@ -111,6 +111,7 @@ def serve(
     from milp_plan.serving.problem import Objective, Phase
     from milp_plan.training.configuration import Precision
     from milp_plan.training.efficiency import rates_of
+    from milp_plan.training.formats import fixed_fields
 
     if phase == "prefill":
         refuse_idle({"output": "prefill makes one token; leave it out"})
@@ -128,7 +129,7 @@ def serve(
         first_token_ns=first_token,
         token_ns=token,
     )
-    fixed = dict(map(formats.fixed_number, fix))
+    fixed = fixed_fields(fix, formats.fixed_number)
     answer = api.plan_serving(problem, fixed, Budget(time_limit, ctx.obj), rates_of(rates))
     say(json.dumps(report.data(answer)) if as_json else str(answer))
     if answer.best is None:

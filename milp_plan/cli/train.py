@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import interrupts
 from .exits import Exit, most_serious
 from .inputs import PATH
 from .limits import SECONDS, refuse_idle
@@ -136,7 +137,7 @@ def train(
         reserve_bytes=reserve,
     )
     efficiency = rates_of(rates)
-    fixed = dict(map(formats.fixed_field, fix))
+    fixed = formats.fixed_fields(fix)
     if check_file is not None:
         why = "--check looks at one plan; leave it out"
         refuse_idle(dict.fromkeys(("fix", "time_limit", "plan_output", "plot_file"), why))
@@ -151,8 +152,10 @@ def train(
         ctx.exit(Exit.DONE)
     answer = api.plan_training(problem, fixed, Budget(time_limit, ctx.obj), efficiency)
     say(json.dumps(report.data(answer)) if as_json else str(answer))
+    ended = interrupts.code() if answer.found.interrupted else Exit.DONE
     if answer.best is None:
-        ctx.exit(most_serious([Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN]))
+        none = Exit.INFEASIBLE if answer.found.finished else Exit.NO_PLAN
+        ctx.exit(most_serious([none, ended]))
     if plan_output is not None:
         write_document(plan_output, formats.plan_text(api.plan_of(answer)))
     if plot_file is not None:
@@ -160,6 +163,7 @@ def train(
 
         write_figure(answer.draw(), plot_file)
     _export(problem, api.plan_of(answer), framework, output)
+    ctx.exit(ended)
 
 
 def _export(

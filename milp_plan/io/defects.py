@@ -236,7 +236,9 @@ def _explained(error: ValidationError) -> Iterator[Finding]:
         yield Finding(json_path(steps), quoted(instance), expected, remedy)
     else:
         expected = _described(schema)
-        yield Finding(json_path(steps), quoted(instance), expected, _type_remedy(instance))
+        number = schema.get("type") == "number" and isinstance(instance, float)
+        remedy = "correct it" if number else _type_remedy(instance)
+        yield Finding(json_path(steps), quoted(instance), expected, remedy)
 
 
 def _best_branch(error: ValidationError) -> Iterator[Finding]:
@@ -269,6 +271,9 @@ _TYPES = {
     "object": "an object",
 }
 
+_LIMITS = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most"}
+"""Members of a schema that limit a number, and their words."""
+
 
 def _described(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
@@ -277,9 +282,14 @@ def _described(schema: Mapping[str, Any]) -> str:
             branches = [branch for branch in branches if branch.get("type") != "integer"]
         return " or ".join(_described(branch) for branch in branches)
     kind = _TYPES.get(schema.get("type", "object"), "an object")
-    if "minimum" in schema:
-        return f"{kind} of at least {schema['minimum']:g}"
-    return kind
+    limits = [
+        f"{words} {schema[name]:g}"
+        if isinstance(schema[name], float)
+        else f"{words} {schema[name]}"
+        for name, words in _LIMITS.items()
+        if name in schema
+    ]
+    return f"{kind} {' and '.join(limits)}" if limits else kind
 
 
 def refuse_other(

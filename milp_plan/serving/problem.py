@@ -13,6 +13,7 @@ from milp_plan.core.errors import below_findings
 from milp_plan.training.architecture import Architecture
 from milp_plan.training.cluster import TrainingCluster
 from milp_plan.training.configuration import Configuration, Precision
+from milp_plan.training.problem import MOST_TOKENS
 
 
 class Phase(StrEnum):
@@ -130,6 +131,10 @@ class ServingProblem:
         for name in ("requests", "first_token_ns", "token_ns"):
             if getattr(self, name) is not None:
                 yield from below_findings(name, getattr(self, name), 1)
+        for name in ("prompt", "output", "requests"):
+            number = getattr(self, name)
+            if number is not None and number > MOST_TOKENS:
+                yield Finding(name, f"{number:,}", f"at most {MOST_TOKENS:,}", "ask for less")
         if self.reserve_bytes >= self.cluster.memory_bytes:
             expected = f"less than the memory of a device, {self.cluster.memory_bytes} bytes"
             yield Finding("reserve", f"{self.reserve_bytes} bytes", expected, "reserve less")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from milp_plan.core import Verdict
+from milp_plan.core import Finding, InputError, Verdict
 from milp_plan.core.budget import Budget
 
 from .architecture import Architecture
@@ -21,6 +21,9 @@ from .models import model as named_model
 from .problem import TrainingPlan, TrainingProblem
 from .report import Answer
 from .search import search
+
+MOST_MEMORY = 10**15
+"""Bytes of a device at most."""
 
 
 def training_problem(
@@ -71,7 +74,13 @@ def given_cluster(
     """Return a cluster by its text or as it is, with another memory of every device if given."""
     if isinstance(cluster, str):
         cluster = training_cluster(cluster)
-    return cluster if memory_bytes is None else cluster.with_memory(memory_bytes)
+    if memory_bytes is None:
+        return cluster
+    if not 1 <= memory_bytes <= MOST_MEMORY:
+        expected = f"1 to {MOST_MEMORY:,} bytes of a device"
+        found = f"{memory_bytes:,} bytes" if memory_bytes < 10**30 else "more than 10^30 bytes"
+        raise InputError([Finding("memory", found, expected, "correct it")])
+    return cluster.with_memory(memory_bytes)
 
 
 def plan_training(

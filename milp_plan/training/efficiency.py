@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,9 @@ from typing import Any
 
 from milp_plan.core import Finding, InputError
 from milp_plan.io.files import read_document
+from milp_plan.io.wire import decode
+
+from .rates_wire import WireEfficiency
 
 MARKER = "milp-plan-training-rates"
 """Of files with rates."""
@@ -227,29 +229,27 @@ def read_efficiency(path: Path, software: str) -> Efficiency:
     Raises
     ------
     InputError
-        No JSON, no such framework, or members that are not there.
+        No JSON, no such framework, or members that are wrong, each named.
     """
-    text = read_document(path, "rates of training steps").data.decode()
     try:
-        return efficiency_from(json.loads(text), software)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        finding = Finding(
-            "file", str(error), "what calibrate --fit writes", "write it again with calibrate"
-        )
-        raise InputError([finding]).in_file(str(path)) from None
+        return efficiency_from(_rates_document(path), software)
     except InputError as error:
         raise error.in_file(str(path)) from None
+
+
+def _rates_document(path: Path) -> dict[str, Any]:
+    """Return the content of a file of rates, every member checked."""
+    document = read_document(path, "rates of training steps")
+    decode(document.data, WireEfficiency, document.file, MARKER)
+    content: dict[str, Any] = json.loads(document.data)
+    return content
 
 
 def rates_of(path: Path | None) -> Efficiency:
     """Return the rates of a file, whatever framework they are of; the shipped ones without one."""
     if path is None:
         return shipped()
-    known: object = None
-    with suppress(ValueError):
-        known = json.loads(read_document(path, "rates of training steps").data)
-    frameworks = known.get("software") if isinstance(known, dict) else None
-    names = list(frameworks) if isinstance(frameworks, dict) else []
+    names = list(_rates_document(path)["software"])
     return read_efficiency(path, names[0] if len(names) == 1 else shipped().software.name)
 
 

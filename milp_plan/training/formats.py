@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -106,9 +108,39 @@ def fixed_field(text: str) -> tuple[str, object]:
         elif name == "sequence_parallel":
             plain = {"true": True, "false": False}.get(value.strip().lower(), value)
         return name, msgspec.convert(plain, kind, strict=name in (*LISTS, "sequence_parallel"))
-    except (ValueError, msgspec.ValidationError) as error:
-        found, expected = repr(value), str(error)
-        raise InputError([Finding(f"--fix {name}", found, expected, "correct it")]) from None
+    except ValueError:  # as msgspec's own errors are
+        finding = Finding(f"--fix {name}", repr(value), _expected(name, kind), "correct it")
+        raise InputError([finding]) from None
+
+
+def fixed_fields(
+    texts: Iterable[str], read: Callable[[str], tuple[str, Any]] = fixed_field
+) -> dict[str, Any]:
+    """Return the value of each field of ``field=value``, read one by one.
+
+    Raises
+    ------
+    InputError
+        A field that is wrong, or that has two values.
+    """
+    fixed: dict[str, Any] = {}
+    for text in texts:
+        name, value = read(text)
+        if fixed.setdefault(name, value) != value:
+            found = f"{fixed[name]} and {value}"
+            raise InputError([Finding(f"--fix {name}", found, "one value", "leave one out")])
+    return fixed
+
+
+def _expected(name: str, kind: object) -> str:
+    """Say what a field's value may be."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return f"one of {', '.join(str(member.value) for member in kind)}"
+    if name in LISTS:
+        return "whole numbers from 0, joined by commas"
+    if kind is bool:
+        return "true or false"
+    return f"a whole number from {0 if kind == Count else 1}"
 
 
 LISTS = ("layers", "recomputed_by_chunk")

@@ -14,8 +14,12 @@ from milp_plan.io.files import read_document
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp, Moe, Prediction
 from .models import gpt, vision_language, vit
+from .rows import MOST_BLOCKS
 
 TITLE = "a Hugging Face config.json"
+
+MOST_SIZE = 10**9
+"""Every width, length and count at most."""
 
 
 class _Config:
@@ -31,6 +35,9 @@ class _Config:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             found = "nothing" if value is None else repr(value)
             self.refuse(name, found, f"a whole number of at least {least}")
+        most = MOST_BLOCKS if name in ("num_hidden_layers", "n_layer") else MOST_SIZE
+        if value > most:  # type: ignore[operator]
+            self.refuse(name, repr(value)[:40], f"at most {most:,}")
         return int(value)  # type: ignore[arg-type]
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -134,9 +141,13 @@ def _attention(
     sinks: bool = False,
 ) -> Attention:
     heads, hidden = config.integer("num_attention_heads"), config.integer("hidden_size")
+    kv_heads = config.integer("num_key_value_heads", heads)
+    if heads % kv_heads:
+        expected = f"a divisor of num_attention_heads, {heads}"
+        config.refuse("num_key_value_heads", str(kv_heads), expected)
     return Attention(
         heads,
-        config.integer("num_key_value_heads", heads),
+        kv_heads,
         config.integer("head_dim", max(1, hidden // heads)),
         window=window,
         bias=config.flag("attention_bias", bias),

@@ -31,22 +31,19 @@ column                  meaning
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError
 from milp_plan.cost import DEVICES, device_spec
-from milp_plan.io.files import read_document
 
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp
 from .cluster import ALIASES, NODE_DEVICES, DeviceGroup, TrainingCluster, device_group
 from .configuration import Configuration, Precision, Recompute, Schedule
 from .models import MODELS, model
-from .rows import BadFieldError, Row
+from .rows import MOST_BLOCKS, BadFieldError, Row, read_rows
 
 VOCABULARY = 51_200
 """Rows of the embedding where a file does not say: GPT-2's, as Megatron pads them."""
@@ -93,12 +90,7 @@ def read_measured(path: str | Path) -> list[Measured]:
     InputError
         Every row and field that is wrong.
     """
-    text = read_document(path, "a CSV file of measured runs").data.decode("utf-8-sig")
-    try:
-        rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    except csv.Error as error:
-        finding = Finding("rows", str(error), "lines of comma-separated values", "correct the file")
-        raise InputError([finding]).in_file(str(path)) from None
+    _, rows = read_rows(path, "a CSV file of measured runs")
     if not rows:
         finding = Finding("rows", "none", "at least one row below the header", "add measured runs")
         raise InputError([finding]).in_file(str(path))
@@ -152,7 +144,7 @@ class _Row(Row):
         name = self.text("model")
         if not self.text("hidden") and name.lower() in MODELS:
             return model(name)
-        hidden, layers = self.integer("hidden"), self.integer("layers")
+        hidden, layers = self.integer("hidden"), self.integer("layers", most=MOST_BLOCKS)
         heads = self.integer("heads")
         if hidden % heads:
             raise self.bad("heads", f"a divisor of hidden {hidden}")

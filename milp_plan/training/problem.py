@@ -13,6 +13,12 @@ from .architecture import Architecture
 from .cluster import TrainingCluster
 from .configuration import Configuration
 
+MOST_TOKENS = 10**9
+"""Tokens of a sample at most; beyond them times and sizes leave the range of floats."""
+
+MOST_SAMPLES = 10**6
+"""Samples of a step at most: a replay lists every pass of every micro-batch."""
+
 
 @dataclass(frozen=True)
 class TrainingProblem:
@@ -34,7 +40,7 @@ class TrainingProblem:
     Raises
     ------
     InputError
-        A sequence or batch below 1, a reserve that leaves no memory.
+        A sequence or batch below 1 or above what is offered, a reserve that leaves no memory.
     """
 
     architecture: Architecture
@@ -49,6 +55,10 @@ class TrainingProblem:
         findings: list[Finding] = []
         for name, least in (("sequence", 1), ("global_batch", 1), ("reserve_bytes", 0)):
             findings += below_findings(name, getattr(self, name), least)
+        for name, most in (("sequence", MOST_TOKENS), ("global_batch", MOST_SAMPLES)):
+            number = getattr(self, name)
+            if number > most:
+                findings.append(Finding(name, f"{number:,}", f"at most {most:,}", "ask for less"))
         if self.reserve_bytes >= self.cluster.memory_bytes:
             expected = f"less than the memory of a device, {self.cluster.memory_bytes} bytes"
             findings.append(

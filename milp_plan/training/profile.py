@@ -17,19 +17,16 @@ column
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from milp_plan.core import Finding, InputError
-from milp_plan.io.files import read_document
 
 from .architecture import Architecture
 from .blocks import Attention, Block, Mlp
-from .rows import BadFieldError, Row
+from .rows import BadFieldError, Row, read_rows
 
 COLUMNS = ("name", "kind", "forward_ms", "backward_ms", "activation_bytes", "parameters")
 """Columns that a file must have."""
@@ -120,16 +117,10 @@ def read_profile(path: Path, samples: int = 1) -> Profile:
     InputError
         A column that is missing, and every row and field that is wrong.
     """
-    text = read_document(path, "a CSV file of measured layers").data.decode("utf-8-sig")
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    try:
-        rows = list(reader)
-    except csv.Error as error:
-        finding = Finding("rows", str(error), "lines of comma-separated values", "correct the file")
-        raise InputError([finding]).in_file(str(path)) from None
-    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    columns, rows = read_rows(path, "a CSV file of measured layers")
+    missing = [name for name in COLUMNS if name not in columns]
     if missing:
-        found = ", ".join(map(str, reader.fieldnames or ())) or "nothing"
+        found = ", ".join(columns) or "nothing"
         finding = Finding(f"column {missing[0]}", f"columns {found}", "that column too", "add it")
         raise InputError([finding]).in_file(str(path))
     if not rows:

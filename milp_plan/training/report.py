@@ -196,13 +196,19 @@ def lines(answer: Answer) -> Iterator[str]:
 
 def _nothing(answer: Answer) -> Iterator[str]:
     found = answer.found
-    if not found.considered:
+    if not found.considered and found.finished:
         reason = Space(answer.problem, answer.fixed).why_empty()
-        yield f"  no configuration can run with the fixed fields: {reason}"
+        with_fixed = " with the fixed fields" if answer.fixed else ""
+        yield f"  no configuration can run{with_fixed}: {reason}"
     elif found.finished:
-        yield f"  no configuration fits: each of {found.considered:,} breaks a memory limit"
+        lacking = min((miss.excess_bytes for miss in found.misses), default=0)
+        amount = f", by {gigabytes(lacking)} or more" if lacking else ""
+        yield (
+            f"  no configuration fits: each of {found.considered:,} breaks a memory limit{amount}"
+        )
     else:
-        yield f"  no configuration in time: {found.timed:,} of {found.considered:,} looked at"
+        when = "before the interruption" if found.interrupted else "in time"
+        yield f"  no configuration {when}: {found.timed:,} of {found.considered:,} looked at"
 
 
 def _figures(answer: Answer, best: Candidate) -> Iterator[str]:
@@ -332,7 +338,9 @@ def _proof(answer: Answer) -> Iterator[str]:
         yield f"  proved best within the space, by these costs: {counts}"
         return
     assert found.bound_ns is not None
-    yield f"  bound {seconds(found.bound_ns)} · gap {100 * (found.gap or 0):.2f} % · {counts}"
+    ended = " · interrupted" if found.interrupted else ""
+    gap = f"gap {100 * (found.gap or 0):.2f} %"
+    yield f"  bound {seconds(found.bound_ns)} · {gap} · {counts}{ended}"
 
 
 def _next_best(answer: Answer) -> Iterator[str]:

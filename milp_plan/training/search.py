@@ -127,6 +127,8 @@ class Found:
         Of the configurations whose chunks were timed, the first :data:`LOOKS`.
     finished
         Whether the whole space was searched.
+    interrupted
+        Whether an interruption ended the search.
     """
 
     best: list[Candidate] = field(default_factory=list)
@@ -137,6 +139,7 @@ class Found:
     misses: list[Miss] = field(default_factory=list)
     looked: list[Look] = field(default_factory=list)
     finished: bool = True
+    interrupted: bool = False
 
     @property
     def gap(self) -> float | None:
@@ -167,6 +170,7 @@ class _Search:
         self.ready: list[tuple[int, int, Configuration, Priced]] = []
         self.misses: list[Miss] = []
         self.waiting = 0
+        self.bound: int | None = 0
 
     @property
     def value(self) -> float:
@@ -175,14 +179,35 @@ class _Search:
         return best[-1].step_ns if len(best) == KEPT else float("inf")
 
     def run(self, space: Iterable[Configuration]) -> Found:
-        found, costs = self.found, self.costs
-        self.unseen = [(costs.least_ns(c), _SEEN, i, c) for i, c in enumerate(space)]
-        found.considered = len(self.unseen)
-        heapq.heapify(self.unseen)
-        while self.unseen or self.ready:
+        """Search until the end, the end of the budget or an interruption, which keeps the best."""
+        found = self.found
+        try:
+            found.finished = self.enumerate(space) and self.descend()
+        except KeyboardInterrupt:  # what was at hand is lost: the last bound still holds for it
+            found.finished, found.interrupted = False, True
+        if found.finished:
+            self.bound = int(self.least()) if self.unseen or self.ready else None
+        self.conclude(self.bound)
+        return found
+
+    def enumerate(self, space: Iterable[Configuration]) -> bool:
+        """List the space with its cheapest bounds; return whether time sufficed."""
+        for number, configuration in enumerate(space):
+            least = self.costs.least_ns(configuration)
+            self.unseen.append((least, _SEEN, number, configuration))
+            self.found.considered += 1
             if self.budget.over:
-                found.finished = False
-                break
+                return False
+        heapq.heapify(self.unseen)
+        return True
+
+    def descend(self) -> bool:
+        """Look and replay, the lowest bound first; return whether time sufficed."""
+        found = self.found
+        while self.unseen or self.ready:
+            self.bound = int(self.least())
+            if self.budget.over:
+                return False
             if self.least() >= self.value:
                 break
             impatient = not found.best and found.timed % PATIENCE == PATIENCE - 1
@@ -191,8 +216,7 @@ class _Search:
                 found.timed += impatient
             else:
                 self.look(*heapq.heappop(self.unseen))
-        self.conclude(None if not (self.unseen or self.ready) else int(self.least()))
-        return found
+        return True
 
     def least(self) -> float:
         """Lower bound of everything that was not replayed."""

@@ -66,3 +66,15 @@ def test_what_cannot_be_answered_is_refused_or_said(
     done = call("serve", *words)
     assert done.exit_code == code
     assert message in done.stderr + done.stdout
+
+
+def test_a_field_with_two_values_and_absurd_sizes_are_one_clear_error() -> None:
+    asked = ("serve", "llama3-8b", "8xH100", "--prompt", "1000")
+    for words, message in (
+        (("--fix", "tensor=2", "--fix", "tp=4"), "--fix tensor: found 2 and 4, expected one value"),
+        (("--output", "9" * 30), "output: found 999"),
+        (("--memory", "0GB"), "memory: found 0 bytes"),
+    ):
+        done = call(*asked, *words)
+        assert done.exit_code == Exit.BAD_INPUT
+        assert message in done.stderr

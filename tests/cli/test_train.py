@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from milp_plan.cli.exits import Exit
+from milp_plan.training import search
+from milp_plan.training.costing import PlanCosts
+from milp_plan.training.efficiency import SHIPPED
 from milp_plan.training.memory import MARGIN
 from tests.training import measured_rows
 from tests.training.test_huggingface import LLAMA3_70B
@@ -138,3 +142,155 @@ def test_bounds_count_only_the_blocks_that_are_computed_again() -> None:
     assert told["proved"]
     free = json.loads(call(*ON_EIGHT, *fixed[4:], "--reserve", "0B", "--json").stdout)
     assert free["value"] <= told["value"] < 1.2 * free["value"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--fix", "dp=two"), "--fix data: found 'two', expected a whole number from 1"),
+        (("--fix", "zero=-1"), "--fix zero: found '-1', expected a whole number from 0"),
+        (("--fix", "schedule=foo"), "found 'foo', expected one of gpipe, 1f1b"),
+        (("--fix", "layers=a,b"), "expected whole numbers from 0, joined by commas"),
+        (("--fix", "dp=2", "--fix", "data=4"), "--fix data: found 2 and 4, expected one value"),
+        (("--memory", "1e400GB"), "memory: found more than 10^30 bytes, expected 1 to"),
+        (("--memory", "0GB"), "memory: found 0 bytes, expected 1 to"),
+        (("--sequence", "9" * 400), "sequence: found 9"),
+        (("--global-batch", "1000000007"), "global_batch: found 1,000,000,007, expected at most"),
+    ],
+)
+def test_values_that_no_plan_can_have_are_one_clear_error(
+    words: tuple[str, ...], message: str
+) -> None:
+    done = call("train", "llama3-8b", "8xH100", "--global-batch", "8", *words)
+    assert done.exit_code == Exit.BAD_INPUT
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_batch_that_fits_no_degree_is_no_fault_of_fixed_fields() -> None:
+    done = call("train", "llama3-8b", "64x7xH100", "--global-batch", "1", "--sequence", "4096")
+    assert done.exit_code == Exit.INFEASIBLE
+    assert "no configuration can run: no degrees" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("launch_ns",), -1, "launch_ns: found -1, expected a number of at least 0"),
+        (("launch_ns",), float("nan"), "NaN"),
+        (("devices", "H100", "matrix"), 0, "matrix: found 0, expected a number above 0"),
+        (("devices", "H100", "network"), -0.5, "network: found -0.5"),
+        (("devices", "H100"), 5, "devices.H100: found 5, expected an object"),
+        (("fused_attention",), "yes", "fused_attention: found"),
+        (("overlap",), 5, "overlap: found 5, expected a number of at least 0 and at most 1"),
+        (("band",), None, "band: found null"),
+        (("launch",), 1, "launch"),
+    ],
+)
+def test_rates_with_a_wrong_member_name_it(
+    tmp_path: Path, path: tuple[str, ...], value: object, message: str
+) -> None:
+    document = json.loads(SHIPPED.read_text())
+    at = document["software"]["megatron-core"]
+    for name in path[:-1]:
+        at = at[name]
+    at[path[-1]] = value
+    rates = tmp_path / "rates.json"
+    rates.write_text(json.dumps(document))
+    done = call(*ON_EIGHT, "--rates", rates)
+    assert done.exit_code == Exit.BAD_INPUT
+    assert "rates.json" in done.stderr
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("owner", "when", "number"),
+    [
+        (PlanCosts, "least_ns", 60),
+        (PlanCosts, "evenly_ns", 60),
+        (PlanCosts, "priced", 60),
+        (search, "derive", 2),
+    ],
+)
+def test_an_interruption_keeps_the_best_plan_and_a_bound_that_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, when: str, number: int
+) -> None:
+    best = json.loads(call(*ON_EIGHT, "--json").stdout)["value"]
+    usual, calls = getattr(owner, when), []
+
+    def interrupted(*given: object) -> object:
+        calls.append(given)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return usual(*given)
+
+    monkeypatch.setattr(owner, when, interrupted)
+    plan = tmp_path / "plan.json"
+    done = call(*ON_EIGHT, "--json", "--plan-output", plan)
+    assert done.exit_code == Exit.INTERRUPTED
+    told = json.loads(done.stdout)
+    assert not told["finished"]
+    assert (told["best"] is not None) == plan.exists() == (when == "derive")
+    if told["best"] is not None:
+        assert told["bound"] <= best <= told["value"]
+        assert told["proved"] == (told["bound"] == told["value"])
+    else:
+        assert not told["proved"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "message"),
+    [
+        ("profile", "{},kind\n{row},x\n", "column kind: found 2 times"),
+        ("profile", "{}\n{row},9\n", "row 2: found 7 fields, expected at most 6"),
+        ("profile", "{}\na,b,1e300,2,1,1\n", "row 2, forward_ms: found '1e300', expected at most"),
+        ("profile", "{}\na,b,1,2,1,%s\n" % ("9" * 400), "...', expected a number from 0"),
+        ("calibrate", "layers,layers\n1,2\n", "column layers: found 2 times"),
+        ("calibrate", "layers,hidden\n1,2,3\n", "row 2: found 3 fields, expected at most 2"),
+        (
+            "calibrate",
+            "layers,hidden,heads,seq,gpu,gpus\n100000000,64,4,64,H100,1\n",
+            "row 2, layers: found '100000000', expected at most 10,000",
+        ),
+    ],
+)
+def test_csv_files_with_a_wrong_row_name_it(
+    tmp_path: Path, verb: str, text: str, message: str
+) -> None:
+    header = "name,kind,forward_ms,backward_ms,activation_bytes,parameters"
+    file = tmp_path / "rows.csv"
+    file.write_text(text.replace("{}", header).replace("{row}", "a,b,1,2,1,1"))
+    words = ("train", "8xH100", "--global-batch", "8", "--profile")
+    done = call(*(words if verb == "profile" else ("calibrate",)), file)
+    assert done.exit_code == Exit.BAD_INPUT
+    assert "rows.csv" in done.stderr
+    assert message in done.stderr
+    assert len(done.stderr) < 400
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("num_hidden_layers", 10**9, "num_hidden_layers: found 1000000000, expected at most"),
+        ("hidden_size", 10**400, "hidden_size: found 1000"),
+        ("num_key_value_heads", 3, "num_key_value_heads: found 3, expected a divisor of"),
+    ],
+)
+def test_a_config_file_with_a_wrong_member_names_it(
+    tmp_path: Path, member: str, value: object, message: str
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(LLAMA3_70B | {member: value}))
+    done = call("train", "8xH100", "--model-file", config, *ASKED)
+    assert done.exit_code == Exit.BAD_INPUT
+    assert message in done.stderr
+
+
+def test_where_nothing_fits_the_answer_says_what_is_lacking_at_least() -> None:
+    words = ("--memory", "10GB", "--reserve", "0B", "--fix", "pp=1", "--fix", "mbs=1")
+    done = call(*ON_EIGHT, *words)
+    assert done.exit_code == Exit.INFEASIBLE
+    lacking = re.search(r"breaks a memory limit, by ([0-9.]+) GB or more", done.stdout)
+    assert lacking is not None
+    less = 10 + float(lacking[1]) - 0.1  # as it is rounded to a tenth
+    assert call(*ON_EIGHT, "--memory", f"{less:.1f}GB", *words[2:]).exit_code == Exit.INFEASIBLE

@@ -137,7 +137,7 @@ def test_vision_and_text_parts_are_joined(tmp_path: Path) -> None:
         ({"model_type": "rwkv"}, "model_type: found 'rwkv'"),
         ({"hidden_size": None}, "hidden_size: found nothing"),
         ({"num_hidden_layers": "80"}, "num_hidden_layers: found '80'"),
-        ({"num_key_value_heads": 7}, "64 heads for 7 heads of keys and values"),
+        ({"num_key_value_heads": 7}, "num_key_value_heads: found 7, expected a divisor of"),
         ({"attention_bias": 1}, "attention_bias: found 1"),
     ],
 )
