@@ -14,15 +14,15 @@ from milp_plan.run import Outcome
 from milp_plan.run.kinds import kind_of, kinds
 
 from .model import Model
-from .quantities import refuse, text, told
+from .quantities import quoted, refuse, text
 
 
 def a_path(given: Any, where: str) -> Path:
     """Return a path."""
     if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
-        refuse(where, told(given), "a path: a text, or a pathlib.Path", "name a file")
+        refuse(where, quoted(given), "a path: a text, or a pathlib.Path", "name a file")
     if not _encodes(os.fspath(given)):
-        refuse(where, told(given), "a name that a file can have", "name a file")
+        refuse(where, quoted(given), "a name that a file can have", "name a file")
     return Path(given)
 
 
@@ -59,7 +59,7 @@ def a_problem(given: Any, where: str) -> Any:
         remedy = "read one by mp.read(path), or make a Model"
         if isinstance(made, Outcome):
             remedy = "give its problem: outcome.problem"
-        refuse(where, told(given), "a problem, or a Model", remedy)
+        refuse(where, quoted(given), "a problem, or a Model", remedy)
     return made
 
 
@@ -71,21 +71,21 @@ def a_plan(problem: Any, given: Any, where: str) -> Any:
         remedy = "read one by mp.read_plan(path, problem), or plan it by mp.solve"
         if isinstance(given, Outcome):
             remedy = "give its plan: outcome.plan"
-        refuse(where, told(given), expected, remedy)
+        refuse(where, quoted(given), expected, remedy)
     return given
 
 
 def a_hook(given: Any, where: str) -> Any:
     """Return what is to be called, or ``None``."""
     if given is not None and not callable(given):
-        refuse(where, told(given), "a function, or None", "give a function of one argument")
+        refuse(where, quoted(given), "a function, or None", "give a function of one argument")
     return given
 
 
 def a_display(given: Any, where: str) -> bool | Literal["auto"]:
     """Return whether progress is shown."""
     if not isinstance(given, bool) and not (isinstance(given, str) and given == "auto"):
-        refuse(where, told(given), 'True, False or "auto"', "choose one of these")
+        refuse(where, quoted(given), 'True, False or "auto"', "choose one of these")
     return cast("bool | Literal['auto']", given)
 
 
@@ -93,14 +93,14 @@ def a_cluster(given: Any, where: str) -> Any:
     """Return a cluster, its name, or the path of its file."""
     if not isinstance(given, Cluster | ModelledCluster | Path | str) or given == "":
         expected = 'such as "4xH100" or "mine.toml", or a Cluster'
-        refuse(where, told(given), expected, "name the machines")
+        refuse(where, quoted(given), expected, "name the machines")
     return given
 
 
 def several(given: Any, where: str, what: str, check: Callable[[Any, str], Any]) -> list[Any]:
     """Return what is listed, each looked at."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        refuse(where, told(given), f"a list of {what}", "write it as a list")
+        refuse(where, quoted(given), f"a list of {what}", "write it as a list")
     return [check(entry, where) for entry in given]
 
 
@@ -114,5 +114,5 @@ def a_mapping(given: Any, where: str) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        refuse(where, told(given), "a dict of values by name", "write it as a dict")
+        refuse(where, quoted(given), "a dict of values by name", "write it as a dict")
     return dict(given)

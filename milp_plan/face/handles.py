@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .quantities import refuse, told
+from .quantities import quoted, refuse
 
 
 @dataclass(frozen=True)
@@ -40,5 +40,5 @@ def several(given: Any, where: str) -> list[Any]:
     if isinstance(given, Handle | str):
         return [given]
     if not isinstance(given, Iterable):
-        refuse(where, told(given), "handles or names", "give a list")
+        refuse(where, quoted(given), "handles or names", "give a list")
     return list(given)

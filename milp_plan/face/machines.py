@@ -12,7 +12,7 @@ from milp_plan.core.quantity import NANOSECONDS
 from milp_plan.io.defects import nearest
 
 from .handles import Handle
-from .quantities import amount, count, flag, refuse, text, ticks, told
+from .quantities import amount, count, flag, quoted, refuse, text, ticks
 
 Time = Any
 """A number in the model's unit of time, or a text such as ``"3.5ms"``."""
@@ -212,7 +212,7 @@ class Machines:
             found = f"the {given.what} {given.name!r}"
             refuse(call, found, thing, f"name {thing}")
         if not isinstance(given, Handle | str):
-            refuse(call, told(given), f"{thing}, or the name of one")
+            refuse(call, quoted(given), f"{thing}, or the name of one")
         name, known = str(given), self._tables[what]
         if name not in known:
             remedy = nearest(name, known, f"add the {what} first")
@@ -240,7 +240,7 @@ class Machines:
         exact = rate * Fraction(10**9) / self._per_unit
         if exact.denominator != 1:
             expected = "a whole number of bytes per 10^9 ticks"
-            refuse(where, f"{told(given)}, which is {exact}", expected, "change ticks_per_unit")
+            refuse(where, f"{quoted(given)}, which is {exact}", expected, "change ticks_per_unit")
         return int(exact)
 
 
@@ -251,8 +251,8 @@ def _units(unit: str, per_unit: int) -> tuple[str, Units, Fraction]:
         return unit, Units("unspecified", "bytes", scale), Fraction(scale)
     if unit not in NANOSECONDS:
         known = "one of s, ms, us, ns, unspecified"
-        refuse("Model, time_unit", told(unit), known, "choose one of these")
+        refuse("Model, time_unit", quoted(unit), known, "choose one of these")
     if per_unit != 1:
-        found, expected = told(per_unit), "nothing, as a tick is a nanosecond"
+        found, expected = quoted(per_unit), "nothing, as a tick is a nanosecond"
         refuse("Model, ticks_per_unit", found, expected, 'leave it out, or say "unspecified"')
     return unit, Units(), Fraction(NANOSECONDS[unit])

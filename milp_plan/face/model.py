@@ -25,7 +25,7 @@ from milp_plan.io import cluster_of
 
 from .handles import Handle, several
 from .machines import Machines, Size, Time
-from .quantities import amount, count, flag, refuse, text, told, word
+from .quantities import amount, count, flag, quoted, refuse, text, word
 
 
 class Model(Machines):
@@ -108,7 +108,7 @@ class Model(Machines):
         if cluster is not None:
             if not isinstance(cluster, Cluster | ModelledCluster | str | Path) or cluster == "":
                 expected = 'such as "4xH100" or "mine.toml", or a Cluster'
-                refuse("Model, cluster", told(cluster), expected, "name the machines")
+                refuse("Model, cluster", quoted(cluster), expected, "name the machines")
             given = cluster_of(cluster) if isinstance(cluster, str | Path) else cluster
             machines = arranged(given) if isinstance(given, str) else given
             self._begin_with(machines)
@@ -355,7 +355,9 @@ class Model(Machines):
                 refuse(where, f"value {name!r}", f"a value that {owner!r} {verb}")
             if layout not in value.bytes:
                 expected = f"one of {', '.join(value.bytes)}"
-                refuse(f"{where}[{name!r}]", told(layout), expected, "add the layout to the value")
+                refuse(
+                    f"{where}[{name!r}]", quoted(layout), expected, "add the layout to the value"
+                )
             found[name] = str(layout)
         return found
 
@@ -367,7 +369,7 @@ class Model(Machines):
             known = isinstance(pair, tuple) and len(pair) == 2 and set(pair) <= set(sizes)
             if not known:
                 expected = f"a pair of its layouts: {', '.join(sizes)}"
-                refuse(where, told(pair), expected, "add the layout to bytes")
+                refuse(where, quoted(pair), expected, "add the layout to bytes")
             found[pair] = self._ticks(time, f"{where}[{pair[0]!r}, {pair[1]!r}]")
         return found
 
@@ -404,5 +406,5 @@ def _known(given: dict[str, int], sizes: Mapping[str, int], where: str) -> dict[
     for layout in given:
         if layout not in sizes:
             expected = f"one of its layouts: {', '.join(sizes)}"
-            refuse(f"{where}, transfer_bytes", told(layout), expected, "add the layout to bytes")
+            refuse(f"{where}, transfer_bytes", quoted(layout), expected, "add the layout to bytes")
     return given

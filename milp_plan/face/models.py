@@ -17,7 +17,7 @@ from milp_plan.run import solve as solve_any
 from milp_plan.run.model import Solver, make_options
 
 from .given import a_mapping, a_plan, a_problem
-from .quantities import count, refuse, seconds, text, told
+from .quantities import count, quoted, refuse, seconds, text
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -131,7 +131,7 @@ def solve_model(
     problem = a_problem(problem, "solve_model, problem")
     solver = _solver(text(formulation, "solve_model, formulation"), options, "solve_model")
     if not (isinstance(model, CompiledModel) or hasattr(model, "component_data_objects")):
-        refuse("solve_model, model", told(model), "a model that build_model returned")
+        refuse("solve_model, model", quoted(model), "a model that build_model returned")
     changed: Any = _Changed(solver.formulation, model)
     settings = Settings(
         time_limit_s=seconds(time_limit, "solve_model, time_limit"),

@@ -12,7 +12,7 @@ from milp_plan.io.defects import nearest
 
 from .given import a_problem
 from .model import Model
-from .quantities import refuse, told
+from .quantities import quoted, refuse
 
 if TYPE_CHECKING:
     import networkx
@@ -78,7 +78,7 @@ def from_networkx(
 
     if not isinstance(graph, networkx.Graph) or not graph.is_directed():
         expected = "a directed graph of networkx, such as networkx.DiGraph"
-        refuse("from_networkx, graph", told(graph), expected, "make one of it")
+        refuse("from_networkx, graph", quoted(graph), expected, "make one of it")
     left = {key: graph.graph[key] for key in _SETTINGS if key in graph.graph}
     given = {**left, **settings}
     machines = graph.graph.get("cluster") if cluster is None else cluster
@@ -152,7 +152,7 @@ def _add_edges(model: Model, graph: networkx.DiGraph[Any]) -> None:
 
 def _refuse_unknown(data: Any, known: tuple[str, ...], where: str) -> None:
     if not isinstance(data, Mapping):
-        refuse(where, told(data), f"a mapping with some of {', '.join(known)}")
+        refuse(where, quoted(data), f"a mapping with some of {', '.join(known)}")
     for key in data:
         if key not in known:
             remedy = nearest(str(key), known, "remove it")
@@ -180,7 +180,7 @@ def to_networkx(problem: PlanningProblem | Model) -> networkx.DiGraph[Any]:
     problem = a_problem(problem, "to_networkx, problem")
     if not isinstance(problem, PlanningProblem):
         expected = "a placement problem, or a Model"
-        refuse("to_networkx, problem", told(problem), expected, "give one with a graph")
+        refuse("to_networkx, problem", quoted(problem), expected, "give one with a graph")
     graph: networkx.DiGraph[Any] = problem.graph.to_networkx()
     for operator in problem.graph.operators:
         told_of = {key: getattr(operator, key) for key in _OPERATOR}

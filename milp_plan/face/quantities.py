@@ -26,7 +26,7 @@ def refuse(where: str, found: str, expected: str, remedy: str = "correct it") ->
     raise InputError([Finding(where, found, expected, remedy)])
 
 
-def told(given: Any) -> str:
+def quoted(given: Any) -> str:
     """Return what was given, with its type where that does not show."""
     if isinstance(given, str | int | float) and type(given).__module__ == "builtins":
         return repr(given)
@@ -56,7 +56,7 @@ def number(given: Any, where: str, expected: str) -> Fraction:
     elif isinstance(given, Real):
         found = Fraction(Decimal(str(given))) if isfinite(given) else None
     if found is None or found < 0:
-        refuse(where, told(given), expected)
+        refuse(where, quoted(given), expected)
     return found
 
 
@@ -85,7 +85,7 @@ def ticks(given: Any, per_unit: Fraction, unit: str, where: str) -> int:
     expected = f"a number {name} of at least 0{example}"
     if isinstance(given, str):
         if unit == "unspecified":
-            refuse(where, told(given), expected)
+            refuse(where, quoted(given), expected)
         exact = _read(given, where, expected, Amount.in_ns)
     else:
         exact = number(given, where, expected) * per_unit
@@ -95,8 +95,8 @@ def ticks(given: Any, per_unit: Fraction, unit: str, where: str) -> int:
         return whole
     if measured:
         remedy = "use a smaller time_unit, or 0"
-        refuse(where, f"{told(given)}, less than half a tick", "a tick or more, or 0", remedy)
-    found = f"{told(given)}, which is {exact} ticks"
+        refuse(where, f"{quoted(given)}, less than half a tick", "a tick or more, or 0", remedy)
+    found = f"{quoted(given)}, which is {exact} ticks"
     tick = "tick" if unit == "unspecified" else "nanosecond"
     refuse(where, found, "a whole number of ticks", f"round it to a {tick}")
 
@@ -122,7 +122,7 @@ def amount(given: Any, where: str, *, least: int = 0, per_second: bool = False) 
     else:
         exact = number(given, where, expected)
     if exact.denominator != 1 or exact < least:
-        refuse(where, told(given), expected)
+        refuse(where, quoted(given), expected)
     return int(exact)
 
 
@@ -138,7 +138,7 @@ def count(given: Any, where: str, least: int = 1, most: int | None = None) -> in
     expected = f"a whole number of at least {least}{beyond}"
     exact = number(given, where, expected)
     if exact.denominator != 1 or exact < least or (most is not None and exact > most):
-        refuse(where, told(given), expected)
+        refuse(where, quoted(given), expected)
     return int(exact)
 
 
@@ -152,7 +152,7 @@ def seconds(given: Any, where: str) -> float:
     else:
         exact = number(given, where, expected)
     if exact <= 0:
-        refuse(where, told(given), expected)
+        refuse(where, quoted(given), expected)
     return float(exact)
 
 
@@ -161,23 +161,23 @@ def share(given: Any, where: str) -> float:
     expected = "a number from 0 to 1"
     exact = number(given, where, expected)
     if exact > 1:
-        refuse(where, told(given), expected)
+        refuse(where, quoted(given), expected)
     return float(exact)
 
 
 def text(given: Any, where: str) -> str:
     """Return a text that is not empty."""
     if not isinstance(given, str) or not given:
-        refuse(where, told(given), "a text that is not empty", "name it")
+        refuse(where, quoted(given), "a text that is not empty", "name it")
     if any(0xD800 <= ord(letter) < 0xE000 for letter in given):
-        refuse(where, told(given), "whole characters, no lone surrogate", "leave it out")
+        refuse(where, quoted(given), "whole characters, no lone surrogate", "leave it out")
     return str(given)
 
 
 def flag(given: Any, where: str) -> bool:
     """Return a truth value, of Python or of numpy."""
     if type(given).__name__ not in ("bool", "bool_"):
-        refuse(where, told(given), "True or False")
+        refuse(where, quoted(given), "True or False")
     return bool(given)
 
 
@@ -186,7 +186,7 @@ def word(given: Any, known: type[Word], where: str) -> Word:
     words = [entry.value for entry in known]
     if given not in words:
         remedy = nearest(str(given), words, "choose one of these")
-        refuse(where, told(given), f"one of {', '.join(words)}", remedy)
+        refuse(where, quoted(given), f"one of {', '.join(words)}", remedy)
     return known(given)
 
 
@@ -201,4 +201,4 @@ def _read(
     try:
         return convert(Amount.read(given, rate=rate))
     except ValueError:
-        refuse(where, told(given), expected)
+        refuse(where, quoted(given), expected)

@@ -21,7 +21,7 @@ from milp_plan.study.variants import MOST_DEVICES, Axis, Point, Sweep, axes_of
 
 from .given import a_display, a_folder, a_plan, a_problem
 from .progress import chosen, to_stderr
-from .quantities import count, number, refuse, seconds, share, told
+from .quantities import count, number, quoted, refuse, seconds, share
 from .swept import Variants
 
 
@@ -179,7 +179,7 @@ def _steps(given: Any, name: str) -> list[Fraction]:
         try:
             return steps(given)
         except ValueError as error:
-            raise InputError([Finding(where, told(given), expected, str(error))]) from None
+            raise InputError([Finding(where, quoted(given), expected, str(error))]) from None
     plain = isinstance(given, Iterable) and not isinstance(given, bytes | Mapping)
     listed = given if plain else [given]
     found = [number(entry, where, expected) for entry in listed if given is not None]

@@ -36,7 +36,7 @@ from .given import (
     writing,
 )
 from .progress import chosen, to_stderr
-from .quantities import count, flag, number, refuse, seconds, share, text, told
+from .quantities import count, flag, number, quoted, refuse, seconds, share, text
 
 if TYPE_CHECKING:
     import pandas
@@ -130,7 +130,7 @@ def generate(
     architecture = text(architecture, "generate, architecture")
     machines = cluster_of(a_cluster(cluster, "generate, cluster"))
     if isinstance(machines, Cluster) and not isinstance(machines, ModelledCluster):
-        refuse("generate, cluster", told(cluster), "a cluster with rates", "name its file")
+        refuse("generate, cluster", quoted(cluster), "a cluster with rates", "name its file")
     make = zoo.generate if sharding is None else zoo.shard
     known = [p.name for p in signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
     unknown = [name for name in options if name not in known]
@@ -346,7 +346,7 @@ def write(item: Any, path: str | Path, format_name: str | None = None) -> None:
     file = a_path(path, "write, path")
     if isinstance(item, ShownPlan):
         if format_name is not None:
-            refuse("write, format_name", told(format_name), "None: plans have one format")
+            refuse("write, format_name", quoted(format_name), "None: plans have one format")
         data = plan_kind(item).plan_text(item)
     else:
         problem = a_problem(item, "write, item")
@@ -354,7 +354,7 @@ def write(item: Any, path: str | Path, format_name: str | None = None) -> None:
         name = next(iter(known), None) if format_name is None else format_name
         if not isinstance(name, str) or name not in known:
             expected = f"a format of {kind_of(problem).name} problems: {', '.join(known)}"
-            refuse("write, format_name", told(name), expected, "choose one of these")
+            refuse("write, format_name", quoted(name), expected, "choose one of these")
         data = known[name](problem)
     with writing(file, "write, path"):
         write_document(file, data)
@@ -384,11 +384,11 @@ def _change(change: Change, given: Any) -> Any:
     if isinstance(given, tuple) and given and all(isinstance(part, Real) for part in given):
         return given
     if isinstance(given, bool) or not isinstance(given, str | Decimal | Real):
-        refuse(where, told(given), f"{change.form} ({change.help})")
+        refuse(where, quoted(given), f"{change.form} ({change.help})")
     try:
         return change.read(str(given))
     except ValueError as error:
-        refuse(where, told(given), f"{change.form} ({change.help})", str(error))
+        refuse(where, quoted(given), f"{change.form} ({change.help})", str(error))
 
 
 def _whole(given: Any, name: str, least: int = 1) -> int | None:

@@ -21,13 +21,21 @@ ROW = {
 }
 
 
+def row_is_late(folder):
+    """Whether every value and proof is the same, and a first plan came after 3 s."""
+    rows = rows_of(folder)
+    same = all(row["change"] == 0 and row["cold_proved"] for row in rows)
+    return same and any(row["cold_first_s"] > 3 for row in rows)
+
+
 def test_page_and_numbers(page):
     cases = [
         {"file": NO_LOOPS, "limit": 60},
         {"name": "two stages", "command": "pipeline --stages 2 --micro-batches 2", "limit": 60},
     ]
     code, text, folder = page("cold-start", "cold_start", cases)
-    assert code in (Exit.DONE, Exit.NOT_VALID), text  # a busy machine may be late
+    if code is Exit.NOT_VALID:  # a busy machine may be late, and nothing else
+        assert row_is_late(folder), text
     row, pipeline = rows_of(folder)
     assert (row["warm_value"], row["cold_value"], row["change"]) == (110, 110, 0.0)
     assert row["cold_proved"]

@@ -73,7 +73,7 @@ class ClauseLearning:
         self.reading.follow(plan)
 
     def cut(self, known: int) -> None:
-        """From here on look only for plans shorter than so many ticks."""
+        """From here on look only for plans shorter than ``known`` ticks."""
         if self.best is None or known < self.best:
             self.best = known
             undo(self.state, 0)
@@ -81,7 +81,7 @@ class ClauseLearning:
                 self.state.n[UNIT_CONFLICT] = 1
 
     def plans(self, budget: Budget, conflicts: int | None = None) -> Iterator[Plan]:
-        """Better and better plans, until all is done, the budget ends, or so many conflicts."""
+        """Yield better and better plans until all is done or the budget or ``conflicts`` end."""
         until = None if conflicts is None else self.conflicts + conflicts
         while not (budget.over or self.complete or self.net.full):
             if until is not None and self.conflicts >= until:
