@@ -18,10 +18,10 @@ from math import sqrt
 from statistics import mean, median, stdev
 from typing import Any
 
-from milp_plan.bounds.jobs import jobs_bounds
-from milp_plan.check.jobs import verify_jobs
-from milp_plan.core.jobs import Job, JobsPlan, JobsProblem, Option, Pool, Unit, Weights
-from milp_plan.planners.jobs import RANKS, Chains
+from milp_plan.kinds.jobs.bounds import jobs_bounds
+from milp_plan.kinds.jobs.check import verify_jobs
+from milp_plan.kinds.jobs.planners import RANKS, Chains
+from milp_plan.kinds.jobs.problem import Job, JobsPlan, JobsProblem, Option, Pool, Unit, Weights
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
-from milp_plan.planners.local_updates import Chain, best_cuts, first_come, orders, step_time
+from milp_plan.kinds.local_updates.planners import Chain, best_cuts, first_come, orders, step_time
+from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
 
 SCALE = 20
 """Ticks of a forward pass; backward takes two of them, the input gradient alone one."""

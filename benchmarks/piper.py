@@ -17,9 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from milp_plan.check.hybrid import verify_hybrid
 from milp_plan.io.public_data import VARIABLE
-from milp_plan.planners.hybrid import plan_exactly, plan_uniformly
+from milp_plan.kinds.hybrid.check import verify_hybrid
+from milp_plan.kinds.hybrid.planners import plan_exactly, plan_uniformly
 from milp_plan.run import read
 
 INFEASIBLE = "infeasible"

@@ -15,9 +15,9 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from milp_plan.core.resharding import Card, ReshardingProblem
-from milp_plan.core.tiles import Mesh, Tile, slices_between, tiles
-from milp_plan.planners.resharding import LOAD_ONLY, RANDOMISED, load_only, randomised
+from milp_plan.kinds.resharding.planners import LOAD_ONLY, RANDOMISED, load_only, randomised
+from milp_plan.kinds.resharding.problem import Card, ReshardingProblem
+from milp_plan.kinds.resharding.tiles import Mesh, Tile, slices_between, tiles
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 

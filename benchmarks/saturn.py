@@ -25,10 +25,18 @@ from typing import Any
 import numpy as np
 from peers.environment import peer_python
 
-from milp_plan.check.jobs import verify_jobs
-from milp_plan.core.jobs import Job, JobsObjective, JobsPlan, JobsProblem, Option, Pool, Unit
 from milp_plan.draw.canvas import drawing_style, new_figure
-from milp_plan.planners.jobs import FIFO, LONGEST, SRPT, Simulation, arrivals
+from milp_plan.kinds.jobs.check import verify_jobs
+from milp_plan.kinds.jobs.planners import FIFO, LONGEST, SRPT, Simulation, arrivals
+from milp_plan.kinds.jobs.problem import (
+    Job,
+    JobsObjective,
+    JobsPlan,
+    JobsProblem,
+    Option,
+    Pool,
+    Unit,
+)
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
 

@@ -21,19 +21,21 @@ from milp_plan.core import (
     PlanningProblem,
     Transfer,
     Value,
-    local_updates,
-    packing,
-    resharding,
     training_stages,
 )
-from milp_plan.core.labelling import Labelling
-from milp_plan.core.rematerialisation import (
+from milp_plan.cost import Route
+from milp_plan.kinds.local_updates import problem as local_updates
+from milp_plan.kinds.local_updates.planners import plan_stops as step_stops
+from milp_plan.kinds.packing import problem as packing
+from milp_plan.kinds.rematerialisation.problem import (
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
-from milp_plan.cost import Route
+from milp_plan.kinds.resharding import problem as resharding
+from milp_plan.kinds.sharding.labelling import Labelling
+from milp_plan.kinds.sharding.problem import ShardingObjective, ShardingPlan, ShardingProblem
+from milp_plan.kinds.sharding.reading import read_labelling
 from milp_plan.lp.tableau import Tableau, Term
 from milp_plan.models.builders import (
     BuilderFormulation,
@@ -44,7 +46,6 @@ from milp_plan.models.builders import (
     spread_levels,
     suited,
 )
-from milp_plan.models.labelling import read_labelling
 from milp_plan.models.protocol import Card, CompiledModel, Guide, Neighbourhood, Scale, Values
 from milp_plan.models.retime import Arc, retime
 from milp_plan.models.schedule import ScheduleData, ScheduleFormulation
@@ -52,7 +53,6 @@ from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
 from milp_plan.models.staged import StagedFormulation, StagedRows
 from milp_plan.models.stages import Amounts, Staged
-from milp_plan.planners.local_updates import plan_stops as step_stops
 
 __all__ = [
     "FULL",

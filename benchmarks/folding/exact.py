@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core.repeated import RepeatedProblem
-from milp_plan.core.sharding import Integers
-from milp_plan.planners.sharding.buckets import Buckets
-from milp_plan.planners.sharding.elimination import Caps
-from milp_plan.planners.sharding.factors import (
+from milp_plan.kinds.sharding.planners.buckets import Buckets
+from milp_plan.kinds.sharding.planners.elimination import Caps
+from milp_plan.kinds.sharding.planners.factors import (
     Factor,
     FactorGraph,
     Scope,
@@ -27,7 +26,8 @@ from milp_plan.planners.sharding.factors import (
     total,
     value,
 )
-from milp_plan.planners.sharding.ordering import Ordering, neighbourhoods, weigh
+from milp_plan.kinds.sharding.planners.ordering import Ordering, neighbourhoods, weigh
+from milp_plan.kinds.sharding.problem import Integers
 
 from .runs import Run, runs
 from .segments import chains

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.quantity import ceil_div
-
-from .jobs import Choice, Sizes
+from milp_plan.kinds.jobs.bounds import Choice, Sizes
 
 TIMELINES = "timelines"
 

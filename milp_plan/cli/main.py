@@ -7,10 +7,7 @@ from typing import Any
 import click
 
 from milp_plan import __version__
-from milp_plan.core import MilpPlanError
-from milp_plan.core.budget import process_began
-
-from . import (
+from milp_plan.cli import (
     bench,
     bound,
     calibrate,
@@ -21,7 +18,6 @@ from . import (
     diff,
     draw,
     execute,
-    expand,
     explain,
     info,
     interrupts,
@@ -29,9 +25,7 @@ from . import (
     logs,
     loops,
     make,
-    migrate,
     new,
-    pack,
     pipeline,
     report,
     serve,
@@ -39,9 +33,15 @@ from . import (
     sweep,
     table,
     train,
-    transform,
     versions,
 )
+from milp_plan.core import MilpPlanError
+from milp_plan.core.budget import process_began
+from milp_plan.kinds.jobs import commands as expand
+from milp_plan.kinds.local_updates import commands as transform
+from milp_plan.kinds.packing import commands as pack
+from milp_plan.kinds.resharding import commands as migrate
+
 from .exits import Exit, code_of
 from .output import complain, note
 

@@ -148,7 +148,7 @@ def _starts(*heads: bytes) -> Callable[[Document], bool]:
 
 
 def _is_addresses(document: Document) -> bool:
-    from milp_plan.io.address_file import is_addresses
+    from milp_plan.kinds.packing.address_file import is_addresses
 
     return is_addresses(document)
 

@@ -13,7 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from .sharding import Flags, Integers, ShardingProblem, StrategyTable, TransitionTable
+from milp_plan.kinds.sharding.problem import (
+    Flags,
+    Integers,
+    ShardingProblem,
+    StrategyTable,
+    TransitionTable,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +62,7 @@ class RepeatedProblem:
     Parameters
     ----------
     name, operators
-        As of a :class:`~milp_plan.core.sharding.ShardingProblem`.
+        As of a :class:`~milp_plan.kinds.sharding.problem.ShardingProblem`.
     kinds
         Kind of each operator, an index of ``own``.
     own

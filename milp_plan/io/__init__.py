@@ -1,14 +1,15 @@
 """Readers and writers of instance and plan files."""
 
+from milp_plan.kinds.hybrid.format import hybrid_plan_to_json, read_hybrid_plan, write_hybrid_plan
+from milp_plan.kinds.hybrid.piper import read_hybrid
+
 from .cluster_file import cluster_of, read_cluster
 from .dnn_partitioning import ACCELERATOR, CPU
 from .dnn_split import read_split, split_text
 from .files import Document, read_document, write_atomic, write_document
 from .goal import Goal, pursue
-from .hybrid_plan import hybrid_plan_to_json, read_hybrid_plan, write_hybrid_plan
 from .perfetto import trace, trace_text
 from .pipeline_file import PipelineFile, PipelinePiece, exact, read_pipeline_file
-from .piper import read_hybrid
 from .plan_file import plan_from_json, plan_to_json, read_plan, write_plan
 from .recipe_file import Peer, Recipe, RecipeCase, read_recipe
 from .registry import Format, formats, read, read_many, write

@@ -17,7 +17,7 @@ import msgspec
 
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.quantity import exact_scale, to_ticks
-from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
+from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
 
 from .defects import in_words
 from .files import Document

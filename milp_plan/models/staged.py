@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
-from milp_plan.core.rematerialisation import RematerialisationProblem
+from milp_plan.kinds.rematerialisation.problem import RematerialisationProblem
 from milp_plan.lp import CompiledModel, Values
 from milp_plan.lp.tableau import Tableau
 

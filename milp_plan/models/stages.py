@@ -13,7 +13,10 @@ from functools import cached_property
 from itertools import accumulate
 from math import gcd
 
-from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
+from milp_plan.kinds.rematerialisation.problem import (
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
 
 from .builders import coarser
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from milp_plan.core import Option, Plan, PlanningProblem
 from milp_plan.core.repeated import repeated
 from milp_plan.cost.first import strategies_first, with_options
+from milp_plan.kinds.sharding.planners.elimination import Caps, eliminate
 
 from .lists import heft, list_critical_path, list_topological
 from .objective import objective_value
 from .planner import seedless
-from .sharding.elimination import Caps, eliminate
 
 CAPS = Caps(largest=10**6, entries=10**8, stored=10**7)
 """What the choice of strategies may use: a second."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from milp_plan.core import Amount, Finding, InputError, Objective, Units
 from milp_plan.core.quantity import plain
-from milp_plan.core.rematerialisation import RematerialisationObjective
+from milp_plan.kinds.rematerialisation.problem import RematerialisationObjective
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ HYBRID, PACKING = "hybrid parallelism", "packing"
 """Stages with degrees; buffers in one memory."""
 
 LAST: Mapping[str, str] = {
-    SHARDING: "milp_plan.coarsen.sharding.steps:_best_labels",
-    SHARDING_SEARCH: "milp_plan.planners.sharding.trees:tree_search",
+    SHARDING: "milp_plan.kinds.sharding.coarsen.steps:_best_labels",
+    SHARDING_SEARCH: "milp_plan.kinds.sharding.planners.trees:tree_search",
     LIST_SCHEDULES: "milp_plan.planners.search.annealing:cool",
     MOVES: "milp_plan.planners.decoder.events:run_events",
     SEQUENCES: "milp_plan.planners.search.sequences:cool",
@@ -50,8 +50,8 @@ LAST: Mapping[str, str] = {
     LATENCY: "milp_plan.serial.lattice_loops:drop_all",
     LARGEST_LOAD: "milp_plan.planners.serial.local_loops:descend",
     CONTIGUOUS_PARTS: "milp_plan.planners.serial.chain_loops:extend_chains",
-    HYBRID: "milp_plan.planners.hybrid.sweep:sweep",
-    PACKING: "milp_plan.planners.packing.search:_search",
+    HYBRID: "milp_plan.kinds.hybrid.planners.sweep:sweep",
+    PACKING: "milp_plan.kinds.packing.planners.search:_search",
 }
 """A loop of each part that is compiled after most others: once it is kept, so are they."""
 

@@ -26,8 +26,8 @@ from .settings import WHY_UNUSED
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.io import Document
+    from milp_plan.kinds.packing.addresses import Memory
 
-    from .addresses import Memory
     from .reasons.base import Reasons
     from .restart import Restart
     from .scope import Scope

@@ -20,8 +20,8 @@ import numpy as np
 
 from milp_plan.core import Contiguity, SerialLaw
 from milp_plan.core.budget import Budget
-from milp_plan.core.sharding import ShardingProblem, sharding_problem
-from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
+from milp_plan.kinds.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
+from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.serial import SerialGraph, operator_tables, read_serial
 
@@ -167,8 +167,8 @@ def _latency() -> None:
 
 def _sharding() -> None:
     """Reductions, and every choice of the little that they may leave."""
-    from milp_plan.bounds.sharding_choices import best_choice
-    from milp_plan.coarsen.sharding import reduce_sharding
+    from milp_plan.kinds.sharding.choice_bounds import best_choice
+    from milp_plan.kinds.sharding.coarsen import reduce_sharding
 
     for operators in (8, 4):
         for seed in range(3):
@@ -180,11 +180,11 @@ def _sharding() -> None:
 
 def _sharding_search() -> None:
     """What begins after the reductions; their loops are not for this part to compile again."""
-    from milp_plan.bounds.messages import Dual
-    from milp_plan.coarsen.sharding.reading import labelling_of
-    from milp_plan.planners.sharding.decoding import decode
-    from milp_plan.planners.sharding.graph import graph_of
-    from milp_plan.planners.sharding.trees import tree_search
+    from milp_plan.kinds.sharding.coarsen.reading import labelling_of
+    from milp_plan.kinds.sharding.messages import Dual
+    from milp_plan.kinds.sharding.planners.decoding import decode
+    from milp_plan.kinds.sharding.planners.graph import graph_of
+    from milp_plan.kinds.sharding.planners.trees import tree_search
 
     labelling = labelling_of(_shards(30, 0))
     dual, graph = Dual(labelling), graph_of(labelling)
@@ -200,15 +200,15 @@ def _sharding_search() -> None:
 
 
 def _hybrid() -> None:
-    from milp_plan.planners.hybrid import plan_exactly, plan_uniformly
+    from milp_plan.kinds.hybrid.planners import plan_exactly, plan_uniformly
 
     plan_exactly(_layers(), SEARCH_S)
     plan_uniformly(_layers())
 
 
 def _packing() -> None:
-    from milp_plan.core.packing import Buffer, PackingProblem
-    from milp_plan.planners.packing import FITS, Packer
+    from milp_plan.kinds.packing.planners import FITS, Packer
+    from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 
     rng = Random(0)
     lives = [(begin, begin + rng.randint(1, 9)) for begin in range(8)]
@@ -220,8 +220,8 @@ def _packing() -> None:
 
 
 def _jobs() -> None:
-    from milp_plan.core.jobs import Job, JobsProblem, Option, Pool, Unit
-    from milp_plan.planners.jobs import STARTS, Gangs, Tables
+    from milp_plan.kinds.jobs.planners import STARTS, Gangs, Tables
+    from milp_plan.kinds.jobs.problem import Job, JobsProblem, Option, Pool, Unit
 
     options = (Option("loops", "gpu", 1, 3), Option("loops", "gpu", 2, 2))
     jobs = tuple(Job(f"j{i}", (Unit(options),)) for i in range(3))
@@ -232,8 +232,8 @@ def _jobs() -> None:
 
 
 def _rematerialisation() -> None:
-    from milp_plan.core.rematerialisation import Computation, RematerialisationProblem
-    from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of
+    from milp_plan.kinds.rematerialisation.planners import Annealing, greedy, keys_of
+    from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
 
     names = [f"o{i}" for i in range(8)]
     inputs = [(), *((names[i - 1], names[7 - i]) for i in range(1, 8))]

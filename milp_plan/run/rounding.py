@@ -12,7 +12,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from milp_plan.backends import Limits
-from milp_plan.core.rematerialisation import RematerialisationPlan, RematerialisationProblem
+from milp_plan.kinds.rematerialisation.problem import (
+    RematerialisationPlan,
+    RematerialisationProblem,
+)
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get

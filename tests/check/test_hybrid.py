@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from milp_plan.check.hybrid import verify_hybrid
-from milp_plan.hybrid import (
+from milp_plan.kinds.hybrid import (
     Choice,
     Configuration,
     Flow,
@@ -17,6 +16,7 @@ from milp_plan.hybrid import (
     Limits,
     Stage,
 )
+from milp_plan.kinds.hybrid.check import verify_hybrid
 from tests.support.hybrid import random_problem
 from tests.support.seeds import few
 

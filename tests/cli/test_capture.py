@@ -13,7 +13,7 @@ from milp_plan.capture import read_capture
 from milp_plan.capture.placements import processes, read_placements, require_placements_of
 from milp_plan.cli.exits import Exit
 from milp_plan.io import read
-from milp_plan.io.iopddl import read_iopddl
+from milp_plan.kinds.sharding.iopddl import read_iopddl
 
 from .cases import INSTANCES, call
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from milp_plan.check.sharding import verify_sharding
 from milp_plan.cli.main import main
 from milp_plan.core import Units
 from milp_plan.core.amounts import time_text
-from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.draw.usage import usage_figure
-from milp_plan.io.iopddl import read_iopddl, read_solution, write_iopddl
+from milp_plan.kinds.sharding.check import verify_sharding
+from milp_plan.kinds.sharding.iopddl import read_iopddl, read_solution, write_iopddl
+from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 
 
 @pytest.fixture

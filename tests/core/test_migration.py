@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from milp_plan.bounds.resharding import receiver_bound, sender_bound
-from milp_plan.check.resharding import verify_resharding
 from milp_plan.core import InputError
-from milp_plan.core.migration import OPTIMIZER, WEIGHTS, Degrees, Migration, Parameter
-from milp_plan.planners.resharding import busiest_first, load_only, randomised
+from milp_plan.kinds.resharding.bounds import receiver_bound, sender_bound
+from milp_plan.kinds.resharding.check import verify_resharding
+from milp_plan.kinds.resharding.migration import OPTIMIZER, WEIGHTS, Degrees, Migration, Parameter
+from milp_plan.kinds.resharding.planners import busiest_first, load_only, randomised
 
 PARAMETERS = (
     Parameter("first", (7, 6), 0, 1),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from milp_plan.bounds.packing import fullest_instant
+from milp_plan.kinds.packing.bounds import fullest_instant
 from tests.support.packings import GRAIN, dissection
 
 

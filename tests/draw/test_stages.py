@@ -7,10 +7,8 @@ from fractions import Fraction
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.core.sharding import ShardingPlan, sharding_problem
-from milp_plan.draw.stages import stages_figure
 from milp_plan.draw.usage import usage_figure
-from milp_plan.hybrid import (
+from milp_plan.kinds.hybrid import (
     Choice,
     Configuration,
     HybridPlan,
@@ -19,6 +17,8 @@ from milp_plan.hybrid import (
     Limits,
     Stage,
 )
+from milp_plan.kinds.hybrid.draw import stages_figure
+from milp_plan.kinds.sharding.problem import ShardingPlan, sharding_problem
 
 ONE = Fraction(1)
 

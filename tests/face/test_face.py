@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import milp_plan
-from milp_plan.models.planted_sharding import planted_sharding
+from milp_plan.kinds.sharding.planted import planted_sharding
 from tests.run.cases import REPOSITORY, trap
 from tests.support.hybrid import chain
 

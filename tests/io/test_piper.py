@@ -4,8 +4,7 @@ import pytest
 
 from milp_plan import io, run
 from milp_plan.core import InputError
-from milp_plan.hybrid import Choice, HybridPlan, Limits, Stage
-from milp_plan.io import piper
+from milp_plan.kinds.hybrid import Choice, HybridPlan, Limits, Stage, piper
 from tests.support.public import PUBLIC, needs_public
 
 from .samples import store

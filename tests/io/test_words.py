@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from milp_plan.core import InputError
-from milp_plan.core.rematerialisation import RematerialisationProblem
 from milp_plan.io.cluster_file import read_cluster
 from milp_plan.io.measured_links import read_sends
 from milp_plan.io.pipeline_file import read_pipeline_file
 from milp_plan.io.suite_file import read_suite
+from milp_plan.kinds.rematerialisation.problem import RematerialisationProblem
 from milp_plan.run.kinds import formats, kinds, read
 from tests.cli.test_kinds import SAMPLES
 

@@ -9,27 +9,16 @@ import pytest
 
 from milp_plan.backends import Limits
 from milp_plan.backends.highs import Session
-from milp_plan.bounds.jobs import Sizes, jobs_bounds, jobs_obstacle
 from milp_plan.bounds.timelines import settled
-from milp_plan.check.jobs import verify_jobs
 from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
-from milp_plan.core.jobs import (
-    Job,
-    JobsObjective,
-    JobsPlan,
-    JobsProblem,
-    Option,
-    Pool,
-    Run,
-    Unit,
-    Weights,
-)
 from milp_plan.core.partition import partition
 from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.jobs import jobs_figure
-from milp_plan.io.jobs import plan_to_json, read_plan, to_toml
-from milp_plan.planners.jobs import (
+from milp_plan.kinds.jobs.bounds import Sizes, jobs_bounds, jobs_obstacle
+from milp_plan.kinds.jobs.check import verify_jobs
+from milp_plan.kinds.jobs.draw import jobs_figure
+from milp_plan.kinds.jobs.format import plan_to_json, read_plan, to_toml
+from milp_plan.kinds.jobs.planners import (
     LRTF,
     POLICIES,
     RANKS,
@@ -43,11 +32,22 @@ from milp_plan.planners.jobs import (
     arrivals,
     in_turn,
 )
-from milp_plan.planners.jobs.enumeration import best_order
+from milp_plan.kinds.jobs.planners.enumeration import best_order
+from milp_plan.kinds.jobs.problem import (
+    Job,
+    JobsObjective,
+    JobsPlan,
+    JobsProblem,
+    Option,
+    Pool,
+    Run,
+    Unit,
+    Weights,
+)
+from milp_plan.kinds.jobs.time_indexed import Known, refine
+from milp_plan.kinds.jobs.time_indexed.dual_feasible import dual_feasible
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
-from milp_plan.run.slotted import Known, refine
-from milp_plan.run.slotted.dual_feasible import dual_feasible
 from milp_plan.run.solving import solve
 from tests.support.jobs import chains, optimum, plain
 from tests.support.jobs_events import anything, best_value

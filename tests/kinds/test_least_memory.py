@@ -7,22 +7,22 @@ from fractions import Fraction
 import pytest
 from click.testing import CliRunner
 
-from milp_plan.check.rematerialisation import verify_rematerialisation
 from milp_plan.cli.main import main
 from milp_plan.core import InputError
-from milp_plan.core.rematerialisation import (
+from milp_plan.io.files import read_document
+from milp_plan.kinds.rematerialisation import way as rematerialisation
+from milp_plan.kinds.rematerialisation.check import verify_rematerialisation
+from milp_plan.kinds.rematerialisation.format import read as read_native
+from milp_plan.kinds.rematerialisation.format import to_json
+from milp_plan.kinds.rematerialisation.planners import enumeration
+from milp_plan.kinds.rematerialisation.problem import (
     Computation,
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.io.files import read_document
-from milp_plan.io.rematerialisation import read as read_native
-from milp_plan.io.rematerialisation import to_json
-from milp_plan.planners.rematerialisation import enumeration
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
-from milp_plan.run.ways import rematerialisation
 from tests.support.rematerialisation import ask_scipy, diamond, drawn, least_peak
 from tests.support.seeds import few
 

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from milp_plan.bounds.local_updates import (
+from milp_plan.core import InputError, Units
+from milp_plan.core.bound import Bound
+from milp_plan.core.budget import Budget
+from milp_plan.draw.canvas import write_figure
+from milp_plan.kinds.local_updates.bounds import (
     kept_bound,
     least_price,
     local_updates_obstacle,
     work_bound,
 )
-from milp_plan.check.local_updates import verify_local_updates
-from milp_plan.core import InputError, Units
-from milp_plan.core.bound import Bound
-from milp_plan.core.budget import Budget
-from milp_plan.core.local_updates import LocalUpdatesPlan, LocalUpdatesProblem, Stage
-from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.local_updates import local_updates_figure
-from milp_plan.models.planted_local_updates import planted_local_updates
-from milp_plan.planners.local_updates import Search, greedy
+from milp_plan.kinds.local_updates.check import verify_local_updates
+from milp_plan.kinds.local_updates.draw import local_updates_figure
+from milp_plan.kinds.local_updates.planners import Search, greedy
+from milp_plan.kinds.local_updates.planted import planted_local_updates
+from milp_plan.kinds.local_updates.problem import LocalUpdatesPlan, LocalUpdatesProblem, Stage
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
@@ -168,7 +168,7 @@ def test_memory_asks_for_cuts():
 
 
 def test_the_model_goes_on_where_labels_end(monkeypatch):
-    monkeypatch.setattr("milp_plan.planners.local_updates.search.LABELS", 1)
+    monkeypatch.setattr("milp_plan.kinds.local_updates.planners.search.LABELS", 1)
     problem = next(
         p
         for p in map(short_lines, range(100))

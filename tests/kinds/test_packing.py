@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from milp_plan.bounds.packing import fullest_instant, packing_bounds, packing_obstacle
-from milp_plan.check.packing import verify_packing
 from milp_plan.cli.main import main
 from milp_plan.core import InputError
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.packing import Buffer, PackingPlan, PackingProblem, Place
 from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.packing import packing_figure
 from milp_plan.io.files import read_document
-from milp_plan.io.minimalloc import packing_text, read_packing
-from milp_plan.planners.packing import FITS, MOST, Packer
-from milp_plan.planners.packing.search import FAILED, PACKED, Trial
+from milp_plan.kinds.packing.bounds import fullest_instant, packing_bounds, packing_obstacle
+from milp_plan.kinds.packing.check import verify_packing
+from milp_plan.kinds.packing.draw import packing_figure
+from milp_plan.kinds.packing.minimalloc import packing_text, read_packing
+from milp_plan.kinds.packing.planners import FITS, MOST, Packer
+from milp_plan.kinds.packing.planners.search import FAILED, PACKED, Trial
+from milp_plan.kinds.packing.problem import Buffer, PackingPlan, PackingProblem, Place
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve

@@ -7,21 +7,21 @@ import pytest
 from click.testing import CliRunner
 
 from milp_plan.backends import Stop
-from milp_plan.bounds.rematerialisation import absent_bound, rematerialisation_obstacle
-from milp_plan.check.rematerialisation import usage, verify_rematerialisation
 from milp_plan.cli.main import main
 from milp_plan.core import InputError
-from milp_plan.core.rematerialisation import (
+from milp_plan.io.files import read_document
+from milp_plan.kinds.rematerialisation.bounds import absent_bound, rematerialisation_obstacle
+from milp_plan.kinds.rematerialisation.check import usage, verify_rematerialisation
+from milp_plan.kinds.rematerialisation.format import plan_to_json, to_json
+from milp_plan.kinds.rematerialisation.format import read as read_native
+from milp_plan.kinds.rematerialisation.planners import enumeration
+from milp_plan.kinds.rematerialisation.problem import (
     Computation,
     Host,
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.io.files import read_document
-from milp_plan.io.rematerialisation import plan_to_json, to_json
-from milp_plan.io.rematerialisation import read as read_native
-from milp_plan.planners.rematerialisation import enumeration
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve

@@ -11,28 +11,28 @@ from click.testing import CliRunner
 
 import milp_plan as mp
 from milp_plan.backends import Limits
-from milp_plan.bounds.rematerialisation import rematerialisation_obstacle
-from milp_plan.check.rematerialisation import copies, usage, verify_rematerialisation
 from milp_plan.cli.main import main
 from milp_plan.core import InputError, UnsupportedProblemError, UnusedOptionError
 from milp_plan.core.budget import Budget
-from milp_plan.core.rematerialisation import (
+from milp_plan.draw.canvas import write_figure
+from milp_plan.io.files import read_document
+from milp_plan.kinds.rematerialisation.bounds import rematerialisation_obstacle
+from milp_plan.kinds.rematerialisation.check import copies, usage, verify_rematerialisation
+from milp_plan.kinds.rematerialisation.draw import rematerialisation_figure
+from milp_plan.kinds.rematerialisation.format import plan_to_csv, plan_to_json, to_json
+from milp_plan.kinds.rematerialisation.kind import Share, budget
+from milp_plan.kinds.rematerialisation.lazy_memory_rows import Known, Watch, Watched, refine
+from milp_plan.kinds.rematerialisation.planners import Annealing, greedy, keys_of, once, plan_of
+from milp_plan.kinds.rematerialisation.problem import (
     MOST,
     Computation,
     RematerialisationPlan,
     RematerialisationProblem,
 )
-from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.rematerialisation import rematerialisation_figure
-from milp_plan.io.files import read_document
-from milp_plan.io.rematerialisation import plan_to_csv, plan_to_json, to_json
-from milp_plan.planners.rematerialisation import Annealing, greedy, keys_of, once, plan_of
 from milp_plan.run.change import host as host_of
 from milp_plan.run.kinds import kind_of, read
-from milp_plan.run.kinds.rematerialisation import Share, budget
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
-from milp_plan.run.watched import Known, Watch, Watched, refine
 from tests.support.public import PUBLIC, needs_public
 from tests.support.rematerialisation import ask_scipy, diamond, drawn, least
 
@@ -389,7 +389,9 @@ def test_models_meet_the_optimum(seed):
 
 
 def test_large_problems_have_a_bound_before_their_first_model(monkeypatch):
-    monkeypatch.setattr("milp_plan.run.watched.search.QUICK_COLUMNS", 0)
+    monkeypatch.setattr(
+        "milp_plan.kinds.rematerialisation.lazy_memory_rows.search.QUICK_COLUMNS", 0
+    )
     size = 20
     rows = [
         Computation(

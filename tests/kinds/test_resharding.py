@@ -6,17 +6,30 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.resharding import case_problem
-from milp_plan.bounds.resharding import receiver_bound, resharding_obstacle, sender_bound
-from milp_plan.check.resharding import verify_resharding
 from milp_plan.core import InputError
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.resharding import Card, Delivery, ReshardingPlan, ReshardingProblem, Slice
-from milp_plan.core.tiles import Mesh, Tile, intersection, slices_between, tiles, volume
 from milp_plan.draw.canvas import write_figure
-from milp_plan.draw.resharding import resharding_figure
-from milp_plan.models.planted_resharding import planted_resharding
-from milp_plan.planners.resharding import Search, busiest_first, load_only, randomised
+from milp_plan.kinds.resharding.bounds import receiver_bound, resharding_obstacle, sender_bound
+from milp_plan.kinds.resharding.check import verify_resharding
+from milp_plan.kinds.resharding.draw import resharding_figure
+from milp_plan.kinds.resharding.planners import Search, busiest_first, load_only, randomised
+from milp_plan.kinds.resharding.planted import planted_resharding
+from milp_plan.kinds.resharding.problem import (
+    Card,
+    Delivery,
+    ReshardingPlan,
+    ReshardingProblem,
+    Slice,
+)
+from milp_plan.kinds.resharding.tiles import (
+    Mesh,
+    Tile,
+    intersection,
+    slices_between,
+    tiles,
+    volume,
+)
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
@@ -262,7 +275,7 @@ def test_nothing_to_do():
 
 def test_the_model_goes_on_where_the_search_ends(monkeypatch):
     """Of three hosts each two meet in a slice: none has more than two, yet no two go together."""
-    monkeypatch.setattr("milp_plan.planners.resharding.search.NODES", 1)
+    monkeypatch.setattr("milp_plan.kinds.resharding.planners.search.NODES", 1)
     pairs = zip("abc", ("de", "ef", "df"), strict=True)
     slices = tuple(Slice(pair, 10, (name,), tuple(pair)) for name, pair in pairs)
     problem = ReshardingProblem("three", tuple(Card(n, 10**9) for n in "abcdef"), slices)

@@ -9,8 +9,14 @@ import pytest
 
 from milp_plan.api import Guide
 from milp_plan.backends import Limits, Stop
-from milp_plan.check.packing import verify_packing
-from milp_plan.core.packing import Buffer, PackingObjective, PackingPlan, PackingProblem, Place
+from milp_plan.kinds.packing.check import verify_packing
+from milp_plan.kinds.packing.problem import (
+    Buffer,
+    PackingObjective,
+    PackingPlan,
+    PackingProblem,
+    Place,
+)
 from milp_plan.models.contract import FormulationContract, Solved
 from milp_plan.run import Settings, solve
 from tests.kinds.test_packing import drawn

@@ -10,14 +10,14 @@ import pytest
 
 from milp_plan.api import Guide, ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.backends import Limits, Stop
-from milp_plan.check.sharding import verify_sharding
-from milp_plan.coarsen.sharding import reduce_sharding
-from milp_plan.core.sharding import sharding_problem
+from milp_plan.kinds.sharding.check import verify_sharding
+from milp_plan.kinds.sharding.coarsen import reduce_sharding
+from milp_plan.kinds.sharding.covers import broken_covers, with_covers
+from milp_plan.kinds.sharding.planted import planted_sharding
+from milp_plan.kinds.sharding.problem import sharding_problem
+from milp_plan.kinds.sharding.reading import read_labelling
 from milp_plan.lp import CompiledModel
 from milp_plan.models.contract import FormulationContract
-from milp_plan.models.covers import broken_covers, with_covers
-from milp_plan.models.labelling import read_labelling
-from milp_plan.models.planted_sharding import planted_sharding
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from milp_plan.check.jobs import verify_jobs
 from milp_plan.core.budget import Budget
-from milp_plan.core.jobs import Job, JobsObjective, JobsProblem, Option, Pool, Unit
-from milp_plan.planners.jobs.gangs import Gangs, suits
+from milp_plan.kinds.jobs.check import verify_jobs
+from milp_plan.kinds.jobs.planners.gangs import Gangs, suits
+from milp_plan.kinds.jobs.problem import Job, JobsObjective, JobsProblem, Option, Pool, Unit
 from milp_plan.run import Settings, solve
 from tests.support.jobs import optimum, plain
 

@@ -8,12 +8,9 @@ import pytest
 
 from milp_plan import zoo
 from milp_plan.check import verify
-from milp_plan.check.local_updates import verify_local_updates
 from milp_plan.core import FULL, InputError
-from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
-from milp_plan.models.planted_local_updates import planted_local_updates
-from milp_plan.pipeline import pipeline_problem, place, uniform
-from milp_plan.planners.local_updates import (
+from milp_plan.kinds.local_updates.check import verify_local_updates
+from milp_plan.kinds.local_updates.planners import (
     Chain,
     best_cuts,
     chain_of,
@@ -23,7 +20,10 @@ from milp_plan.planners.local_updates import (
     orders,
     step_time,
 )
-from milp_plan.zoo.local_updates import blocks_of, with_local_updates
+from milp_plan.kinds.local_updates.planted import planted_local_updates
+from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
+from milp_plan.kinds.local_updates.transform import blocks_of, with_local_updates
+from milp_plan.pipeline import pipeline_problem, place, uniform
 
 SCALE = 20
 

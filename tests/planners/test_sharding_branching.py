@@ -9,19 +9,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from milp_plan.bounds.messages import Dual
-from milp_plan.coarsen.sharding.masks import possible_labels
-from milp_plan.coarsen.sharding.reading import labelling_of
-from milp_plan.coarsen.sharding.rebuild import without_labels
-from milp_plan.coarsen.sharding.stage import Reduction
-from milp_plan.core.labelling import Integers, Labelling
-from milp_plan.core.sharding import ShardingProblem, sharding_problem
-from milp_plan.planners.sharding import anytime, branching
-from milp_plan.planners.sharding.anytime import Worker
-from milp_plan.planners.sharding.board import Board
-from milp_plan.planners.sharding.branching import Tree
-from milp_plan.planners.sharding.graph import graph_of
-from milp_plan.planners.sharding.probing import ProbingTree, tried
+from milp_plan.kinds.sharding.coarsen.masks import possible_labels
+from milp_plan.kinds.sharding.coarsen.reading import labelling_of
+from milp_plan.kinds.sharding.coarsen.rebuild import without_labels
+from milp_plan.kinds.sharding.coarsen.stage import Reduction
+from milp_plan.kinds.sharding.labelling import Integers, Labelling
+from milp_plan.kinds.sharding.messages import Dual
+from milp_plan.kinds.sharding.planners import anytime, branching
+from milp_plan.kinds.sharding.planners.anytime import Worker
+from milp_plan.kinds.sharding.planners.board import Board
+from milp_plan.kinds.sharding.planners.branching import Tree
+from milp_plan.kinds.sharding.planners.graph import graph_of
+from milp_plan.kinds.sharding.planners.probing import ProbingTree, tried
+from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 from tests.support.seeds import few
 from tests.support.sharding import least_cost, tense_problem
 

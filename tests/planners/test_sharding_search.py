@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milp_plan.bounds.messages import Dual
-from milp_plan.bounds.sharding import dual_bound
-from milp_plan.check.sharding import verify_sharding
-from milp_plan.coarsen.sharding import reduce_sharding
-from milp_plan.coarsen.sharding.instants import with_fewer_rows
-from milp_plan.coarsen.sharding.masks import possible_labels
-from milp_plan.coarsen.sharding.reading import labelling_of
-from milp_plan.coarsen.sharding.rebuild import without_labels
 from milp_plan.core.budget import Budget
-from milp_plan.core.sharding import ShardingPlan
-from milp_plan.planners.sharding.anytime import search
-from milp_plan.planners.sharding.board import Sighting
+from milp_plan.kinds.sharding.bounds import dual_bound
+from milp_plan.kinds.sharding.check import verify_sharding
+from milp_plan.kinds.sharding.coarsen import reduce_sharding
+from milp_plan.kinds.sharding.coarsen.instants import with_fewer_rows
+from milp_plan.kinds.sharding.coarsen.masks import possible_labels
+from milp_plan.kinds.sharding.coarsen.reading import labelling_of
+from milp_plan.kinds.sharding.coarsen.rebuild import without_labels
+from milp_plan.kinds.sharding.messages import Dual
+from milp_plan.kinds.sharding.planners.anytime import search
+from milp_plan.kinds.sharding.planners.board import Sighting
+from milp_plan.kinds.sharding.problem import ShardingPlan
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from milp_plan.check import replay
-from milp_plan.check.packing import verify_packing
 from milp_plan.core import MemoryLaw
 from milp_plan.core.budget import now
-from milp_plan.core.packing import PackingPlan, PackingProblem
+from milp_plan.kinds.packing.addresses import memories, pack
+from milp_plan.kinds.packing.check import verify_packing
+from milp_plan.kinds.packing.problem import PackingPlan, PackingProblem
 from milp_plan.models.planted import planted_with_plan
 from milp_plan.planners import best_plan
-from milp_plan.run.addresses import memories, pack
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
 

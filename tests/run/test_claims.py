@@ -10,7 +10,7 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.cli.exits import Exit
 from milp_plan.core.bound import Bound
-from milp_plan.core.packing import Buffer, PackingProblem
+from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from milp_plan.run import Settings, solve
 from milp_plan.run.kinds import kind_of
 from milp_plan.run.ledger import Ledger

@@ -29,9 +29,9 @@ from milp_plan.core import (
 )
 from milp_plan.core import compiled as compiled_module
 from milp_plan.core.compiled import Loop, compiled, interpreted, interpreting, kept
-from milp_plan.core.packing import Buffer, PackingProblem
-from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import native
+from milp_plan.kinds.packing.problem import Buffer, PackingProblem
+from milp_plan.kinds.sharding.problem import sharding_problem
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run.compiling import (
@@ -133,7 +133,7 @@ def test_loops_of_a_type_that_has_another_name_now_are_compiled_again(
 
 def test_loops_beside_their_sources_are_found_without_numba() -> None:
     look = (
-        "import sys, milp_plan.run.ways.sharding; from milp_plan.core.compiled import kept; "
+        "import sys, milp_plan.kinds.sharding.way; from milp_plan.core.compiled import kept; "
         f"print(kept({LAST[SHARDING_SEARCH]!r}), 'numba' in sys.modules)"
     )
     if not kept(LAST[SHARDING_SEARCH]):
@@ -217,9 +217,9 @@ def test_loops_that_a_kind_begins_with_are_parts() -> None:
 def test_a_sharding_search_needs_no_loop_of_other_parts(tmp_path: Path) -> None:
     code = """
 from pathlib import Path
-from milp_plan.coarsen.sharding.reading import labelling_of
-from milp_plan.planners.sharding.anytime import search
-from milp_plan.planners.sharding.branching import Tree
+from milp_plan.kinds.sharding.coarsen.reading import labelling_of
+from milp_plan.kinds.sharding.planners.anytime import search
+from milp_plan.kinds.sharding.planners.branching import Tree
 from milp_plan.run import loops
 for part in (loops.SHARDING, loops.SHARDING_SEARCH):
     loops.compile_part(part)
@@ -320,7 +320,7 @@ def test_a_part_that_needs_another_one_begins_after_it(monkeypatch: pytest.Monke
 def test_no_step_needs_a_loop_until_there_are_plans_of_many_operators(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from milp_plan.run.kinds.schedule import KIND
+    from milp_plan.kinds.schedule.kind import KIND
     from milp_plan.run.ledger import Ledger
     from milp_plan.run.ways import schedule
 

@@ -8,10 +8,10 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.planners.learning import ClauseLearning
 from milp_plan.planners.lists import single_device
 from milp_plan.planners.search import crew
-from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
 from milp_plan.run.ways import schedule

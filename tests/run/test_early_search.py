@@ -6,9 +6,9 @@ import pytest
 
 from milp_plan.check import verify
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.planners import Crew
 from milp_plan.planners.search import annealing
-from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.settings import Settings
 from milp_plan.run.ways import schedule

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from milp_plan.core import Objective
-from milp_plan.core.rematerialisation import RematerialisationObjective
+from milp_plan.kinds.rematerialisation.problem import RematerialisationObjective
 from milp_plan.run import Settings, kind_of, solve
 from tests.support.every_kind import DRAWN, measured_anew
 from tests.support.seeds import few

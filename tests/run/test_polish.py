@@ -9,10 +9,10 @@ from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.models.registry import get
 from milp_plan.planners import Rule, dispatch
 from milp_plan.run import Settings, polish
-from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import ModelAnswer, Solver, make_options
 from milp_plan.run.polish import LARGEST, SMALLEST, Search

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from milp_plan.backends import Stop
-from milp_plan.bounds import sharding_choices
-from milp_plan.bounds.messages import Dual
-from milp_plan.bounds.sharding import dual_bound
-from milp_plan.bounds.sharding_choices import best_choice
-from milp_plan.coarsen.sharding import reduce_sharding
-from milp_plan.coarsen.sharding.masks import possible_labels
-from milp_plan.coarsen.sharding.reading import labelling_of
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.sharding import ShardingProblem, sharding_problem
-from milp_plan.planners.sharding.anytime import search
+from milp_plan.kinds.sharding import choice_bounds as sharding_choices
+from milp_plan.kinds.sharding.bounds import dual_bound
+from milp_plan.kinds.sharding.choice_bounds import best_choice
+from milp_plan.kinds.sharding.coarsen import reduce_sharding
+from milp_plan.kinds.sharding.coarsen.masks import possible_labels
+from milp_plan.kinds.sharding.coarsen.reading import labelling_of
+from milp_plan.kinds.sharding.kind import KIND
+from milp_plan.kinds.sharding.messages import Dual
+from milp_plan.kinds.sharding.planners.anytime import search
+from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 from milp_plan.run import Settings, solve
-from milp_plan.run.kinds.sharding import KIND
 from milp_plan.run.ledger import Ledger
 from tests.support.seeds import few
 from tests.support.sharding import least_cost, tense_problem

@@ -9,11 +9,11 @@ from milp_plan import zoo
 from milp_plan.cli.exits import Exit
 from milp_plan.core import InputError
 from milp_plan.io.files import read_document
-from milp_plan.io.jobs import to_toml
+from milp_plan.kinds.jobs.format import to_toml
+from milp_plan.kinds.jobs.trainings import expanded
 from milp_plan.run.kinds import kind_of, read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve
-from milp_plan.run.trainings import expanded
 from tests.cli.cases import call
 
 HEAD = """format = "milp-plan-jobs"

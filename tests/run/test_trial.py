@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from milp_plan.core import Amount, InputError, PlanningProblem, UnsupportedProblemError
-from milp_plan.core.packing import Buffer, PackingProblem
+from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from milp_plan.run import Settings, kind_of, read, solve
 from milp_plan.run.comparison import Side, compare
 from milp_plan.run.heuristic import run_heuristic

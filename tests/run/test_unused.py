@@ -14,7 +14,8 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core import InputError, Objective, UnusedOptionError
-from milp_plan.core.rematerialisation import (
+from milp_plan.kinds.rematerialisation.least_memory import LeastMemoryWay
+from milp_plan.kinds.rematerialisation.problem import (
     Computation,
     RematerialisationObjective,
     RematerialisationProblem,
@@ -25,7 +26,6 @@ from milp_plan.run.kinds import kind_of, kinds
 from milp_plan.run.model import Solver, make_options
 from milp_plan.run.settings import EVERY_RUN, WHY_UNUSED
 from milp_plan.run.solving import choose, refuse_unused
-from milp_plan.run.ways.least_memory import LeastMemoryWay
 from tests.face.kinds import PROBLEMS
 
 from .cases import instance, trap

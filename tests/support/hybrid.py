@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
-from milp_plan.hybrid import (
+from milp_plan.kinds.hybrid import (
     Choice,
     Configuration,
     Flow,

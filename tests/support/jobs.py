@@ -15,7 +15,7 @@ import itertools
 import random
 from operator import itemgetter
 
-from milp_plan.core.jobs import (
+from milp_plan.kinds.jobs.problem import (
     Job,
     JobsObjective,
     JobsProblem,

@@ -14,7 +14,15 @@ import itertools
 import random
 from typing import NamedTuple
 
-from milp_plan.core.jobs import Job, JobsObjective, JobsProblem, Option, Pool, Unit, Weights
+from milp_plan.kinds.jobs.problem import (
+    Job,
+    JobsObjective,
+    JobsProblem,
+    Option,
+    Pool,
+    Unit,
+    Weights,
+)
 
 PENDING = -1
 """Weights that are still to be stored, unless they stay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from milp_plan.core.local_updates import LocalUpdatesProblem
+from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem
 
 
 def least(problem: LocalUpdatesProblem) -> int | None:

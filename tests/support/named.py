@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from milp_plan.core import Objective, PlanningProblem
-from milp_plan.models.planted_local_updates import planted_local_updates
-from milp_plan.models.planted_resharding import planted_resharding
+from milp_plan.kinds.local_updates.planted import planted_local_updates
+from milp_plan.kinds.resharding.planted import planted_resharding
 from milp_plan.models.registry import get
 from tests.models.offload_cases import chain
 from tests.models.offload_cases import pipeline as offloaded

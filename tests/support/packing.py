@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import permutations
 from random import Random
 
-from milp_plan.core.packing import Buffer, PackingProblem
+from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 
 
 def tight_buffers(seed: int) -> PackingProblem:

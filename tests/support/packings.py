@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from milp_plan.core.packing import Buffer, PackingProblem
+from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 
 GRAIN = 1024
 """Addresses that sizes are multiples of."""

@@ -11,7 +11,7 @@ from typing import Any
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from milp_plan.backends import Limits, SolverReport, Stop
-from milp_plan.core.rematerialisation import (
+from milp_plan.kinds.rematerialisation.problem import (
     Computation,
     Host,
     RematerialisationObjective,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations, product
 
 from milp_plan.core import ceil_div
-from milp_plan.core.resharding import ReshardingProblem
+from milp_plan.kinds.resharding.problem import ReshardingProblem
 
 
 def least(problem: ReshardingProblem) -> int | None:

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from milp_plan.check import verify
-from milp_plan.check.hybrid import verify_hybrid
 from milp_plan.core import CommunicationModel, MemoryLaw, Objective
+from milp_plan.kinds.hybrid.check import verify_hybrid
 from tests.support.seeds import few
 
 from . import hybrid

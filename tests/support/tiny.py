@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from milp_plan.core import Objective
-from milp_plan.core.jobs import Job, JobsObjective, JobsProblem
-from milp_plan.core.local_updates import LocalUpdatesProblem, Stage
-from milp_plan.core.resharding import Card, ReshardingProblem, Slice
-from milp_plan.planners.hybrid import MARGIN
+from milp_plan.kinds.hybrid.planners import MARGIN
+from milp_plan.kinds.jobs.problem import Job, JobsObjective, JobsProblem
+from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
+from milp_plan.kinds.resharding.problem import Card, ReshardingProblem, Slice
 
 from . import (
     anything,

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core import Units
-from milp_plan.core.sharding import Flags, Integers, ShardingProblem, StrategyTable, TransitionTable
+from milp_plan.kinds.sharding.problem import (
+    Flags,
+    Integers,
+    ShardingProblem,
+    StrategyTable,
+    TransitionTable,
+)
 
 from .operators import MeshOperator
 from .strategies import Keeping, Setting, Strategy, keeping

@@ -1,8 +1,9 @@
 """Plans from elsewhere, timed anew: what they decide and their orders are kept."""
 
-from .jobs import Apart, retimed_jobs
-from .packing import lowered
-from .resharding import retimed_deliveries
+from milp_plan.kinds.jobs.retiming import Apart, retimed_jobs
+from milp_plan.kinds.packing.retiming import lowered
+from milp_plan.kinds.resharding.retiming import retimed_deliveries
+
 from .schedule import Retiming
 
 __all__ = ["Apart", "Retiming", "lowered", "retimed_deliveries", "retimed_jobs"]

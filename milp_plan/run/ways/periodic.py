@@ -19,13 +19,13 @@ from typing import Any
 
 from milp_plan.core import Plan
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.kind import KIND as SCHEDULE
 from milp_plan.models.protocol import Guide, Neighbourhood
 from milp_plan.models.registry import get
 from milp_plan.pipeline import Shop, fits, times, value_of, words_of
 from milp_plan.planners.experts import WORDS, v_search
 from milp_plan.planners.pipelines.refill import refill, reverse, rules
 
-from ..kinds.schedule import KIND as SCHEDULE
 from ..ledger import Ledger
 from ..model import Solver, make_options
 from ..settings import Settings

@@ -5,14 +5,20 @@ from itertools import product
 import numpy as np
 import pytest
 
-from milp_plan.check.hybrid import verify_hybrid
-from milp_plan.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
 from milp_plan.io import read_hybrid
-from milp_plan.planners.hybrid import MARGIN, exact, plan_exactly, plan_uniformly, repeated_layers
-from milp_plan.planners.hybrid.free_layers import without_free_layers
-from milp_plan.planners.hybrid.knapsack import FOUND, NONE, Menu, choose
-from milp_plan.planners.hybrid.lattice import all_down_sets, prefixes
-from milp_plan.planners.hybrid.tables import is_exact
+from milp_plan.kinds.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
+from milp_plan.kinds.hybrid.check import verify_hybrid
+from milp_plan.kinds.hybrid.planners import (
+    MARGIN,
+    exact,
+    plan_exactly,
+    plan_uniformly,
+    repeated_layers,
+)
+from milp_plan.kinds.hybrid.planners.free_layers import without_free_layers
+from milp_plan.kinds.hybrid.planners.knapsack import FOUND, NONE, Menu, choose
+from milp_plan.kinds.hybrid.planners.lattice import all_down_sets, prefixes
+from milp_plan.kinds.hybrid.planners.tables import is_exact
 from tests.support.hybrid import best_value, chain, random_problem
 from tests.support.public import PUBLIC, needs_public
 

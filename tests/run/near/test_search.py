@@ -14,9 +14,9 @@ from milp_plan.check import verify
 from milp_plan.core import Objective
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.kinds.schedule.kind import KIND
 from milp_plan.planners import Indexed, indexed
 from milp_plan.run import Settings
-from milp_plan.run.kinds.schedule import KIND
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.near import search as near
 from milp_plan.run.near import search_near

@@ -1,0 +1,160 @@
+"""Plan files of hybrid parallelism. Described in ``instances/formats/hybrid-plan.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from milp_plan.core import Finding, InputError
+from milp_plan.io.files import read_document, write_document
+from milp_plan.io.wire import Strict, decode, encode
+
+from . import Choice, HybridPlan, Limits, Stage
+
+MARKER = "milp-plan-hybrid-plan"
+
+
+class WireStage(Strict):
+    """A stage: degrees, and its layers, each with the name of its configuration."""
+
+    data: int
+    tensor: int
+    layers: tuple[tuple[str, str], ...]
+
+
+class WireLimits(Strict):
+    """What the plan was made for; sizes are numbers, or fractions as text."""
+
+    devices: int
+    memory_bytes: int | str
+    bandwidth_bytes_per_s: int | str
+    micro_batches: int
+    data: bool = True
+    tensor: bool = True
+    recomputation: bool = True
+
+
+class WirePlan(Strict):
+    """A plan of hybrid parallelism, in the native format of milp_plan."""
+
+    format: Literal["milp-plan-hybrid-plan"]
+    version: Literal[1]
+    problem: str
+    stages: tuple[WireStage, ...]
+    limits: WireLimits | None = None
+    fingerprint: str | None = None
+    value: int | None = None
+    planner: str = ""
+    notes: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def read_hybrid_plan(path: str | Path) -> HybridPlan:
+    """Read a plan file. Whether the plan keeps the law is the checker's question.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file.
+    """
+    document = read_document(path, "a plan file of hybrid parallelism")
+    read = decode(document.data, WirePlan, document.file, MARKER)
+    limits = read.limits
+    if limits is not None:
+        findings = list(_findings(limits))
+        if findings:
+            raise InputError(findings).in_file(document.file)
+    return HybridPlan(
+        read.problem,
+        tuple(
+            Stage(tuple(Choice(*entry) for entry in stage.layers), stage.data, stage.tensor)
+            for stage in read.stages
+        ),
+        None if limits is None else _limits(limits),
+        read.fingerprint,
+        read.value,
+        read.planner,
+        read.notes,
+    )
+
+
+def hybrid_plan_to_json(plan: HybridPlan) -> bytes:
+    """Return a plan as JSON text; equal plans give equal bytes."""
+    limits = plan.limits
+    return encode(
+        WirePlan(
+            format="milp-plan-hybrid-plan",
+            version=1,
+            problem=plan.problem,
+            stages=tuple(
+                WireStage(
+                    stage.data,
+                    stage.tensor,
+                    tuple((choice.layer, choice.configuration) for choice in stage.choices),
+                )
+                for stage in plan.stages
+            ),
+            limits=None
+            if limits is None
+            else WireLimits(
+                limits.devices,
+                _plain(limits.memory_bytes),
+                _plain(limits.bandwidth_bytes_per_s),
+                limits.micro_batches,
+                limits.data,
+                limits.tensor,
+                limits.recomputation,
+            ),
+            fingerprint=plan.fingerprint,
+            value=plan.value,
+            planner=plan.planner,
+            notes=dict(plan.notes),
+        )
+    )
+
+
+def write_hybrid_plan(plan: HybridPlan, path: str | Path) -> None:
+    """Write a plan file atomically; compressed when its name ends in ``.gz``.
+
+    Raises
+    ------
+    OSError
+        The folder does not exist or cannot be written.
+    """
+    write_document(path, hybrid_plan_to_json(plan))
+
+
+def _plain(number: Fraction) -> int | str:
+    return number.numerator if number.denominator == 1 else str(number)
+
+
+def _limits(given: WireLimits) -> Limits:
+    return Limits(
+        given.devices,
+        Fraction(given.memory_bytes),
+        Fraction(given.bandwidth_bytes_per_s),
+        given.micro_batches,
+        given.data,
+        given.tensor,
+        given.recomputation,
+    )
+
+
+def _findings(given: WireLimits) -> Iterator[Finding]:
+    broken = False
+    for name in ("memory_bytes", "bandwidth_bytes_per_s"):
+        text = getattr(given, name)
+        try:
+            Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            broken = True
+            expected = "a number, or a fraction such as '1/3'"
+            yield Finding(f"limits.{name}", repr(text), expected, "correct it")
+    if not broken:
+        for finding in _limits(given).findings():
+            yield Finding(
+                f"limits.{finding.where}", finding.found, finding.expected, finding.remedy
+            )

@@ -1,0 +1,302 @@
+"""Exact planner of hybrid parallelism: bisection on the slowest stage, a sweep for each value.
+
+Source of the problem and of dynamic programming over down-sets, devices and sums of data degrees:
+Tarnawski et al. (Piper, NeurIPS 2021). Here the time of a stage is a threshold, so that the state
+keeps only the sum of data degrees and the devices that later stages take, of which a Pareto front
+is enough; configurations are chosen exactly instead of by a greedy rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from milp_plan.core.budget import now
+
+from .. import Choice, HybridPlan, HybridProblem, Stage
+from .free_layers import without_free_layers
+from .lattice import Lattice, all_down_sets, prefixes
+from .sweep import CROWDED, EXHAUSTED, Front, Rule, gather, new_draft, new_front, settle, sweep
+from .tables import Family, Tables, family, is_exact, tables
+
+Mask = npt.NDArray[np.uint64]
+
+MARGIN = 1e-9
+"""Relative: a plan counts as optimal when it is proved that none is better by more than this."""
+
+ROUGH = 0.01
+"""How far from the best plan along one order the first search may stop."""
+
+MOST_DOWN_SETS = 50_000
+_ROWS_PER_CALL = 64
+_ROOM = 8
+
+
+@dataclass(frozen=True)
+class HybridAnswer:
+    """What planning found.
+
+    Parameters
+    ----------
+    plan
+        The best plan, with nothing claimed; ``None`` when there is none.
+    seconds
+        Its time per sample, as computed in floats.
+    bound
+        No plan takes fewer seconds per sample.
+    complete
+        Whether the search ended: then either the plan is within :data:`MARGIN` of the bound, or
+        there is no plan at all.
+    down_sets
+        Of the problem without free layers; ``None`` when there are too many.
+    sweeps
+        Thresholds that were tried.
+    interrupted
+        Whether Ctrl-C ended it.
+    trace
+        Elapsed seconds, plan's seconds and bound, whenever one of the latter changed.
+    """
+
+    plan: HybridPlan | None
+    seconds: float
+    bound: float
+    complete: bool
+    down_sets: int | None
+    sweeps: int
+    elapsed_s: float
+    interrupted: bool = False
+    trace: tuple[tuple[float, float, float], ...] = ()
+
+    @property
+    def infeasible(self) -> bool:
+        """Whether it is proved that no plan exists."""
+        return self.complete and self.plan is None
+
+
+class OutOfTimeError(Exception):
+    """The time limit was reached in mid-search."""
+
+
+@dataclass
+class _ThresholdSearch:
+    """Incumbent and bound, and the thresholds in between."""
+
+    problem: HybridProblem
+    """Without free layers."""
+    deadline: float
+    on_news: Callable[[float, float], None] | None
+    started: float = field(default_factory=now)
+    best: HybridPlan | None = None
+    value: float = inf
+    bound: float = 0.0
+    sweeps: int = 0
+    trace: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def news(self) -> None:
+        """Keep and tell incumbent and bound."""
+        self.trace.append((now() - self.started, self.value, self.bound))
+        if self.on_news is not None:
+            self.on_news(self.value, self.bound)
+
+    def attempt(self, entry: Tables, sets: Family, most: float, optimistic: bool) -> bool | None:
+        """Look for a plan whose stages take at most so many seconds, and take it over if it fits.
+
+        Returns whether there is one in the entry's (rounded) sizes; ``None`` when exact choices
+        were given up on the way. An optimistic attempt takes nothing over.
+        """
+        room, draft = _ROOM, new_draft(entry.arrays)
+        total = len(sets.sizes)
+        self.sweeps += 1
+        while True:
+            front, status = new_front(total, room), EXHAUSTED
+            for begin in range(0, total - 1, _ROWS_PER_CALL):
+                if now() > self.deadline:
+                    raise OutOfTimeError
+                span = (begin, min(begin + _ROWS_PER_CALL, total - 1))
+                status = sweep(sets, front, draft, span, Rule(most, True, optimistic))
+                if status != EXHAUSTED:
+                    break
+            if status != CROWDED:
+                break
+            room *= 2
+        if status == EXHAUSTED:
+            return None if front.unsure[0] and not optimistic else False
+        if not optimistic:
+            plan, value = _read_back(entry, sets, front)
+            if value < self.value and _fits(self.problem, plan):
+                self.best, self.value = plan, value
+                self.news()
+        return True
+
+    def explore(self, entry: Tables, sets: Family) -> float:
+        """Bisect roughly for a plan in a family that does not hold all; what is too fast there."""
+        low = self.bound
+        if not self.attempt(entry, sets, inf, False):
+            return inf
+        while self.value * (1.0 - ROUGH) > low:
+            most = sqrt(low * self.value) if low > 0 else 0.5 * self.value
+            if not self.attempt(entry, sets, most, False):
+                low = most
+        return low
+
+    def improve(self, tight: Tables, relaxed: Tables, sets: Family, most: float) -> bool | None:
+        """Look for a plan at most that slow; ``False``: there is none, ``None``: not known.
+
+        Tried on sizes rounded down first: their failures are proofs, and most of their plans fit.
+        """
+        before = self.value
+        found = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, False)
+        if found is None:
+            found = self.attempt(relaxed, sets._replace(arrays=relaxed.arrays), most, True)
+        if found and self.value == before:
+            self.attempt(tight, sets._replace(arrays=tight.arrays), most, False)
+        if self.value < before:
+            return True
+        if found:
+            return None
+        if most < inf:
+            self.bound = max(self.bound, most * (1.0 - 0.5 * MARGIN))
+            self.news()
+        return False
+
+    def prove(self, tight: Tables, relaxed: Tables, sets: Family, hint: float) -> bool:
+        """Bisect in the family of all plans until none can be better; whether that is certain.
+
+        ``hint``: seconds that are probably too few for any plan.
+        """
+        if self.best is None:
+            found = self.improve(tight, relaxed, sets, inf)
+            if not found:
+                return found is False
+        low, final, sure = self.bound, True, True
+        while self.value * (1.0 - MARGIN) > low:
+            most = self.value * (1.0 - 0.25 * MARGIN)
+            if not final:
+                middle = sqrt(low * self.value) if low > 0 else 0.5 * self.value
+                most = min(most, hint if low < hint < self.value else middle)
+                hint = 0.0
+            found = self.improve(tight, relaxed, sets, most)
+            if not found:
+                sure = sure and found is False
+                low = most * (1.0 - 0.5 * MARGIN)
+            final = not final and self.value < low * (1.0 + ROUGH)
+        return sure
+
+
+def plan_exactly(
+    problem: HybridProblem,
+    time_limit_s: float = 60.0,
+    on_news: Callable[[float, float], None] | None = None,
+) -> HybridAnswer:
+    """Plan for the least time per sample.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    time_limit_s
+        Of wall-clock time; the best plan and bound until then are returned.
+    on_news
+        Called with the seconds per sample of the plan (infinite: none) and the bound.
+    """
+    reduction = without_free_layers(problem)
+    smaller = reduction.problem
+    search = _ThresholdSearch(smaller, now() + time_limit_s, on_news)
+    lattice = all_down_sets(smaller, MOST_DOWN_SETS)
+    complete = interrupted = False
+    with suppress(OutOfTimeError):
+        try:
+            complete = _run(search, smaller, lattice)
+        except KeyboardInterrupt:
+            interrupted = True
+    plan = None if search.best is None else reduction.restore(search.best)
+    return HybridAnswer(
+        plan,
+        search.value,
+        search.bound,
+        complete,
+        None if lattice is None else len(lattice.sets),
+        search.sweeps,
+        now() - search.started,
+        interrupted,
+        tuple(search.trace),
+    )
+
+
+def _run(search: _ThresholdSearch, problem: HybridProblem, lattice: Lattice | None) -> bool:
+    """Plan along one order first, then over all down-sets; whether nothing is left open."""
+    tight = tables(problem)
+    chain = family(tight.arrays, prefixes(problem))
+    search.bound = float(chain.effort[0]) / problem.limits.devices * (1.0 - MARGIN)
+    hint = search.explore(tight, chain)
+    if lattice is None:
+        return False
+    relaxed = tight if is_exact(problem) else tables(problem, relaxed=True)
+    return search.prove(tight, relaxed, family(tight.arrays, lattice), hint)
+
+
+def _read_back(entry: Tables, sets: Family, front: Front) -> tuple[HybridPlan, float]:
+    """Plan behind the entry of the empty set that takes the fewest devices, and its seconds."""
+    at = len(sets.sizes) - 1
+    slot = int(np.argmin(front.entries[at, : front.size[at], 1]))
+    stages: list[Stage] = []
+    slowest = 0.0
+    while at > 0:
+        data, _, origin, before, j, degree = (int(number) for number in front.entries[at, slot])
+        masks = (sets.words[origin], sets.words[at])
+        stage, seconds = best_stage(entry, masks, j, (degree, data))
+        stages.append(stage)
+        slowest = max(slowest, seconds)
+        at, slot = origin, before
+    return HybridPlan(entry.problem.name, tuple(stages), planner="hybrid exact"), slowest
+
+
+def _fits(problem: HybridProblem, plan: HybridPlan) -> bool:
+    """Whether a plan keeps to the memory exactly (the arrays may be rounded)."""
+    for i, stage in enumerate(plan.stages):
+        flight = -(-sum(later.data for later in plan.stages[i:]) // stage.data)
+        need = Fraction(0)
+        for choice in stage.choices:
+            entry = problem.by_name[choice.layer].configuration(stage.tensor, choice.configuration)
+            assert entry is not None
+            need += flight * entry.flight_bytes + entry.fixed_bytes
+        if need > problem.limits.memory_bytes:
+            return False
+    return True
+
+
+def best_stage(
+    entry: Tables, masks: tuple[Mask, Mask], j: int, degrees: tuple[int, int]
+) -> tuple[Stage, float]:
+    """Return a stage with its best configurations, and its seconds per sample.
+
+    Parameters
+    ----------
+    masks
+        Its layers are in the first and not in the second.
+    j
+        Number of its tensor degree.
+    degrees
+        Its data degree, and the sum of it and those of later stages.
+    """
+    arrays = entry.arrays
+    draft = new_draft(arrays)
+    items = gather(arrays, *masks, j, draft)
+    _, seconds = settle(arrays, draft, items, degrees, Rule(inf, False, False))
+    names = entry.problem.order
+    inside = [v for v in range(len(names)) if _has(masks[0], v) and not _has(masks[1], v)]
+    choices = tuple(
+        Choice(names[v], entry.configurations[draft.source[place]].name)
+        for v, place in zip(inside, draft.pick[:items], strict=True)
+    )
+    return Stage(choices, degrees[0], int(arrays.degrees[j])), seconds
+
+
+def _has(mask: Mask, v: int) -> bool:
+    return bool(int(mask[v >> 6]) >> (v & 63) & 1)

@@ -1,0 +1,160 @@
+"""Reasons of hybrid parallelism: stages, their times and memory, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from milp_plan.core import Counts, UnsupportedProblemError, Verdict
+from milp_plan.run.reasons.base import Block, Move, Reasons, Remedy, Resource, Usage, Why
+
+from . import HybridPlan, HybridProblem
+
+BOUNDLESS = Fraction(2**80)
+"""Bytes that no device has: where the limit of memory is lifted."""
+
+MEMORY, DEVICES, RATE = "memory of each device", "devices", "link between any two"
+
+
+class HybridReasons(Reasons[HybridProblem, HybridPlan]):
+    """Reasons of :class:`milp_plan.kinds.hybrid.HybridProblem`."""
+
+    noun = "layers"
+
+    def parts(self, problem: HybridProblem) -> tuple[str, ...]:
+        """Layers."""
+        return tuple(layer.name for layer in problem.layers)
+
+    def keep(self, problem: HybridProblem, names: Collection[str]) -> HybridProblem:
+        """Leave layers out, with the flows from and to them: stages of the others hold less."""
+        wanted = set(names)
+        return replace(
+            problem,
+            layers=tuple(layer for layer in problem.layers if layer.name in wanted),
+            flows=tuple(f for f in problem.flows if {f.source, f.target} <= wanted),
+        )
+
+    def resources(self, problem: HybridProblem) -> tuple[Resource, ...]:
+        """Memory, devices and bandwidth."""
+        limits = problem.limits
+        return (
+            Resource(MEMORY, "memory", int(limits.memory_bytes), Counts.SIZE),
+            Resource(DEVICES, "devices", limits.devices, Counts.THINGS, lifted=False),
+            Resource(RATE, "link", int(limits.bandwidth_bytes_per_s), Counts.SIZE, lifted=False),
+        )
+
+    def resized(self, problem: HybridProblem, amounts: Mapping[str, int | None]) -> HybridProblem:
+        """Other limits."""
+        limits, rate = problem.limits, amounts.get(RATE)
+        memory = amounts.get(MEMORY, limits.memory_bytes)
+        return problem.with_limits(
+            replace(
+                limits,
+                memory_bytes=BOUNDLESS if memory is None else Fraction(memory),
+                devices=amounts.get(DEVICES) or limits.devices,
+                bandwidth_bytes_per_s=(
+                    limits.bandwidth_bytes_per_s if rate is None else Fraction(rate)
+                ),
+            )
+        )
+
+    def places(self, problem: HybridProblem, part: str) -> tuple[str, ...]:
+        """Tensor degrees at which the layer has configurations."""
+        return tuple(str(d) for d, known in problem.by_name[part].configurations.items() if known)
+
+    def pinned(self, problem: HybridProblem, part: str, place: str) -> HybridProblem:
+        """Leave one tensor degree to a layer."""
+        known = self.places(problem, part)
+        if place not in known:
+            text = f"layer {part!r} has no tensor degree {place!r}; it has: {', '.join(known)}"
+            raise UnsupportedProblemError(text)
+        layers = tuple(
+            replace(layer, configurations={int(place): layer.configurations[int(place)]})
+            if layer.name == part
+            else layer
+            for layer in problem.layers
+        )
+        return replace(problem, layers=layers)
+
+    def why(self, problem: HybridProblem, plan: HybridPlan, verdict: Verdict) -> Why:
+        """Stages by time and memory: the slowest sets the pace."""
+        parts, limits = verdict.components, problem.limits
+        count = len(plan.stages)
+        usage = [
+            Usage(f"stage {i}", "stage", parts[f"seconds {i}"], verdict.value, Counts.TIME)
+            for i in range(count)
+        ]
+        usage.sort(key=lambda entry: -entry.amount)
+        memory = [
+            Usage(
+                f"memory of stage {i}",
+                "memory",
+                parts[f"memory {i}"],
+                int(limits.memory_bytes),
+                Counts.SIZE,
+            )
+            for i in range(count)
+        ]
+        memory.sort(key=lambda entry: -entry.amount)
+        devices = Usage(DEVICES, "devices", parts["devices"], limits.devices, Counts.THINGS)
+        full = [entry.name for entry in (*memory, devices) if entry.amount == entry.whole]
+        blocks = tuple(
+            Block(
+                f"stage {i}",
+                "stage",
+                len(stage.choices),
+                (f"data {stage.data}, tensor {stage.tensor}",),
+                parts[f"seconds {i}"],
+                None,
+                Counts.TIME,
+            )
+            for i, stage in enumerate(plan.stages)
+        )
+        remedies = []
+        if count > 1 and usage[0].amount > usage[1].amount:
+            text = f"a faster {usage[0].name}: {usage[1].name} sets the pace then"
+            remedies.append(Remedy(text, usage[0].amount - usage[1].amount))
+        return Why((), tuple(usage), (*memory, devices), tuple(full), blocks, tuple(remedies))
+
+    def moves(
+        self, problem: HybridProblem, before: HybridPlan, other: HybridProblem, after: HybridPlan
+    ) -> tuple[Move, ...]:
+        """Layers in other stages, with other degrees or configurations, by both."""
+        sides = [_told(plan) for plan in (before, after)]
+        groups: dict[tuple[str, str], list[str]] = {}
+        for layer in problem.layers:
+            words = [side.get(layer.name, "nowhere") for side in sides]
+            if words[0] != words[1]:
+                groups.setdefault((words[0], words[1]), []).append(layer.name)
+        work = [_work(*side) for side in ((problem, before), (other, after))]
+        unit = other.units.time_scale
+        return tuple(
+            Move(
+                "stage",
+                *key,
+                tuple(names),
+                {"work per sample": round(sum(work[1][n] - work[0][n] for n in names) * unit)},
+            )
+            for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+        )
+
+
+def _told(plan: HybridPlan) -> dict[str, str]:
+    """Layer -> stage, degrees and configuration in words."""
+    return {
+        choice.layer: f"stage {i}, data {stage.data}, tensor {stage.tensor}, {choice.configuration}"
+        for i, stage in enumerate(plan.stages)
+        for choice in stage.choices
+    }
+
+
+def _work(problem: HybridProblem, plan: HybridPlan) -> dict[str, Fraction]:
+    """Layer -> seconds of work per sample of its stage."""
+    found = {}
+    for stage in plan.stages:
+        for choice in stage.choices:
+            layer = problem.by_name.get(choice.layer)
+            known = layer and layer.configuration(stage.tensor, choice.configuration)
+            found[choice.layer] = known.seconds / stage.data if known else Fraction(0)
+    return found

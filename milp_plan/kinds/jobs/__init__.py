@@ -1,0 +1,1 @@
+"""Jobs: training jobs on a cluster over days."""

@@ -1,0 +1,1 @@
+"""Local updates: which step boundaries of a training run to cut."""

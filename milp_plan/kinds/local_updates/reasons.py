@@ -1,0 +1,123 @@
+"""Reasons of local updates: the budget, what stages can hold, and how busy devices are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from milp_plan.core import Counts, Verdict
+from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Task, Usage, Why, chain_of
+
+from .problem import LocalUpdatesPlan, LocalUpdatesProblem
+
+BUDGET = "budget"
+WORDS = {"F": "forward", "A": "head", "B": "backward"}
+
+
+class LocalUpdatesReasons(Reasons[LocalUpdatesProblem, LocalUpdatesPlan]):
+    """Reasons of :class:`milp_plan.kinds.local_updates.problem.LocalUpdatesProblem`."""
+
+    noun = "stages with limited memory"
+
+    def parts(self, problem: LocalUpdatesProblem) -> tuple[str, ...]:
+        """Stages whose memory is limited: all that cuts can be at odds with."""
+        return tuple(stage.name for stage in problem.stages if stage.most is not None)
+
+    def keep(self, problem: LocalUpdatesProblem, names: Collection[str]) -> LocalUpdatesProblem:
+        """Lift what the other stages can hold: every plan stays one, with the same value."""
+        wanted = set(names)
+        stages = [s if s.name in wanted else replace(s, most=None) for s in problem.stages]
+        return replace(problem, stages=tuple(stages))
+
+    def resources(self, problem: LocalUpdatesProblem) -> tuple[Resource, ...]:
+        """The budget, and what each stage can hold."""
+        held = (
+            Resource(f"memory of {stage.name}", "memory", stage.most, Counts.THINGS)
+            for stage in problem.stages
+        )
+        return (Resource(BUDGET, "price", problem.budget, Counts.THINGS), *held)
+
+    def resized(
+        self, problem: LocalUpdatesProblem, amounts: Mapping[str, int | None]
+    ) -> LocalUpdatesProblem:
+        """Another budget, other memory."""
+        stages = [
+            replace(stage, most=amounts.get(f"memory of {stage.name}", stage.most))
+            for stage in problem.stages
+        ]
+        budget = amounts.get(BUDGET, problem.budget)
+        return replace(problem, stages=tuple(stages), budget=budget)
+
+    def why(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan, verdict: Verdict) -> Why:
+        """The chain of tasks, how busy devices are, and which limits are used up."""
+        from .planners import plan_stops
+
+        stops = plan_stops(problem, plan)
+        tasks = list(_tasks(problem, {problem.by_name[n] for n in plan.cuts}, stops))
+        value = verdict.value or 0
+        usage = [
+            Usage(name, "device", ticks, value, Counts.TIME)
+            for name, ticks in sorted(verdict.components.items(), key=lambda e: (-e[1], e[0]))
+        ]
+        limits = self.used(problem, plan)
+        full = tuple(entry.name for entry in limits if entry.amount == entry.whole)
+        spent = problem.price(plan.cuts)
+        busiest = max(verdict.components.values(), default=0)
+        remedies = []
+        if problem.budget is not None and spent < sum(s.price for s in problem.stages[:-1]):
+            remedies.append(Remedy("a budget for more cuts", value - busiest))
+        return Why(chain_of(tasks), tuple(usage), limits, full, (), tuple(remedies))
+
+    def used(self, problem: LocalUpdatesProblem, plan: LocalUpdatesPlan) -> tuple[Usage, ...]:
+        """What is limited, and what a plan uses of it."""
+        found = []
+        if problem.budget is not None:
+            spent = problem.price(plan.cuts)
+            found.append(Usage(BUDGET, "price", spent, problem.budget, Counts.THINGS))
+        ends = sorted({*(problem.by_name[name] for name in plan.cuts), len(problem.stages) - 1})
+        for place, stage in enumerate(problem.stages):
+            if stage.most is not None:
+                held = problem.ahead(place, next(end for end in ends if end >= place))
+                name = f"memory of {stage.name}"
+                found.append(Usage(name, "micro-batches", held, stage.most, Counts.THINGS))
+        return tuple(sorted(found, key=lambda entry: (-(entry.share or 0), entry.name)))
+
+    def moves(
+        self,
+        problem: LocalUpdatesProblem,  # noqa: ARG002
+        before: LocalUpdatesPlan,
+        other: LocalUpdatesProblem,
+        after: LocalUpdatesPlan,
+    ) -> tuple[Move, ...]:
+        """Cuts that came and cuts that went."""
+        found = []
+        for was, now, names in (
+            ("gradients pass", "a cut", [n for n in after.cuts if n not in before.cuts]),
+            ("a cut", "gradients pass", [n for n in before.cuts if n not in after.cuts]),
+        ):
+            if names:
+                sign = 1 if now == "a cut" else -1
+                cost = {"price": sign * other.price(names)}
+                found.append(Move("cut", was, now, tuple(names), cost, Counts.THINGS))
+        return tuple(found)
+
+
+def _tasks(
+    problem: LocalUpdatesProblem, cuts: set[int], stops: Mapping[tuple[str, int, int], int]
+) -> Iterator[Task]:
+    """Tasks of stages, and transfers between them where these take time."""
+    for (letter, place, batch), stop in stops.items():
+        stage, what = problem.stages[place], WORDS[letter]
+        name = f"{what} of {stage.name}, micro-batch {batch}"
+        sources = {"F": place - 1, "B": len(problem.stages) if place in cuts else place + 1}
+        source, inputs = sources.get(letter, -1), tuple[str, ...]()
+        if 0 <= source < len(problem.stages):
+            other = problem.stages[source].name
+            inputs = (f"{what} of {other}, micro-batch {batch}",)
+            if problem.transfer:
+                sent = f"{what} of micro-batch {batch} from {other} to {stage.name}"
+                ready = stops[letter, source, batch]
+                yield Task(sent, None, (), ready, ready + problem.transfer, inputs)
+                inputs = (sent,)
+        start = stop - int(getattr(stage, what))
+        yield Task(name, stage.name, (stage.name,), start, stop, inputs)

@@ -1,0 +1,47 @@
+"""Local updates: proofs, the best next cut, labels of chunks, and the exact model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from milp_plan.run.way import Step, Way
+
+from .problem import LocalUpdatesPlan, LocalUpdatesProblem
+
+SEARCH_SHARE = 0.5
+"""Part of the time limit for labels."""
+
+
+class LocalUpdatesWay(Way[LocalUpdatesProblem, LocalUpdatesPlan]):
+    """The way for problems of local updates."""
+
+    name = "local-updates"
+
+    @classmethod
+    def unsuited(cls, problem: LocalUpdatesProblem, repeatable: bool) -> str | None:
+        """Every such problem."""
+        return None
+
+    @classmethod
+    def formulation_for(cls, problem: LocalUpdatesProblem) -> str | None:
+        """Cuts, and times by longest paths."""
+        return "local_updates"
+
+    def steps(self) -> Iterable[Step]:
+        """Proofs, heuristics, labels, the model."""
+        ledger = self.ledger
+        return (
+            Step("obstacle", ledger.look_for_obstacle),
+            Step("bounds", ledger.find_bounds),
+            Step("heuristics", self.try_heuristics, always=True),
+            Step("search", self.search),
+            Step("model", self.ask_whole),
+        )
+
+    def search(self) -> None:
+        """Labels; where they come to an end, the best plan is proved."""
+        from .planners import Search
+
+        ledger = self.ledger
+        search = Search(ledger.problem, ledger.value, ledger.lower or 0)
+        self.follow(search.run(ledger.budget.part("search", SEARCH_SHARE)))

@@ -1,0 +1,1 @@
+"""Packing: addresses for buffers in one memory."""

@@ -1,0 +1,138 @@
+"""Address packing: buffers that live for a while, each at an offset of one memory.
+
+The problem of memory planners in compilers (TensorFlow Lite, XLA, MiniMalloc), known as dynamic
+storage allocation: lifetimes are given, offsets are sought. The law is in ``docs/laws.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from milp_plan.core.checked import CheckedProblem
+from milp_plan.core.errors import Finding, below_findings, name_findings
+from milp_plan.core.shown import ShownPlan
+
+
+class PackingObjective(StrEnum):
+    """What a packing minimises."""
+
+    HEIGHT = "height"
+    """The largest offset + size."""
+
+
+MOST = 2**60
+"""Largest time, and largest sum of sizes and alignments: offsets stay within 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What has to lie somewhere.
+
+    Parameters
+    ----------
+    name
+        Unique in its problem.
+    lower, upper
+        Half-open lifetime ``[lower, upper)``.
+    size
+        Addresses it takes, one after the other.
+    alignment
+        Its offset is a multiple of this.
+    """
+
+    name: str
+    lower: int
+    upper: int
+    size: int
+    alignment: int = 1
+
+    def findings(self, where: str) -> Iterator[Finding]:
+        """List what cannot be."""
+        for what, number in (("size", self.size), ("alignment", self.alignment)):
+            yield from below_findings(f"{where}, {what}", number, 1)
+        if self.upper <= self.lower:
+            expected = f"more than its lower {self.lower}"
+            yield Finding(f"{where}, upper", str(self.upper), expected, "correct it")
+        for what, number in (("lower", self.lower), ("upper", self.upper)):
+            if abs(number) > MOST:
+                expected = f"at most {MOST} in magnitude"
+                yield Finding(f"{where}, {what}", str(number), expected, "scale the times down")
+
+
+@dataclass(frozen=True)
+class PackingProblem(CheckedProblem):
+    """Give every buffer an offset, so that the highest address in use is as low as can be.
+
+    Parameters
+    ----------
+    name
+        Name of the instance.
+    buffers
+        In any order.
+    capacity
+        Addresses there are; ``None`` without a limit.
+    provenance
+        Where the numbers come from; does not change the problem.
+
+    Raises
+    ------
+    InputError
+        With every finding at once.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    capacity: int | None = None
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield "problem", self
+        yield from ((f"buffer {entry.name!r}", entry) for entry in self.buffers)
+
+    def _content(self) -> object:
+        """Return the buffers, whose order changes nothing."""
+        rows = sorted((b.name, b.lower, b.upper, b.size, b.alignment) for b in self.buffers)
+        return self.capacity, rows
+
+    def _findings(self) -> Iterator[Finding]:
+        if not self.buffers:
+            yield Finding("buffers", "none", "at least one", "add a buffer")
+        yield from name_findings("buffer", (buffer.name for buffer in self.buffers))
+        for buffer in self.buffers:
+            yield from buffer.findings(f"buffer {buffer.name!r}")
+        yield from below_findings("capacity", self.capacity or 0, 0)
+        total = sum(buffer.size + buffer.alignment for buffer in self.buffers)
+        if total > MOST:
+            found = f"sizes and alignments of {total} together"
+            yield Finding("buffers", found, f"at most {MOST}", "scale all sizes down")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer and its first address."""
+
+    buffer: Buffer
+    offset: int
+
+
+@dataclass(frozen=True)
+class PackingPlan(ShownPlan):
+    """A place for every buffer.
+
+    Parameters
+    ----------
+    problem
+        Name of the problem it answers.
+    places
+        One per buffer, as the maker of the plan knew the buffers.
+    value, planner
+        What its maker says about it; the checker recomputes the value.
+    """
+
+    problem: str
+    places: tuple[Place, ...]
+    value: int | None = None
+    planner: str = ""

@@ -1,0 +1,98 @@
+"""Reasons of packing problems: buffers, the capacity, and what lies at the top."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from milp_plan.core import Counts, Verdict
+from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Usage, Why
+
+from .problem import PackingPlan, PackingProblem
+
+CAPACITY = "capacity"
+MOST = 12
+
+
+class PackingReasons(Reasons[PackingProblem, PackingPlan]):
+    """Reasons of :class:`milp_plan.kinds.packing.problem.PackingProblem`."""
+
+    noun = "buffers"
+
+    def parts(self, problem: PackingProblem) -> tuple[str, ...]:
+        """Buffers."""
+        return tuple(buffer.name for buffer in problem.buffers)
+
+    def keep(self, problem: PackingProblem, names: Collection[str]) -> PackingProblem:
+        """Leave buffers out: the others stay where they lie."""
+        wanted = set(names)
+        return replace(problem, buffers=tuple(b for b in problem.buffers if b.name in wanted))
+
+    def resources(self, problem: PackingProblem) -> tuple[Resource, ...]:
+        """The capacity."""
+        return (Resource(CAPACITY, "memory", problem.capacity, Counts.SIZE),)
+
+    def resized(self, problem: PackingProblem, amounts: Mapping[str, int | None]) -> PackingProblem:
+        """Another capacity."""
+        return replace(problem, capacity=amounts.get(CAPACITY, problem.capacity))
+
+    def why(self, problem: PackingProblem, plan: PackingPlan, verdict: Verdict) -> Why:
+        """Buffers by how high they reach, and the load that no packing gets below."""
+        from .bounds import fullest_instant
+
+        height = verdict.value or 0
+        tops = sorted(plan.places, key=lambda place: -place.offset - place.buffer.size)
+        usage = tuple(
+            Usage(
+                f"{place.buffer.name}, alive from {place.buffer.lower} to {place.buffer.upper}",
+                "top of a buffer",
+                place.offset + place.buffer.size,
+                height,
+                Counts.SIZE,
+            )
+            for place in tops
+        )
+        limits: tuple[Usage, ...] = ()
+        if problem.capacity is not None:
+            limits = (Usage(CAPACITY, "memory", height, problem.capacity, Counts.SIZE),)
+        full = fullest_instant(problem)
+        at_top = [p.buffer.name for p in tops if p.offset + p.buffer.size == height]
+        text = f"lower places for {_some(at_top)}"
+        remedies = [Remedy(text, height - full.height)] if height > full.height else []
+        names = [buffer.name for buffer in sorted(full.buffers, key=lambda b: -b.size)]
+        remedies.append(
+            Remedy(
+                f"smaller or shorter-lived buffers among those alive at {full.time}: {_some(names)}"
+            )
+        )
+        binding = (CAPACITY,) if problem.capacity == height else ()
+        return Why((), usage, limits, binding, (), tuple(remedies))
+
+    def moves(
+        self,
+        problem: PackingProblem,  # noqa: ARG002
+        before: PackingPlan,
+        other: PackingProblem,  # noqa: ARG002
+        after: PackingPlan,
+    ) -> tuple[Move, ...]:
+        """Buffers that lie lower and those that lie higher, and how far their highest top rose."""
+        one = {place.buffer.name: place for place in before.places}
+        two = {place.buffer.name: place for place in after.places}
+        common = [name for name in one if name in two]
+        found = []
+        for word, sign in (("lower", -1), ("higher", 1)):
+            names = [n for n in common if (two[n].offset - one[n].offset) * sign > 0]
+            if names:
+                tops = [
+                    max(side[n].offset + side[n].buffer.size for n in names) for side in (one, two)
+                ]
+                cost = {"highest top": tops[1] - tops[0]}
+                found.append(
+                    Move("offset", "as planned first", word, tuple(names), cost, Counts.SIZE)
+                )
+        return tuple(found)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return ", ".join(names[:MOST]) + more

@@ -1,0 +1,80 @@
+"""Rematerialisation with a host, or with energy to save: the model of the backbone.
+
+Plans that reload nothing are plans here as well; the greedy's is one. That model leaves out plans,
+so a search of every plan goes on behind it where operators are few, and annealing of runs where
+they are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property, partial
+
+from milp_plan.run.way import Step, Way
+
+from .planners import NAME, greedy
+from .planners.enumeration import few
+from .problem import RematerialisationObjective, RematerialisationProblem
+from .small_way import offer_best_of_all, offer_once
+from .way import RematerialisationWay
+
+
+class PagingWay(RematerialisationWay):
+    """The way for problems with a host, or of energy."""
+
+    name = "paging"
+
+    @classmethod
+    def formulation_for(cls, problem: RematerialisationProblem) -> str:
+        """The only one that knows both."""
+        return "remat_backbone"
+
+    @classmethod
+    def unsuited(cls, problem: RematerialisationProblem, repeatable: bool) -> str | None:
+        """Every problem with a host, or of energy."""
+        energy = problem.objective is RematerialisationObjective.ADDED_ENERGY
+        return None if energy or problem.host is not None else "no host, and no energy to save"
+
+    def steps(self) -> Iterable[Step]:
+        """Proofs, plans that do without, the model, then searches until the time is over."""
+        ledger = self.ledger
+        every = partial(offer_best_of_all, ledger, last=True)
+        return (
+            Step("obstacle", ledger.look_for_obstacle),
+            Step("bounds", ledger.find_bounds),
+            Step("every plan", lambda: offer_best_of_all(ledger)),
+            Step("once", lambda: offer_once(ledger), always=True),
+            Step("greedy", self.relieve),
+            Step("model", self.solve, lambda: ledger.formulation is not None),
+            Step("every plan to the end", every, lambda: few(ledger.problem)),
+            Step("annealing to the end", self.anneal_on, lambda: not ledger.repeatable),
+        )
+
+    def alone(self) -> Iterable[Step]:
+        """The formulation's model and nobody else."""
+        return Way.alone(self)
+
+    @cached_property
+    def annealed(self) -> RematerialisationProblem:
+        """The problem without a host, whose time is the price of runs."""
+        problem = self.ledger.problem
+        priced = tuple(
+            replace(entry, cost=run)
+            for entry, (run, _) in zip(problem.computations, problem.prices, strict=True)
+        )
+        time = RematerialisationObjective.ADDED_TIME
+        return replace(problem, computations=priced, host=None, objective=time, added_limit=None)
+
+    def relieve(self) -> None:
+        """Run again what idles; that may take longer than it may."""
+        ledger = self.ledger
+        plan = greedy(ledger.problem, ledger.settings.seed)
+        ledger.offer(plan, NAME, "greedy", sure=False)
+        ledger.baselines[NAME] = ledger.reached.get(NAME)
+
+    def solve(self) -> None:
+        """Ask the formulation; the best plan is its start."""
+        ledger = self.ledger
+        ledger.say("model", ledger.solver.formulation.card.name)
+        self.ask_up_to(ledger.value, ledger.budget, start=ledger.plan)

@@ -1,0 +1,186 @@
+"""Small problems of rematerialisation, solved by looking at every plan that could be the best.
+
+A state says how many operators have run for the first time, whose outputs are held, and whose are
+on the host. States are left in the order of what has been added so far, so the first one in which
+everything has run is an optimum. A state is looked at again only by a way that takes less time,
+which counts where added time is limited. Outputs are forgotten only when a run needs the room, and
+then no more of them than it needs: what is still held can be forgotten later. Where the peak is
+minimised every choice of what to forget is looked at, as less is then better.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from milp_plan.core.budget import Budget
+
+from ..problem import RematerialisationObjective, RematerialisationPlan, RematerialisationProblem
+
+EVERY_PLAN = "every plan"
+
+LARGEST = 16
+"""Operators of problems that are small enough: every subset of their outputs may be looked at."""
+
+MOST_STATES, ALL_STATES = 30_000, 1_000_000
+"""States left before the search gives up: about a second's, and as many as memory allows."""
+
+LOOKS = 50
+"""States between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What looking at every plan has shown.
+
+    ``plan`` is the best one, ``None`` where there is none better than what was known; ``value`` is
+    the least value of any plan, ``None`` where there is none.
+    """
+
+    plan: RematerialisationPlan | None
+    value: int | None
+
+
+class _Reached(NamedTuple):
+    """A state, what it took to get there, and the number of the state before (-1: none)."""
+
+    added: int
+    ticks: int
+    ran: int
+    held: int
+    away: int
+    before: int
+    place: int
+    reload: bool
+
+
+def best_of_all(
+    problem: RematerialisationProblem,
+    budget: Budget,
+    known: int | None = None,
+    states: int = MOST_STATES,
+) -> Found | None:
+    """Return the best plan of all; ``None`` where there are too many, or no time is left.
+
+    Parameters
+    ----------
+    problem
+        Of any objective, with or without a host.
+    budget
+        Looked at now and then.
+    known
+        Value of a plan; only better ones are looked for.
+    states
+        After how many to give up.
+    """
+    if not few(problem):
+        return None
+    return _SequenceSearch(problem, known, states).run(budget)
+
+
+def few(problem: RematerialisationProblem) -> bool:
+    """Whether a problem is small enough."""
+    return len(problem.computations) <= LARGEST
+
+
+class _SequenceSearch:
+    def __init__(self, problem: RematerialisationProblem, known: int | None, states: int) -> None:
+        self.problem, self.known, self.most = problem, known, states
+        self.sizes = [entry.size for entry in problem.computations]
+        self.inputs = [sum(1 << place for place in row) for row in problem.inputs]
+        self.peak = problem.objective is RematerialisationObjective.PEAK_MEMORY
+        self.left: list[_Reached] = []
+
+    def run(self, budget: Budget) -> Found | None:
+        problem = self.problem
+        fastest: dict[tuple[int, int, int], int] = {}
+        queue = [_Reached(0, 0, 0, 0, 0, -1, -1, False)]
+        while queue:
+            state = heapq.heappop(queue)
+            known = fastest.get(state[2:5])
+            if known is not None and (problem.added_limit is None or known <= state.ticks):
+                continue
+            fastest[state[2:5]] = state.ticks
+            self.left.append(state)
+            if state.ran == len(self.sizes):
+                return Found(self.plan(), state.added)
+            if len(self.left) > self.most or (len(self.left) % LOOKS == 0 and budget.over):
+                return None
+            for later in self.steps(state):
+                if self.known is None or later.added < self.known:
+                    heapq.heappush(queue, later)
+        return Found(None, self.known)
+
+    def steps(self, state: _Reached) -> Iterator[_Reached]:
+        """Every run and every reload that may come next."""
+        problem, before = self.problem, len(self.left) - 1
+        for place in range(state.ran + 1):
+            first, bit = place == state.ran, 1 << place
+            if state.held & bit:
+                continue
+            entry, (run, transfer) = problem.computations[place], problem.prices[place]
+            ways = []
+            if (first or entry.again) and not self.inputs[place] & ~state.held:
+                price = (0, 0) if first else (run, entry.cost)
+                ways.append((self.inputs[place], *price, state.away, False))
+            if problem.host is not None and not first and self.room(state.away | bit):
+                moves = 1 if state.away & bit else 2
+                ticks = moves * problem.transfers[place]
+                ways.append((0, moves * transfer, ticks, state.away | bit, True))
+            for needed, added, ticks, away, reload in ways:
+                spent = state.ticks + ticks
+                if problem.added_limit is not None and spent > problem.added_limit:
+                    continue
+                for held in self.kept(state.held, needed, self.sizes[place]):
+                    now = held | bit
+                    total = max(state.added, self.bytes(now)) if self.peak else state.added + added
+                    ran = state.ran + first
+                    yield _Reached(total, spent, ran, now, away, before, place, reload)
+
+    def room(self, away: int) -> bool:
+        """Whether the host has room for these outputs."""
+        host = self.problem.host
+        return host is not None and (host.memory is None or self.bytes(away) <= host.memory)
+
+    def bytes(self, outputs: int) -> int:
+        """Size of outputs together."""
+        return sum(size for place, size in enumerate(self.sizes) if outputs >> place & 1)
+
+    def kept(self, held: int, needed: int, size: int) -> Iterator[int]:
+        """What of the outputs held may stay beside a run's own output.
+
+        As much as fits; all of it where it fits, unless less is better.
+        """
+        budget = self.problem.budget
+        room = None if budget is None else budget - size
+        if not self.peak and (room is None or self.bytes(held) <= room):
+            yield held
+            return
+        loose = held & ~needed
+        part = loose
+        while True:  # every subset of what is loose, the whole first
+            chosen = needed | part
+            used = self.bytes(chosen)
+            spare = None if room is None else room - used
+            if spare is None or (spare >= 0 and (self.peak or self.full(held & ~chosen, spare))):
+                yield chosen
+            if not part:
+                return
+            part = (part - 1) & loose
+
+    def full(self, gone: int, spare: int) -> bool:
+        """Whether none of the outputs forgotten would fit into the bytes that are spare."""
+        return all(size > spare for place, size in enumerate(self.sizes) if gone >> place & 1)
+
+    def plan(self) -> RematerialisationPlan:
+        """The runs that led to the state left last."""
+        steps, at = [], len(self.left) - 1
+        while self.left[at].before >= 0:
+            steps.append(self.left[at])
+            at = self.left[at].before
+        steps.reverse()
+        names = tuple(self.problem.computations[step.place].name for step in steps)
+        reloads = tuple(number for number, step in enumerate(steps) if step.reload)
+        return RematerialisationPlan(self.problem.name, names, planner=EVERY_PLAN, reloads=reloads)

@@ -1,0 +1,159 @@
+"""Reasons of rematerialisation: what runs again, and for which bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from milp_plan.core import Counts, Verdict
+from milp_plan.core.amounts import size_text
+from milp_plan.run.reasons.base import Link, Move, Reasons, Remedy, Resource, Usage, Why
+
+from .problem import RematerialisationObjective, RematerialisationPlan, RematerialisationProblem
+
+BUDGET, HOST, ADDED = "memory budget", "memory of the host", "limit of added time"
+
+
+class RematerialisationReasons(Reasons[RematerialisationProblem, RematerialisationPlan]):
+    """Reasons of :class:`milp_plan.kinds.rematerialisation.problem.RematerialisationProblem`."""
+
+    noun = "operators"
+
+    def parts(self, problem: RematerialisationProblem) -> tuple[str, ...]:
+        """Operators."""
+        return tuple(entry.name for entry in problem.computations)
+
+    def keep(
+        self, problem: RematerialisationProblem, names: Collection[str]
+    ) -> RematerialisationProblem:
+        """Leave operators out: the runs of the others hold less and add no more."""
+        wanted = set(names)
+        return replace(
+            problem,
+            computations=tuple(
+                replace(entry, inputs=tuple(name for name in entry.inputs if name in wanted))
+                for entry in problem.computations
+                if entry.name in wanted
+            ),
+        )
+
+    def resources(self, problem: RematerialisationProblem) -> tuple[Resource, ...]:
+        """The budget, the host's memory and the limit of added time, where these mean anything."""
+        found = []
+        if problem.objective is not RematerialisationObjective.PEAK_MEMORY:
+            found.append(Resource(BUDGET, "memory", problem.budget, Counts.SIZE))
+        if problem.host is not None:
+            found.append(Resource(HOST, "host memory", problem.host.memory, Counts.SIZE))
+        if problem.objective is not RematerialisationObjective.ADDED_TIME:
+            found.append(Resource(ADDED, "added time", problem.added_limit, Counts.TIME))
+        return tuple(found)
+
+    def resized(
+        self, problem: RematerialisationProblem, amounts: Mapping[str, int | None]
+    ) -> RematerialisationProblem:
+        """Other limits."""
+        host = problem.host
+        if host is not None and HOST in amounts:
+            host = replace(host, memory=amounts[HOST])
+        return replace(
+            problem,
+            budget=amounts.get(BUDGET, problem.budget),
+            added_limit=amounts.get(ADDED, problem.added_limit),
+            host=host,
+        )
+
+    def why(
+        self, problem: RematerialisationProblem, plan: RematerialisationPlan, verdict: Verdict
+    ) -> Why:
+        """Every run in turn is the chain; operators by what running them again adds."""
+        added = _added(problem, plan)
+        budget = problem.budget
+        peak = verdict.components["peak_memory"]
+        amounts = tuple(
+            Usage(name, "runs again", ticks, max(1, sum(added.values())), Counts.TIME)
+            for name, ticks in sorted(added.items(), key=lambda entry: (-entry[1], entry[0]))
+            if ticks
+        )
+        limits, binding = [], []
+        if budget is not None:
+            limits.append(Usage(BUDGET, "memory", peak, budget, Counts.SIZE))
+            binding += [BUDGET] if budget == peak else []
+        remedies = []
+        if budget is not None and amounts:
+            short = problem.peak - budget
+            place = max(range(len(problem.held)), key=problem.held.__getitem__)
+            fullest = problem.computations[place].name
+            if short > 0:
+                text = f"{size_text(problem.units, short)} more memory: then nothing need run again"
+                text += f" (most is held while {fullest!r} runs)"
+                remedies.append(Remedy(text, verdict.value))
+        remedies += [
+            Remedy(f"room to keep what {entry.name!r} makes: no run of it again", entry.amount)
+            for entry in amounts[:3]
+        ]
+        return Why(
+            tuple(_chain(problem, plan)),
+            amounts,
+            tuple(limits),
+            tuple(binding),
+            (),
+            tuple(remedies),
+        )
+
+    def moves(
+        self,
+        problem: RematerialisationProblem,
+        before: RematerialisationPlan,
+        other: RematerialisationProblem,
+        after: RematerialisationPlan,
+    ) -> tuple[Move, ...]:
+        """Operators that run another number of times, by both numbers."""
+        counts = Counter(before.runs), Counter(after.runs)
+        costs = _added(problem, before), _added(other, after)
+        groups: dict[tuple[int, int], list[str]] = {}
+        for entry in problem.computations:
+            pair = (counts[0][entry.name], counts[1][entry.name])
+            if pair[0] != pair[1]:
+                groups.setdefault(pair, []).append(entry.name)
+        return tuple(
+            Move(
+                "runs",
+                str(one),
+                str(two),
+                tuple(names),
+                {"added time": sum(costs[1][n] - costs[0][n] for n in names)},
+            )
+            for (one, two), names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+        )
+
+
+def _chain(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Iterator[Link]:
+    """Runs again and reloads: the order of first runs is given, only these are the plan's own."""
+    reloads, clock = set(plan.reloads), 0
+    seen: Counter[str] = Counter()
+    for number, name in enumerate(plan.runs):
+        place = problem.numbers[name]
+        reload = number in reloads
+        stop = clock + (problem.transfers[place] if reload else problem.computations[place].cost)
+        seen[name] += 1
+        if seen[name] > 1:
+            title = f"{name}, {'reloaded' if reload else 'again'}"
+            before = plan.runs[number - 1]
+            yield Link(title, None, ("device",), clock, stop, 0, "memory", before)
+        clock = stop
+
+
+def _added(problem: RematerialisationProblem, plan: RematerialisationPlan) -> Counter[str]:
+    """Ticks that each operator adds by its runs but the first, and by its way to the host."""
+    cost = {entry.name: entry.cost for entry in problem.computations}
+    reloads = set(plan.reloads)
+    added: Counter[str] = Counter({name: -ticks for name, ticks in cost.items()})
+    for number, name in enumerate(plan.runs):
+        if number not in reloads:
+            added[name] += cost[name]
+    for name in {plan.runs[number] for number in reloads}:
+        added[name] += problem.transfers[problem.numbers[name]]  # the way there, once
+    for number in reloads:
+        added[plan.runs[number]] += problem.transfers[problem.numbers[plan.runs[number]]]
+    return added

@@ -1,0 +1,1 @@
+"""Resharding: values that change their layout between two meshes."""

@@ -1,0 +1,200 @@
+"""Problems and plans of resharding in the native formats.
+
+Described in ``instances/formats/resharding.md``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from milp_plan.core import InputError
+from milp_plan.io.defects import refuse_other
+from milp_plan.io.files import Document, read_document
+from milp_plan.io.wire import Positive, Strict, decode, encode
+
+from .problem import Card, Delivery, ReshardingPlan, ReshardingProblem, Slice
+from .tiles import Mesh, slices_between, tiles
+
+TITLE = "resharding, slices and senders (JSON)"
+LAYOUTS_TITLE = "resharding, a tensor and two layouts (JSON)"
+MARKER = "milp-plan-resharding"
+LAYOUTS_MARKER = "milp-plan-resharding-layouts"
+PLAN_MARKER = "milp-plan-resharding-plan"
+
+
+class WireCard(Strict):
+    """A network card."""
+
+    name: str
+    bytes_per_s: Positive
+
+
+class WireSlice(Strict):
+    """What is to be delivered."""
+
+    name: str
+    bytes: Positive
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
+
+
+class WireProblem(Strict):
+    """A problem, in the native format of milp_plan."""
+
+    format: Literal["milp-plan-resharding"]
+    version: Literal[1]
+    name: str
+    cards: tuple[WireCard, ...]
+    slices: tuple[WireSlice, ...]
+    provenance: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class WireSide(Strict):
+    """A mesh and how the tensor lies on it."""
+
+    hosts: tuple[str, ...]
+    devices_per_host: Positive
+    layout: tuple[str, ...]
+
+
+class WireLayouts(Strict):
+    """A tensor that changes its mesh and layout."""
+
+    format: Literal["milp-plan-resharding-layouts"]
+    version: Literal[1]
+    name: str
+    tensor: tuple[Positive, ...]
+    bytes_per_element: Positive
+    bytes_per_s: Positive
+    source: WireSide
+    target: WireSide
+    provenance: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class WireDelivery(Strict):
+    """A slice on its way."""
+
+    slice: str
+    sender: str
+    start_ns: int
+    stop_ns: int
+
+
+class WirePlan(Strict):
+    """A plan, in the native format of milp_plan."""
+
+    format: Literal["milp-plan-resharding-plan"]
+    version: Literal[1]
+    problem: str
+    deliveries: tuple[WireDelivery, ...]
+    fingerprint: str | None = None
+    value: int | None = None
+    planner: str = ""
+
+
+def can_read(document: Document) -> bool:
+    """Whether the document says so itself."""
+    return document.marker == MARKER
+
+
+def can_read_layouts(document: Document) -> bool:
+    """Whether the document says so itself."""
+    return document.marker == LAYOUTS_MARKER
+
+
+def is_plan(document: Document) -> bool:
+    """Whether the document says so itself."""
+    return document.marker == PLAN_MARKER
+
+
+def read(document: Document) -> ReshardingProblem:
+    """Read a problem.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file.
+    """
+    given = decode(document.data, WireProblem, document.file, MARKER)
+    cards = tuple(Card(card.name, card.bytes_per_s) for card in given.cards)
+    slices = tuple(Slice(s.name, s.bytes, s.senders, s.receivers) for s in given.slices)
+    try:
+        return ReshardingProblem(given.name, cards, slices, given.provenance)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def read_layouts(document: Document) -> ReshardingProblem:
+    """Read a tensor with two layouts, and cut it into slices.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file.
+    """
+    given = decode(document.data, WireLayouts, document.file, LAYOUTS_MARKER)
+    try:
+        before, after = (
+            tiles(given.tensor, Mesh(side.hosts, side.devices_per_host), side.layout, where)
+            for where, side in (("source", given.source), ("target", given.target))
+        )
+        hosts = dict.fromkeys((*given.source.hosts, *given.target.hosts))
+        cards = tuple(Card(host, given.bytes_per_s) for host in hosts)
+        slices = tuple(slices_between(before, after, given.bytes_per_element))
+        return ReshardingProblem(given.name, cards, slices, given.provenance)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def to_json(problem: ReshardingProblem) -> bytes:
+    """Return a problem as JSON text; equal problems give equal bytes."""
+    return encode(
+        WireProblem(
+            format="milp-plan-resharding",
+            version=1,
+            name=problem.name,
+            cards=tuple(WireCard(card.name, card.bytes_per_s) for card in problem.cards),
+            slices=tuple(
+                WireSlice(entry.name, entry.size, entry.senders, entry.receivers)
+                for entry in problem.slices
+            ),
+            provenance=dict(problem.provenance),
+        )
+    )
+
+
+def read_plan(
+    path: str | Path, problem: ReshardingProblem, instance_file: Path | None = None
+) -> ReshardingPlan:
+    """Read a plan file. Whether the plan keeps the law is the checker's question.
+
+    Raises
+    ------
+    InputError
+        With every defect of the file, or where it is for another problem.
+    """
+    document = read_document(path, "a plan of resharding: a delivery for each slice (JSON)")
+    given = decode(document.data, WirePlan, document.file, PLAN_MARKER)
+    refuse_other(given.problem, problem.name, document.file, instance_file)
+    deliveries = tuple(Delivery(d.slice, d.sender, d.start_ns, d.stop_ns) for d in given.deliveries)
+    return ReshardingPlan(given.problem, deliveries, given.fingerprint, given.value, given.planner)
+
+
+def plan_to_json(plan: ReshardingPlan) -> bytes:
+    """Return a plan as JSON text; equal plans give equal bytes."""
+    return encode(
+        WirePlan(
+            format="milp-plan-resharding-plan",
+            version=1,
+            problem=plan.problem,
+            deliveries=tuple(
+                WireDelivery(d.slice, d.sender, d.start, d.stop) for d in plan.deliveries
+            ),
+            fingerprint=plan.fingerprint,
+            value=plan.value,
+            planner=plan.planner,
+        )
+    )

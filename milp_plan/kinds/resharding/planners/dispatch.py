@@ -1,0 +1,108 @@
+"""Deliveries by the ports that have most left: for thousands of slices.
+
+Slices with equal senders and receivers are one class. At every instant at which a port gets free,
+of the classes that could leave the one whose busiest port has most left goes first, with its
+longest slice; of several senders the one goes that has least left. Cards without pauses are what
+makes a plan short, and where slices are short beside what cards have to do, the busiest card hardly
+pauses (open shops with dense schedules; Bárány and Fiala 1982 for the idea).
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+
+from ..problem import ReshardingPlan, ReshardingProblem
+from .desk import Desk, Send
+
+BUSIEST = "busiest ports first"
+
+
+def busiest_first(problem: ReshardingProblem, seed: int = 0) -> ReshardingPlan | None:  # noqa: ARG001
+    """Return the plan of these rules; ``None`` where nobody has a slice."""
+    if any(not entry.senders for entry in problem.slices):
+        return None
+    desk = Desk(problem)
+    return desk.plan(_Dispatch(desk).order(), BUSIEST)
+
+
+class _Dispatch:
+    """What waits, what ports have left, and which of them are free."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.left = [0.0] * (2 * len(desk.cards))
+        self.free = [True] * len(self.left)
+        classes: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+        for number, row in enumerate(desk.sends):
+            senders = tuple(sorted(card for card, _ in row))
+            classes.setdefault((senders, desk.receives[number]), []).append(number)
+            self.count(number, 1)
+        self.kinds = list(classes)
+        self.waiting = list(classes.values())
+        for rows in self.waiting:
+            rows.sort(key=lambda number: (desk.least[number], -number))  # the longest at the end
+        self.at: list[list[int]] = [[] for _ in self.left]
+        for kind, (senders, receivers) in enumerate(self.kinds):
+            for port in (*senders, *receivers):
+                self.at[port].append(kind)
+
+    def count(self, number: int, sign: int) -> None:
+        """Add a waiting slice to what its ports have left; senders share it."""
+        for port in self.desk.receives[number]:
+            self.left[port] += sign * self.desk.least[number]
+        row = self.desk.sends[number]
+        for card, ticks in row:
+            self.left[card] += sign * ticks / len(row)
+
+    def order(self) -> list[Send]:
+        """Deliveries in the order in which they leave."""
+        found: list[Send] = []
+        events: list[tuple[int, int, tuple[int, ...]]] = []
+        number, now, freed = count(), 0, set(range(len(self.left)))
+        while True:
+            for send in self.leaving(freed):
+                found.append(send)
+                heappush(events, (now + self.desk.ticks(send), next(number), self.desk.ports(send)))
+            if not events:
+                return found
+            now, freed = events[0][0], set()
+            while events and events[0][0] == now:
+                for port in heappop(events)[2]:
+                    self.free[port] = True
+                    freed.add(port)
+
+    def leaving(self, freed: set[int]) -> list[Send]:
+        """What leaves now: only classes that touch a port that got free can be new."""
+        touched = {kind for port in freed for kind in self.at[port] if self.waiting[kind]}
+        ready = [kind for kind in touched if self.sender(kind) is not None]
+        ready.sort(key=lambda kind: (-self.width(kind), -self.urgency(kind), kind))
+        found = []
+        for kind in ready:
+            card = self.sender(kind)
+            if card is None:
+                continue
+            slice_number = self.waiting[kind].pop()
+            self.count(slice_number, -1)
+            for port in self.desk.ports((slice_number, card)):
+                self.free[port] = False
+            found.append((slice_number, card))
+        return found
+
+    def sender(self, kind: int) -> int | None:
+        """The free sender with least left, where receivers are free; ``None`` otherwise."""
+        senders, receivers = self.kinds[kind]
+        if not all(self.free[port] for port in receivers):
+            return None
+        ready = [card for card in senders if self.free[card]]
+        return min(ready, key=lambda card: (self.left[card], card), default=None)
+
+    def width(self, kind: int) -> int:
+        """Ports that have to be free together: what waits for many while few are let through."""
+        return len(self.kinds[kind][1])
+
+    def urgency(self, kind: int) -> float:
+        """What the busiest port of a class has left; any of several senders can stand back."""
+        senders, receivers = self.kinds[kind]
+        last = min(self.left[card] for card in senders)
+        return max(last, *(self.left[port] for port in receivers))

@@ -1,0 +1,125 @@
+"""Reasons of resharding: slices, senders, and how busy network cards are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from milp_plan.core import Counts, UnsupportedProblemError, Verdict
+from milp_plan.run.reasons.base import Move, Reasons, Remedy, Resource, Task, Usage, Why, chain_of
+
+from .problem import ReshardingPlan, ReshardingProblem
+
+
+class ReshardingReasons(Reasons[ReshardingProblem, ReshardingPlan]):
+    """Reasons of :class:`milp_plan.kinds.resharding.problem.ReshardingProblem`."""
+
+    noun = "slices"
+
+    def parts(self, problem: ReshardingProblem) -> tuple[str, ...]:
+        """Slices."""
+        return tuple(entry.name for entry in problem.slices)
+
+    def keep(self, problem: ReshardingProblem, names: Collection[str]) -> ReshardingProblem:
+        """Leave slices out."""
+        wanted = set(names)
+        return replace(problem, slices=tuple(s for s in problem.slices if s.name in wanted))
+
+    def resources(self, problem: ReshardingProblem) -> tuple[Resource, ...]:
+        """What each card sends and receives in a second."""
+        return tuple(
+            Resource(
+                f"link of {card.name}",
+                "link",
+                card.bytes_per_s,
+                Counts.SIZE,
+                lifted=False,
+                users=(f"{card.name} sends", f"{card.name} receives"),
+            )
+            for card in problem.cards
+        )
+
+    def resized(
+        self, problem: ReshardingProblem, amounts: Mapping[str, int | None]
+    ) -> ReshardingProblem:
+        """Faster or slower cards."""
+        cards = [
+            replace(card, bytes_per_s=amounts.get(f"link of {card.name}") or card.bytes_per_s)
+            for card in problem.cards
+        ]
+        return replace(problem, cards=tuple(cards))
+
+    def places(self, problem: ReshardingProblem, part: str) -> tuple[str, ...]:
+        """Cards that have the slice."""
+        return problem.by_name[part].senders
+
+    def pinned(self, problem: ReshardingProblem, part: str, place: str) -> ReshardingProblem:
+        """Leave one sender to a slice."""
+        if place not in self.places(problem, part):
+            known = ", ".join(self.places(problem, part)) or "nobody"
+            raise UnsupportedProblemError(f"{place!r} does not have slice {part!r}; {known} has it")
+        slices = [replace(s, senders=(place,)) if s.name == part else s for s in problem.slices]
+        return replace(problem, slices=tuple(slices))
+
+    def why(self, problem: ReshardingProblem, plan: ReshardingPlan, verdict: Verdict) -> Why:
+        """The chain of deliveries, and how busy the cards are."""
+        from .check import ports
+
+        tasks = [
+            Task(entry.slice, None, tuple(ports(problem, entry)), entry.start, entry.stop)
+            for entry in plan.deliveries
+        ]
+        chain = chain_of(tasks)
+        value = verdict.value or 0
+        usage = sorted(
+            (
+                Usage(port, "card", ticks, value, Counts.TIME)
+                for port, ticks in verdict.components.items()
+            ),
+            key=lambda entry: (-entry.amount, entry.name),
+        )
+        spent: Counter[str] = Counter()
+        for link in chain:
+            rates = {n: problem.rates[n.rpartition(" ")[0]] for n in link.resources}
+            slowest = min(rates, key=rates.__getitem__)
+            spent[slowest.rpartition(" ")[0]] += link.stop - link.start
+        remedies = [
+            Remedy(f"a faster card {name}: it sets the pace of deliveries on the chain", ticks)
+            for name, ticks in spent.most_common(3)
+        ]
+        full = [entry.name for entry in usage if entry.amount == value]
+        return Why(chain, tuple(usage), (), tuple(full), (), tuple(remedies))
+
+    def moves(
+        self,
+        problem: ReshardingProblem,  # noqa: ARG002
+        before: ReshardingPlan,
+        other: ReshardingProblem,  # noqa: ARG002
+        after: ReshardingPlan,
+    ) -> tuple[Move, ...]:
+        """Slices that another card sends, by both; then those sent at other times."""
+        one = {entry.slice: entry for entry in before.deliveries}
+        two = {entry.slice: entry for entry in after.deliveries}
+        groups: dict[tuple[str, str, str], list[str]] = {}
+        for name in (name for name in one if name in two):
+            if one[name].sender != two[name].sender:
+                key = ("sender", one[name].sender, two[name].sender)
+            elif one[name].start != two[name].start:
+                word = "earlier" if two[name].start < one[name].start else "later"
+                key = ("start", "as planned first", word)
+            else:
+                continue
+            groups.setdefault(key, []).append(name)
+        return tuple(
+            Move(
+                *key,
+                tuple(names),
+                {
+                    "sending": sum(
+                        two[n].stop - two[n].start - one[n].stop + one[n].start for n in names
+                    )
+                },
+            )
+            for key, names in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+        )

@@ -1,0 +1,1 @@
+"""Schedules: operators on devices, in time."""

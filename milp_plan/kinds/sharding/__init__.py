@@ -1,0 +1,1 @@
+"""Sharding: a strategy for each operator under a memory limit."""

@@ -1,0 +1,42 @@
+"""What a sharding model is about: the labelling of a problem, or what reductions left of one."""
+
+from __future__ import annotations
+
+from milp_plan.core import UnsupportedProblemError
+
+from .labelling import Labelling
+from .problem import ShardingProblem
+
+MOST_COLUMNS = 20_000_000
+"""A model of more columns would not fit into the memory of an ordinary machine."""
+
+
+def read_labelling(problem: object, fewer_rows: bool = True) -> Labelling | str:
+    """Return what the model is about: a sharding problem's labelling, or the labelling given.
+
+    Parameters
+    ----------
+    problem
+        A sharding problem, or a labelling: what reductions have left of one.
+    fewer_rows
+        Leave out memory rows of instants that another instant implies.
+
+    Returns
+    -------
+    Labelling or str
+        A reason in words where it is neither, or too large.
+    """
+    if not isinstance(problem, ShardingProblem | Labelling):
+        return "it is not a sharding problem: there are no tables of strategies to choose from"
+    # loaded here: they bring compiled loops, which other formulations need not wait for
+    from .coarsen.instants import with_fewer_rows
+    from .coarsen.reading import labelling_of
+
+    try:
+        labelling = labelling_of(problem) if isinstance(problem, ShardingProblem) else problem
+    except UnsupportedProblemError as error:
+        return str(error)
+    columns = len(labelling.cost) + int(labelling.allowed[1].sum())
+    if columns > MOST_COLUMNS:
+        return f"the model would have {columns:,} columns, more than {MOST_COLUMNS:,}"
+    return with_fewer_rows(labelling) if fewer_rows else labelling

@@ -1,0 +1,173 @@
+"""The kinds of problems: the folders of :mod:`milp_plan.kinds` that have a module ``kind``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from milp_plan.core import Finding, InputError, UnusedOptionError
+from milp_plan.io.files import Document, read_document
+from milp_plan.io.registry import unknown_format
+
+from .change import Change
+from .kind import Format, Kind
+
+AnyKind = Kind[Any, Any]
+
+_FOLDER = Path(__file__).parents[1] / "kinds"
+
+
+@cache
+def kinds() -> tuple[AnyKind, ...]:
+    """Return every kind, in the order of their names."""
+    names = sorted(folder.name for folder in _FOLDER.iterdir() if (folder / "kind.py").is_file())
+    return tuple(import_module(f"milp_plan.kinds.{name}.kind").KIND for name in names)
+
+
+def kind_of(problem: object) -> AnyKind:
+    """Return the kind of a problem.
+
+    Raises
+    ------
+    TypeError
+        It is no problem.
+    """
+    for kind in kinds():
+        if kind.owns(problem):
+            return kind
+    raise TypeError(f"{type(problem).__name__} is no problem of a known kind")
+
+
+def formats() -> tuple[tuple[AnyKind, Format[Any]], ...]:
+    """Return every format with the kind it belongs to, in the order they are tried."""
+    return tuple((kind, entry) for kind in kinds() for entry in kind.formats())
+
+
+def read(
+    path: str | Path,
+    changes: Mapping[str, Any] | None = None,
+    on_kind: Callable[[AnyKind], None] = lambda _: None,
+) -> tuple[AnyKind, Any]:
+    """Read a problem of any kind, compressed or not.
+
+    Parameters
+    ----------
+    path
+        The file.
+    changes
+        What is asked of it beside what the file says, by the names of :attr:`Kind.changes`.
+    on_kind
+        Called once its kind is known, before the longer part of reading.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is of no known format, has defects, or is of a kind for which a
+        change means nothing. Every finding names the file.
+    """
+    return read_whole(read_document(path), changes or {}, on_kind)
+
+
+def read_plan(kind: AnyKind, file: Path, problem: Any, instance_file: Path) -> Any:
+    """Read a plan of a problem; a file that was exported from a plan is refused by its name.
+
+    Raises
+    ------
+    InputError
+        The file is no plan file, or its plan is for another instance.
+    """
+    try:
+        return kind.read_plan(file, problem, instance_file)
+    except InputError:
+        if file.is_file():  # a pipe cannot be read again
+            _refuse_export(kind, read_document(file, "a plan file"))
+        raise
+
+
+def _refuse_export(kind: AnyKind, document: Document) -> None:
+    for name, export in kind.exports().items():
+        if not kind.is_plan(document) and export.is_one(document):
+            found, remedy = f"{export.title} ({name})", "name the plan that it was exported from"
+            raise InputError([Finding("file", found, "a plan", remedy, document.file)])
+
+
+def asked_again(texts: Any, file: str | Path) -> dict[str, Any]:
+    """Read the changes that a record tells (:func:`~milp_plan.run.change.as_asked`).
+
+    Raises
+    ------
+    InputError
+        They are no changes; the finding names the file.
+    """
+    known = {change.name: change for kind in reversed(kinds()) for change in kind.changes}
+    asked: dict[str, Any] = {}
+    told = {} if texts is None else texts
+    findings = []
+    for name, text in told.items() if isinstance(told, dict) else [("", told)]:
+        try:
+            asked[name] = _again(known.get(name), text)
+        except ValueError as error:
+            remedy = "solve again: the record was changed"
+            expected = "what a run was asked"
+            findings.append(Finding(f"changes.{name}", str(error), expected, remedy, str(file)))
+    if findings:
+        raise InputError(findings)
+    return asked
+
+
+def _again(change: Change | None, text: Any) -> Any:
+    """Return what is asked of an instance, from what a record tells of it."""
+    if change is not None and change.read is None and text is True:
+        return True
+    if change is not None and change.read is not None and isinstance(text, str):
+        return change.read(text)
+    raise ValueError(f"{text!r}, no change")
+
+
+def read_whole(
+    document: Document,
+    changes: Mapping[str, Any],
+    on_kind: Callable[[AnyKind], None] = lambda _: None,
+) -> tuple[AnyKind, Any]:
+    """Read a problem of any kind from a document; see :func:`read`."""
+    try:
+        kind, entry = _format_of(document)
+        on_kind(kind)
+        asked = {  # 0 is asked, though it equals False
+            name: change
+            for name, change in changes.items()
+            if change is not None and change is not False
+        }
+        if findings := list(unknown_changes(kind, asked)):
+            raise UnusedOptionError(findings)
+        return kind, entry.read(document, asked)
+    except InputError as error:
+        raise error.in_file(document.file) from None
+
+
+def unknown_changes(kind: AnyKind, asked: Mapping[str, Any]) -> Iterator[Finding]:
+    """List what is asked of an instance and means nothing for its kind."""
+    for name in asked:
+        if name not in _names(kind):
+            homes = " and ".join(other.name for other in kinds() if name in _names(other))
+            yield Finding(
+                name,
+                f"an option of {homes} problems",
+                f"none of these for a {kind.name} problem",
+                "leave it out",
+            )
+
+
+def _names(kind: AnyKind) -> set[str]:
+    return {change.name for change in kind.changes}
+
+
+def _format_of(document: Document) -> tuple[AnyKind, Format[Any]]:
+    for kind, entry in formats():
+        if entry.can_read(document):
+            return kind, entry
+    titles = "; ".join(entry.title for _, entry in formats())
+    raise InputError([unknown_format(document, titles)])
