@@ -17,6 +17,7 @@ from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document, read_document
 from milp_plan.io.pipeline_file import Amount, decode_toml, exact
 from milp_plan.io.toml_text import assignments
+from milp_plan.io.wire import decode, encode
 
 from .problem import Job, JobsObjective, JobsPlan, JobsProblem, Option, Pool, Run, Unit, Weights
 from .wire import (
@@ -29,8 +30,6 @@ from .wire import (
     WirePool,
     WireRun,
     WireShard,
-    decode,
-    encode,
 )
 
 TITLE = "jobs of one cluster (TOML)"

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from milp_plan.io.pipeline_file import Amount
-
 from milp_plan.io.wire import Count, Positive, Strict
 
 

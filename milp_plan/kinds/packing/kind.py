@@ -43,7 +43,7 @@ class PackingWay(Way["PackingProblem", "PackingPlan"]):
     name = "packing"
 
     @classmethod
-    def unsuited(cls, problem: PackingProblem, repeatable: bool) -> str | None:  # noqa: ARG003
+    def unsuited(cls, problem: PackingProblem, repeatable: bool) -> str | None:
         """Every packing problem."""
         return None
 

@@ -317,7 +317,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
         self,
     ) -> Mapping[str, Callable[[RematerialisationProblem, int], RematerialisationPlan | None]]:
         """The greedy, and Checkmate's approximation."""
-        from milp_plan.run import rounding
+        from . import rounding
         from .planners import NAME, greedy
 
         return {NAME: greedy, rounding.NAME: rounding.two_phase_rounding}

@@ -9,7 +9,7 @@ raises the bound until the time is up; elsewhere, where there are three workers,
 shared operators in place of restarts (:mod:`.probing`).
 
 **Proof of a narrowed bound.** Labels leave only if no plan below a known cost takes them
-(:mod:`~..certificates`): plans that are left out cost that much, so the lesser of it
+(:mod:`.certificates`): plans that are left out cost that much, so the lesser of it
 and of the bound of what stays holds for every plan.
 """
 

@@ -1,7 +1,7 @@
 """Branch and bound over what reductions have left: memory first, then structure.
 
 At each node messages and prices are improved, labels that no plan below the best known cost can
-take are left out (:mod:`~..certificates`), and what is left is reduced again; without
+take are left out (:mod:`.certificates`), and what is left is reduced again; without
 rows of memory it is eliminated exactly where that is narrow. A node is split by how much an
 operator may use in the rows that have a price (the multipliers' relaxation mixes large and small
 usages there), else by the label that messages favour against the others.

@@ -8,7 +8,7 @@ good part of the gap whichever label it is. So nodes are split by all labels of 
 **Proof of the bounds.** A split hands every label to one node, so the proof of
 :mod:`.branching` holds. What a label is tried with are messages, passed a few times as if the
 operator had no other label; any messages make a certificate, and its excess bounds the plans that
-take the label (:mod:`~..certificates`). A node whose bound reaches the best known
+take the label (:mod:`.certificates`). A node whose bound reaches the best known
 cost holds no better plan.
 """
 

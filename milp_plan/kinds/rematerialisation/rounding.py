@@ -20,8 +20,7 @@ from milp_plan.models.modelling import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
 from milp_plan.models.stages import Staged
-
-from .model import backend
+from milp_plan.run.model import backend
 
 NAME = "two-phase rounding"
 
