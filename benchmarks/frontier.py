@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core.repeated import RepeatedProblem
+from milp_plan.core.sharding import Integers
 from milp_plan.kinds.sharding.planners.buckets import smallest
 from milp_plan.kinds.sharding.planners.factors import FactorGraph, Scope, factor_graph, value
 from milp_plan.kinds.sharding.planners.ordering import neighbourhoods
-from milp_plan.kinds.sharding.problem import Integers
 
 _Part = tuple[Integers, Scope]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from milp_plan.core.compiled import compiled
 from milp_plan.core.repeated import RepeatedProblem
+from milp_plan.core.sharding import Integers
 from milp_plan.kinds.sharding.planners.factors import factor_graph, value
-from milp_plan.kinds.sharding.problem import Integers
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import numpy as np
 from pase_costs import Layer, LayerGraph, configurations
 
 from milp_plan.core.repeated import RepeatedProblem
-from milp_plan.kinds.sharding.problem import Integers
+from milp_plan.core.sharding import Integers
 
 Choice = tuple[int, ...]
 

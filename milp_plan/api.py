@@ -23,6 +23,7 @@ from milp_plan.core import (
     Value,
     training_stages,
 )
+from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route
 from milp_plan.kinds.local_updates import problem as local_updates
 from milp_plan.kinds.local_updates.planners import plan_stops as step_stops
@@ -32,9 +33,10 @@ from milp_plan.kinds.rematerialisation.problem import (
     RematerialisationPlan,
     RematerialisationProblem,
 )
+from milp_plan.kinds.rematerialisation.staged import StagedFormulation, StagedRows
+from milp_plan.kinds.rematerialisation.stages import Amounts, Staged
 from milp_plan.kinds.resharding import problem as resharding
 from milp_plan.kinds.sharding.labelling import Labelling
-from milp_plan.kinds.sharding.problem import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.kinds.sharding.reading import read_labelling
 from milp_plan.lp.tableau import Tableau, Term
 from milp_plan.models.builders import (
@@ -51,8 +53,6 @@ from milp_plan.models.retime import Arc, retime
 from milp_plan.models.schedule import ScheduleData, ScheduleFormulation
 from milp_plan.models.sets import Leg, ScheduleSets, TransferTask, needed_routes
 from milp_plan.models.slots import SlotRows
-from milp_plan.models.staged import StagedFormulation, StagedRows
-from milp_plan.models.stages import Amounts, Staged
 
 __all__ = [
     "FULL",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core.repeated import RepeatedProblem
+from milp_plan.core.sharding import Integers
 from milp_plan.kinds.sharding.planners.buckets import Buckets
 from milp_plan.kinds.sharding.planners.elimination import Caps
 from milp_plan.kinds.sharding.planners.factors import (
@@ -27,7 +28,6 @@ from milp_plan.kinds.sharding.planners.factors import (
     value,
 )
 from milp_plan.kinds.sharding.planners.ordering import Ordering, neighbourhoods, weigh
-from milp_plan.kinds.sharding.problem import Integers
 
 from .runs import Run, runs
 from .segments import chains

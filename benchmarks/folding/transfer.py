@@ -6,9 +6,9 @@ h. Joining blocks is a (min, +) product; m equal blocks need about 2 log2(m) of 
 
 from __future__ import annotations
 
+from milp_plan.core.sharding import Integers
 from milp_plan.kinds.sharding.planners.buckets import smallest
 from milp_plan.kinds.sharding.planners.factors import Scope
-from milp_plan.kinds.sharding.problem import Integers
 
 
 class Transfer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from milp_plan.core.repeated import CostTable, RepeatedProblem
-from milp_plan.kinds.sharding.problem import Integers, ShardingProblem
+from milp_plan.core.sharding import Integers, ShardingProblem
 
 from .layers import Layer, LayerGraph, Tensor, configurations
 from .rates import Floats, Rates

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from milp_plan.core import Finding, InputError
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.io.placement_wire import Axis, Collective, TorchPlacements
-from milp_plan.kinds.sharding.problem import ShardingPlan, ShardingProblem
 
 from .checkpoints import FINGERPRINT
 from .layouts import collectives

@@ -28,11 +28,11 @@ import msgspec
 import numpy as np
 
 from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.sharding import ShardingProblem, StrategyTable, TransitionTable
 from milp_plan.cost import roofline_ns
 from milp_plan.cost.mesh import Dim, Layout, Mesh, Setting, Strategy, Tiling, strategies
 from milp_plan.cost.mesh import Tensor as MeshTensor
 from milp_plan.io.capture_wire import Capture, Kernel, Result, Tensor, View
-from milp_plan.kinds.sharding.problem import ShardingProblem, StrategyTable, TransitionTable
 
 from .layouts import in_order, placement_of, resting, whole
 from .nests import GETITEM, Nested, nested

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from milp_plan.core import Finding, InputError
-from milp_plan.kinds.sharding.problem import ShardingPlan, ShardingProblem
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
 from .chosen import Choice, choices_of, sources_of
 from .sharding import INPUT

@@ -20,9 +20,9 @@ from .outputs import Content, Output, refuse
 if TYPE_CHECKING:
     from milp_plan.capture import Coverage
     from milp_plan.core import Cluster
+    from milp_plan.core.sharding import ShardingProblem
     from milp_plan.cost import DeviceSpec
     from milp_plan.io.capture_wire import Capture
-    from milp_plan.kinds.sharding.problem import ShardingProblem
 
 
 @click.command()

@@ -20,9 +20,9 @@ from .output import note, say_table
 
 if TYPE_CHECKING:
     from milp_plan.capture import Builder
+    from milp_plan.core.sharding import ShardingProblem
     from milp_plan.execute import Comparison, PipelineComparison, ShardedComparison
     from milp_plan.io.placement_wire import TorchPlacements
-    from milp_plan.kinds.sharding.problem import ShardingProblem
 
 
 @click.command("run")
@@ -65,8 +65,8 @@ def run(
     from milp_plan.capture.chosen import chosen_placements
     from milp_plan.capture.placements import is_placements, read_placements
     from milp_plan.capture.stages import is_stages
+    from milp_plan.core.sharding import ShardingProblem
     from milp_plan.io.files import read_document
-    from milp_plan.kinds.sharding.problem import ShardingProblem
 
     read = item(file, {})
     assert read.kind is not None

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from milp_plan.kinds.sharding.problem import (
+from milp_plan.core.sharding import (
     Flags,
     Integers,
     ShardingProblem,
@@ -62,7 +62,7 @@ class RepeatedProblem:
     Parameters
     ----------
     name, operators
-        As of a :class:`~milp_plan.kinds.sharding.problem.ShardingProblem`.
+        As of a :class:`~milp_plan.core.sharding.ShardingProblem`.
     kinds
         Kind of each operator, an index of ``own``.
     own

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core import FULL, Option, PlanningProblem, Value
-from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
 
 
 def strategies_first(problem: PlanningProblem) -> ShardingProblem:

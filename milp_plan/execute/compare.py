@@ -11,8 +11,8 @@ from milp_plan.capture.checkpoints import FINGERPRINT, policies
 from milp_plan.capture.record import LOSS_GRADIENT
 from milp_plan.check import verify
 from milp_plan.core import FULL, Finding, InputError, Plan, PlanningProblem, UnsupportedProblemError
+from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture
-from milp_plan.kinds.sharding.problem import ShardingProblem
 
 from .processes import ShardedStep
 from .step import Step, run_step

@@ -9,9 +9,9 @@ from typing import Any
 from milp_plan.capture import Builder, capture_model, draws_random
 from milp_plan.capture.placements import processes, require_placements_of
 from milp_plan.core import Finding, InputError, PlanningProblem, UnsupportedProblemError
+from milp_plan.core.sharding import ShardingProblem
 from milp_plan.io.capture_wire import Capture
 from milp_plan.io.placement_wire import TorchPlacements
-from milp_plan.kinds.sharding.problem import ShardingProblem
 
 from .compare import TOLERANCE, differences, require_same
 from .processes import ShardedStep, run_placements

@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 
 from milp_plan.core import FormulationError, Plan
 from milp_plan.core.process import watch
+from milp_plan.core.sharding import ShardingPlan
 from milp_plan.kinds.packing.problem import PackingPlan
 from milp_plan.kinds.rematerialisation.problem import RematerialisationPlan
-from milp_plan.kinds.sharding.problem import ShardingPlan
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.loading import load_pyomo
 

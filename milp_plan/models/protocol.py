@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from milp_plan.core import Objective, Plan
+from milp_plan.core.sharding import ShardingObjective
 from milp_plan.kinds.packing.problem import PackingObjective
 from milp_plan.kinds.rematerialisation.problem import RematerialisationObjective
-from milp_plan.kinds.sharding.problem import ShardingObjective
 from milp_plan.lp import CompiledModel, Values
 
 B = TypeVar("B")

@@ -20,8 +20,8 @@ import numpy as np
 
 from milp_plan.core import Contiguity, SerialLaw
 from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.kinds.hybrid import Configuration, Flow, HybridProblem, Layer, Limits
-from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.serial import SerialGraph, operator_tables, read_serial
 

@@ -14,9 +14,9 @@ from milp_plan.core import (
     Objective,
     PlanningProblem,
 )
+from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost import ModelledCluster, arranged
 from milp_plan.cost.mesh import Training
-from milp_plan.kinds.sharding.problem import ShardingProblem
 
 from . import moe, transformer, two_tower
 from .alexnet import alexnet

@@ -22,6 +22,7 @@ from milp_plan.core import (
     Objective,
     PlanningProblem,
 )
+from milp_plan.core.sharding import ShardingProblem
 from milp_plan.cost import LinkSpec, plain, sources, spec_of
 from milp_plan.cost.mesh import (
     Mesh,
@@ -33,7 +34,6 @@ from milp_plan.cost.mesh import (
     mesh,
     mesh_problem,
 )
-from milp_plan.kinds.sharding.problem import ShardingProblem
 
 from .architecture import Architecture, Layer
 from .build import check_counts

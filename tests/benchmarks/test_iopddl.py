@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from milp_plan.core.sharding import sharding_problem
 from milp_plan.io.study_file import published_rows, read_study
 from milp_plan.kinds.sharding.iopddl import write_iopddl
-from milp_plan.kinds.sharding.problem import sharding_problem
 
 FOLDER = Path(__file__).resolve().parents[2] / "results" / "paper" / "iopddl"
 

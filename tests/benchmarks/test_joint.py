@@ -1,6 +1,6 @@
 import pytest
 
-from milp_plan.kinds.sharding.problem import sharding_problem
+from milp_plan.core.sharding import sharding_problem
 
 from .conftest import rows_of
 

@@ -10,7 +10,7 @@ from milp_plan.capture.checkpoints import FINGERPRINT
 from milp_plan.capture.sharding import INPUT
 from milp_plan.capture.tp_plan import tp_plan
 from milp_plan.core import InputError
-from milp_plan.kinds.sharding.problem import ShardingPlan, sharding_problem
+from milp_plan.core.sharding import ShardingPlan, sharding_problem
 
 LLAMA = {
     "model.embed_tokens": ("embedding", "S(0),R > P > R"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from milp_plan.core import InputError
+from milp_plan.core.sharding import MOST, ShardingPlan, sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.problem import MOST, ShardingPlan, sharding_problem
 
 
 def small(limit=None):

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from milp_plan.cli.main import main
 from milp_plan.core import Units
 from milp_plan.core.amounts import time_text
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.draw.usage import usage_figure
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.iopddl import read_iopddl, read_solution, write_iopddl
-from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.sharding import ShardingPlan, sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.coarsen import reduce_sharding
 from milp_plan.kinds.sharding.coarsen.instants import with_fewer_rows
 from milp_plan.kinds.sharding.coarsen.reading import labelling_of
 from milp_plan.kinds.sharding.labelling import Labelling
-from milp_plan.kinds.sharding.problem import ShardingPlan, sharding_problem
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from milp_plan.core import InputError
+from milp_plan.core.sharding import ShardingPlan, sharding_problem
 from milp_plan.draw.usage import usage_figure
 from milp_plan.kinds.hybrid import (
     Choice,
@@ -18,7 +19,6 @@ from milp_plan.kinds.hybrid import (
     Stage,
 )
 from milp_plan.kinds.hybrid.draw import stages_figure
-from milp_plan.kinds.sharding.problem import ShardingPlan, sharding_problem
 
 ONE = Fraction(1)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from milp_plan.core.sharding import sharding_problem
 from milp_plan.kinds.jobs.problem import Job, JobsProblem, Option, Pool, Unit
 from milp_plan.kinds.local_updates.problem import LocalUpdatesProblem, Stage
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
 from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
 from milp_plan.kinds.resharding.problem import Card, ReshardingProblem, Slice
-from milp_plan.kinds.sharding.problem import sharding_problem
 from milp_plan.run.kinds import kinds
 from tests.run.cases import trap
 from tests.support.hybrid import chain

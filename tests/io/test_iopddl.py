@@ -12,6 +12,7 @@ import pytest
 
 from milp_plan import run
 from milp_plan.core import InputError, Units
+from milp_plan.core.sharding import ShardingPlan
 from milp_plan.io import read
 from milp_plan.kinds.sharding.iopddl import (
     FORBIDDEN,
@@ -20,7 +21,6 @@ from milp_plan.kinds.sharding.iopddl import (
     write_iopddl,
     write_solution,
 )
-from milp_plan.kinds.sharding.problem import ShardingPlan
 from milp_plan.run.kinds import kind_of
 from tests.support.sharding import random_problem
 

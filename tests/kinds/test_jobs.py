@@ -9,7 +9,6 @@ import pytest
 
 from milp_plan.backends import Limits
 from milp_plan.backends.highs import Session
-from milp_plan.bounds.timelines import settled
 from milp_plan.core import InputError
 from milp_plan.core.budget import Budget
 from milp_plan.core.partition import partition
@@ -46,6 +45,7 @@ from milp_plan.kinds.jobs.problem import (
 )
 from milp_plan.kinds.jobs.time_indexed import Known, refine
 from milp_plan.kinds.jobs.time_indexed.dual_feasible import dual_feasible
+from milp_plan.kinds.jobs.timelines import settled
 from milp_plan.run.kinds import read
 from milp_plan.run.settings import Settings
 from milp_plan.run.solving import solve

@@ -6,7 +6,7 @@ import pytest
 
 from milp_plan.kinds.rematerialisation.check import verify_rematerialisation
 from milp_plan.kinds.rematerialisation.rounding import NAME, completed, two_phase_rounding
-from milp_plan.models.stages import Staged
+from milp_plan.kinds.rematerialisation.stages import Staged
 from milp_plan.run.kinds import kind_of
 from tests.support.rematerialisation import drawn, least
 from tests.support.seeds import few

@@ -10,8 +10,8 @@ import pytest
 from milp_plan.api import Guide, RematerialisationObjective
 from milp_plan.kinds.rematerialisation.check import verify_rematerialisation
 from milp_plan.kinds.rematerialisation.planted import planted_remat
+from milp_plan.kinds.rematerialisation.stages import Staged
 from milp_plan.models.contract import FormulationContract
-from milp_plan.models.stages import Staged
 from tests.support.rematerialisation import drawn, least, least_paged, powered
 from tests.support.seeds import few
 

@@ -13,10 +13,10 @@ from pase_costs import pase_tables
 from pase_networks import NETWORKS, network, transformer
 
 from milp_plan.core.repeated import RepeatedProblem, repeated
+from milp_plan.core.sharding import ShardingPlan
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.planners.elimination import Caps, eliminate
 from milp_plan.kinds.sharding.planners.factors import factor_graph
-from milp_plan.kinds.sharding.problem import ShardingPlan
 from tests.support.shardings import block_chain, optimum, random_sharding
 
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.kinds.sharding.coarsen.masks import possible_labels
 from milp_plan.kinds.sharding.coarsen.reading import labelling_of
 from milp_plan.kinds.sharding.coarsen.rebuild import without_labels
@@ -21,7 +22,6 @@ from milp_plan.kinds.sharding.planners.board import Board
 from milp_plan.kinds.sharding.planners.branching import Tree
 from milp_plan.kinds.sharding.planners.graph import graph_of
 from milp_plan.kinds.sharding.planners.probing import ProbingTree, tried
-from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 from tests.support.seeds import few
 from tests.support.sharding import least_cost, tense_problem
 

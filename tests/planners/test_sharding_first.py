@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import ShardingPlan, sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.planners.first import first_choices
-from milp_plan.kinds.sharding.problem import ShardingPlan, sharding_problem
 from tests.support.sharding import optimum, random_problem
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import ShardingPlan
 from milp_plan.kinds.sharding.bounds import dual_bound
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.coarsen import reduce_sharding
@@ -16,7 +17,6 @@ from milp_plan.kinds.sharding.coarsen.rebuild import without_labels
 from milp_plan.kinds.sharding.messages import Dual
 from milp_plan.kinds.sharding.planners.anytime import search
 from milp_plan.kinds.sharding.planners.board import Sighting
-from milp_plan.kinds.sharding.problem import ShardingPlan
 from tests.support.seeds import few
 from tests.support.sharding import layered, optimum, random_problem
 

@@ -29,9 +29,9 @@ from milp_plan.core import (
 )
 from milp_plan.core import compiled as compiled_module
 from milp_plan.core.compiled import Loop, compiled, interpreted, interpreting, kept
+from milp_plan.core.sharding import sharding_problem
 from milp_plan.io import native
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
-from milp_plan.kinds.sharding.problem import sharding_problem
 from milp_plan.models.planted_serial import PAYER, ladder
 from milp_plan.run import Settings, compiling, solve
 from milp_plan.run.compiling import (

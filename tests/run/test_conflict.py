@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
-from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 from milp_plan.run import conflict as module
 from milp_plan.run import kind_of
 from milp_plan.run.conflict import Infeasibility, why_infeasible
@@ -19,7 +19,7 @@ LIMIT_S = 300.0
 def _best(problem: ShardingProblem) -> int | None:
     """Cheapest choice, by looking at all."""
     kind = kind_of(problem)
-    from milp_plan.kinds.sharding.problem import ShardingPlan
+    from milp_plan.core.sharding import ShardingPlan
 
     values = []
     for chosen in itertools.product(*(range(c) for c in problem.strategies.counts.tolist())):

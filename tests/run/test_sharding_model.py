@@ -14,12 +14,12 @@ from milp_plan.api import Guide, ShardingPlan, ShardingProblem
 from milp_plan.backends import Limits, SolverReport, Stop
 from milp_plan.core import InputError, UnsupportedProblemError
 from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import sharding_problem
 from milp_plan.kinds.sharding import labelling_way as labelling
 from milp_plan.kinds.sharding import way
 from milp_plan.kinds.sharding.check import verify_sharding
 from milp_plan.kinds.sharding.coarsen import reduce_sharding
 from milp_plan.kinds.sharding.coarsen.projection import projected
-from milp_plan.kinds.sharding.problem import sharding_problem
 from milp_plan.models.registry import get, shipped_folders
 from milp_plan.run import Settings, solve
 from milp_plan.run.model import ModelAnswer, Solver, make_options

@@ -10,6 +10,7 @@ import pytest
 from milp_plan.backends import Stop
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
 from milp_plan.kinds.sharding import choice_bounds as sharding_choices
 from milp_plan.kinds.sharding.bounds import dual_bound
 from milp_plan.kinds.sharding.choice_bounds import best_choice
@@ -19,7 +20,6 @@ from milp_plan.kinds.sharding.coarsen.reading import labelling_of
 from milp_plan.kinds.sharding.kind import KIND
 from milp_plan.kinds.sharding.messages import Dual
 from milp_plan.kinds.sharding.planners.anytime import search
-from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
 from milp_plan.run import Settings, solve
 from milp_plan.run.ledger import Ledger
 from tests.support.seeds import few

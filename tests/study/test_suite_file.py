@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from milp_plan.core import InputError, Objective
+from milp_plan.core.sharding import sharding_problem
 from milp_plan.io.suite_file import above, read_suite
 from milp_plan.kinds.sharding.iopddl import write_iopddl
-from milp_plan.kinds.sharding.problem import sharding_problem
 from milp_plan.study.driver import drive
 from milp_plan.study.rows import rows_of
 from milp_plan.study.store import Store

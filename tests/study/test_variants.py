@@ -10,8 +10,8 @@ import pytest
 
 from milp_plan.backends import Stop
 from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.sharding import sharding_problem
 from milp_plan.kinds.packing.problem import Buffer, PackingProblem
-from milp_plan.kinds.sharding.problem import sharding_problem
 from milp_plan.run import Settings, solve
 from milp_plan.study import variants as module
 from milp_plan.study.store import Store

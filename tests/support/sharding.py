@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem, sharding_problem
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.problem import ShardingPlan, ShardingProblem, sharding_problem
 
 
 def random_problem(seed: int, operators: int = 6, most: int = 4) -> ShardingProblem:

@@ -9,7 +9,7 @@ import random
 import numpy as np
 
 from milp_plan.core.repeated import CostTable, RepeatedProblem
-from milp_plan.kinds.sharding.problem import ShardingProblem, sharding_problem
+from milp_plan.core.sharding import ShardingProblem, sharding_problem
 
 
 def random_sharding(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core import Units
-from milp_plan.kinds.sharding.problem import (
+from milp_plan.core.sharding import (
     Flags,
     Integers,
     ShardingProblem,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from milp_plan.core import Finding, InputError
-from milp_plan.kinds.sharding.problem import ShardingProblem
+from milp_plan.core.sharding import ShardingProblem
 
 from .axes import Mesh
 from .layouts import Layout, Tiling

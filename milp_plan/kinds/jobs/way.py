@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from threading import Event
 
-from milp_plan.bounds.timelines import TIMELINES, settled
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.run.beside import Beside
@@ -34,6 +33,7 @@ from .planners import (
 from .planners.enumeration import EVERY_ORDER, best_order, suits
 from .problem import JobsObjective, JobsPlan, JobsProblem
 from .time_indexed import Answer, Known, refine
+from .timelines import TIMELINES, settled
 
 IN_TURN, ALLOTMENTS, PERTURBED, SLOTS = "in turn", "least work", "perturbed ranks", "slots"
 

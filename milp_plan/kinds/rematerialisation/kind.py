@@ -106,9 +106,8 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
 
     def formats(self) -> tuple[Format[RematerialisationProblem], ...]:
         """The native format, and public graphs."""
-        from milp_plan.io import training_graph as graph
-
         from . import format as native
+        from . import training_graph as graph
 
         return (
             Format("rematerialisation", native.TITLE, native.can_read, _native, native.to_json),
@@ -389,7 +388,7 @@ def _native(document: Document, changes: Mapping[str, Any]) -> Rematerialisation
 
 
 def _graph(document: Document, changes: Mapping[str, Any]) -> RematerialisationProblem:
-    from milp_plan.io import training_graph as graph
+    from . import training_graph as graph
 
     return _limited(graph.read(document), changes)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from milp_plan.models.stages import Staged
-
 from .problem import Computation, RematerialisationPlan, RematerialisationProblem
+from .stages import Staged
 
 
 def planted_remat(seed: int) -> tuple[RematerialisationProblem, RematerialisationPlan]:

@@ -19,8 +19,9 @@ from milp_plan.kinds.rematerialisation.problem import (
 from milp_plan.models.modelling import compile_source
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import get
-from milp_plan.models.stages import Staged
 from milp_plan.run.model import backend
+
+from .stages import Staged
 
 NAME = "two-phase rounding"
 

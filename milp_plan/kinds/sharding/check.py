@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from milp_plan.check.statement import misattributed, overclaimed
 from milp_plan.core import Counts, Units, Verdict, Violation
 from milp_plan.core.amounts import size_text
-
-from .problem import ShardingPlan, ShardingProblem
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 
 OBJECTIVE = "total_cost"
 

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core import Finding, InputError, Units
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem, StrategyTable, TransitionTable
 from milp_plan.io.defects import quoted
 from milp_plan.io.files import Document, read_document, write_document
 from milp_plan.io.wire import Count, decode, plain
-
-from .problem import ShardingPlan, ShardingProblem, StrategyTable, TransitionTable
 
 TITLE = "sharding contest of ASPLOS 2025, IOPDDL (JSON)"
 

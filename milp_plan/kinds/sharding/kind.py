@@ -18,11 +18,10 @@ from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
 if TYPE_CHECKING:
+    from milp_plan.core.sharding import ShardingPlan, ShardingProblem
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
     from milp_plan.run.restart import Restart
-
-    from .problem import ShardingPlan, ShardingProblem
 
 
 STORY = 12
@@ -30,12 +29,12 @@ STORY = 12
 
 
 class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
-    """The kind of :class:`milp_plan.kinds.sharding.problem.ShardingProblem`."""
+    """The kind of :class:`milp_plan.core.sharding.ShardingProblem`."""
 
     name = "sharding"
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
-    handles = "milp_plan.kinds.sharding.problem:ShardingProblem"
-    plans = "milp_plan.kinds.sharding.problem:ShardingPlan"
+    handles = "milp_plan.core.sharding:ShardingProblem"
+    plans = "milp_plan.core.sharding:ShardingPlan"
     sizes = ("peak_usage",)
     loops = (SHARDING, SHARDING_SEARCH)
 

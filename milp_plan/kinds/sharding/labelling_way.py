@@ -12,6 +12,7 @@ import numpy as np
 from milp_plan.backends import Limits, SolverReport, TracePoint
 from milp_plan.core import FormulationError, FormulationFailureError
 from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.lp.ranges import doubt_of
 from milp_plan.models import handed
 from milp_plan.models.isolated import within
@@ -21,7 +22,6 @@ from milp_plan.run.model import REFUTED, RELATIVE_TOLERANCE, ModelAnswer, Solver
 
 from .covers import broken_covers, with_covers
 from .labelling import Integers, Labelling
-from .problem import ShardingPlan, ShardingProblem
 from .reading import read_labelling
 
 MARGIN = 1e-7

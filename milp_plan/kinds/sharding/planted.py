@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem, sharding_problem
+
 from .check import verify_sharding
-from .problem import ShardingPlan, ShardingProblem, sharding_problem
 
 
 def planted_sharding(seed: int, stretch: int = 1) -> tuple[ShardingProblem, ShardingPlan]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.sharding import ShardingProblem
 
 from .labelling import Labelling
-from .problem import ShardingProblem
 
 MOST_COLUMNS = 20_000_000
 """A model of more columns would not fit into the memory of an ordinary machine."""

@@ -9,9 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core import Counts, Finding, InputError, UnsupportedProblemError, Verdict
+from milp_plan.core.sharding import (
+    Integers,
+    ShardingPlan,
+    ShardingProblem,
+    StrategyTable,
+    TransitionTable,
+)
 from milp_plan.run.reasons.base import Block, Move, Reasons, Remedy, Resource, Usage, Why
-
-from .problem import Integers, ShardingPlan, ShardingProblem, StrategyTable, TransitionTable
 
 LIMIT = "memory limit"
 MOST = 12
@@ -19,7 +24,7 @@ MOST = 12
 
 
 class ShardingReasons(Reasons[ShardingProblem, ShardingPlan]):
-    """Reasons of :class:`milp_plan.kinds.sharding.problem.ShardingProblem`."""
+    """Reasons of :class:`milp_plan.core.sharding.ShardingProblem`."""
 
     noun = "operators"
 

@@ -11,6 +11,7 @@ import numpy as np
 from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound
 from milp_plan.core.budget import Budget
+from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import shipped
 from milp_plan.run.compiling import SHARDING, SHARDING_SEARCH
@@ -28,7 +29,6 @@ from .planners.board import Board, Sighting
 from .planners.elimination import NAME, Caps, plan_by_elimination
 from .planners.first import NAME as FIRST_PLAN
 from .planners.first import first_choices
-from .problem import ShardingPlan, ShardingProblem
 
 PLANNER = "tree moves"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from milp_plan.core import InputError
+from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost.mesh import ADAM, MeshGraph, Setting, elementwise, matmul, mesh_problem, norm
 from milp_plan.cost.mesh.strategies import keeping, strategies
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.problem import ShardingPlan
 from tests.support.sharding import optimum
 
 from .figures import line

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from milp_plan.bounds.timelines import Relaxed, Timelines
-
+from ..timelines import Relaxed, Timelines
 from .lists import Listing, Tables, longest_first
 
 DRAWS = 24

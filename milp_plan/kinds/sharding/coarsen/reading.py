@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from milp_plan.core import UnsupportedProblemError
+from milp_plan.core.sharding import ShardingProblem
 
 from ..labelling import BAN, Integers, Labelling
-from ..problem import ShardingProblem
 from .contraction import summed
 from .rebuild import offsets_of
 

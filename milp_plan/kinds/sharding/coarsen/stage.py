@@ -10,9 +10,9 @@ import numpy as np
 from milp_plan.core import Units
 from milp_plan.core.amounts import size_text
 from milp_plan.core.budget import now
+from milp_plan.core.sharding import ShardingProblem
 
 from ..labelling import BAN, Integers, Labelling
-from ..problem import ShardingProblem
 from .contraction import merged
 from .dominance import undominated
 from .elimination import eliminated

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..problem import Integers
+from milp_plan.core.sharding import Integers
+
 from .factors import Factor, FactorGraph, Scope, added, total
 
 SLAB = 2**17

@@ -13,8 +13,7 @@ import numpy as np
 
 from milp_plan.core import Finding, InputError
 from milp_plan.core.repeated import CostTable, RepeatedProblem
-
-from ..problem import Integers
+from milp_plan.core.sharding import Integers
 
 SPAN = 2**60
 """Largest sum of the spans of all tables: two forbidden entries still add up in 64 bits."""

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from milp_plan.core.budget import Budget
-
-from ..problem import Integers, ShardingProblem
+from milp_plan.core.sharding import Integers, ShardingProblem
 
 NAME = "greedy, one operator ahead"
 

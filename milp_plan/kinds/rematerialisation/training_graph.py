@@ -17,11 +17,10 @@ import msgspec
 
 from milp_plan.core import Finding, InputError, Units
 from milp_plan.core.quantity import exact_scale, to_ticks
+from milp_plan.io.defects import in_words
+from milp_plan.io.files import Document
+from milp_plan.io.wire import Count, decode
 from milp_plan.kinds.rematerialisation.problem import Computation, RematerialisationProblem
-
-from .defects import in_words
-from .files import Document
-from .wire import Count, decode
 
 TITLE = "graph with costs and output sizes for rematerialisation (networkx node-link JSON)"
 

@@ -17,8 +17,7 @@ from milp_plan.kinds.rematerialisation.problem import (
     RematerialisationPlan,
     RematerialisationProblem,
 )
-
-from .builders import coarser
+from milp_plan.models.builders import coarser
 
 WHOLE_UNITS, SPLIT_UNITS = 1_000_000, 10_000
 """Units of a budget, at most: where bytes are whole units, and where they are split ones."""

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from milp_plan.kinds.rematerialisation.problem import RematerialisationProblem
 from milp_plan.lp import CompiledModel, Values
 from milp_plan.lp.tableau import Tableau
+from milp_plan.models.builders import BuilderFormulation
+from milp_plan.models.protocol import Card, Guide, Scale
 
-from .builders import BuilderFormulation
-from .protocol import Card, Guide, Scale
 from .stages import Amounts
 
 
