@@ -37,10 +37,7 @@ from milp_plan.cli import (
 )
 from milp_plan.core import MilpPlanError
 from milp_plan.core.budget import process_began
-from milp_plan.kinds.jobs import commands as expand
-from milp_plan.kinds.local_updates import commands as transform
-from milp_plan.kinds.packing import commands as pack
-from milp_plan.kinds.resharding import commands as migrate
+from milp_plan.run.kinds import kind_modules
 
 from .exits import Exit, code_of
 from .output import complain, note
@@ -97,16 +94,12 @@ for command in (
     sweep.sweep,
     bound.bound,
     info.info,
-    pack.pack,
     listing.list_,
     make.generate,
     make.convert,
-    expand.expand,
     train.train,
     serve.serve,
     calibrate.calibrate,
-    transform.transform,
-    migrate.migrate,
     capture.capture,
     draw.plot,
     draw.export,
@@ -118,5 +111,6 @@ for command in (
     data.data,
     loops.compile_,
     versions.show_versions,
+    *(command for module in kind_modules("commands") for command in module.COMMANDS),
 ):
     main.add_command(logs.logged(command))

@@ -148,9 +148,9 @@ def _starts(*heads: bytes) -> Callable[[Document], bool]:
 
 
 def _is_addresses(document: Document) -> bool:
-    from milp_plan.kinds.packing.address_file import is_addresses
+    from milp_plan.run.kinds import kinds
 
-    return is_addresses(document)
+    return any(kind.is_addresses(document) for kind in kinds())
 
 
 _SIGNS: dict[Content, Callable[[Document], bool]] = {

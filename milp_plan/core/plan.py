@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from .shown import ShownPlan
 
@@ -107,3 +107,11 @@ class Plan(ShownPlan):
     def claimed(self, objective: str, value: int, planner: str | None = None) -> Plan:
         """Return the plan with the value its maker claims for it."""
         return replace(self, objective=objective, value=value, planner=planner or self.planner)
+
+
+@runtime_checkable
+class AnyPlan(Protocol):
+    """What plans of every kind say: their value, and who made them."""
+
+    value: int | None
+    planner: str

@@ -1,8 +1,5 @@
 """Readers and writers of instance and plan files."""
 
-from milp_plan.kinds.hybrid.format import hybrid_plan_to_json, read_hybrid_plan, write_hybrid_plan
-from milp_plan.kinds.hybrid.piper import read_hybrid
-
 from .cluster_file import cluster_of, read_cluster
 from .dnn_partitioning import ACCELERATOR, CPU
 from .dnn_split import read_split, split_text
@@ -35,15 +32,12 @@ __all__ = [
     "cluster_of",
     "exact",
     "formats",
-    "hybrid_plan_to_json",
     "plan_from_json",
     "plan_to_json",
     "pursue",
     "read",
     "read_cluster",
     "read_document",
-    "read_hybrid",
-    "read_hybrid_plan",
     "read_many",
     "read_pipeline_file",
     "read_plan",
@@ -59,7 +53,6 @@ __all__ = [
     "write",
     "write_atomic",
     "write_document",
-    "write_hybrid_plan",
     "write_plan",
     "write_schemas",
     "write_torch_schedule",

@@ -17,11 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from milp_plan.core import FormulationError, Plan
+from milp_plan.core import FormulationError
+from milp_plan.core.plan import AnyPlan
 from milp_plan.core.process import watch
-from milp_plan.core.sharding import ShardingPlan
-from milp_plan.kinds.packing.problem import PackingPlan
-from milp_plan.kinds.rematerialisation.problem import RematerialisationPlan
 from milp_plan.lp import CompiledModel
 from milp_plan.lp.loading import load_pyomo
 
@@ -110,16 +108,18 @@ class Guest:
         assert self.model is not None
         guide, values = self.same(guide), self.model.name_values(vector)
         plan = self.formulation.decode(self.problems[key], self.options(chosen), guide, values)
-        return _expected(plan, Plan, ShardingPlan, RematerialisationPlan, PackingPlan)
+        return _expected(plan, AnyPlan)
 
 
 AHEAD = ("milp_plan.api", "milp_plan.lp.from_pyomo")
 """What every formulation imports; it counts for no formulation's time."""
 
 
-def _expected(answer: Any, *kinds: type) -> Any:
-    if not isinstance(answer, kinds):
-        raise TypeError(f"it returned a {type(answer).__name__}, expected a {kinds[0].__name__}")
+def _expected(answer: Any, kind: type) -> Any:
+    if not isinstance(answer, kind):
+        raise TypeError(
+            f"it returned a {type(answer).__name__}, expected a {kind.__name__.removeprefix('Any')}"
+        )
     return answer
 
 

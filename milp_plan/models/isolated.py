@@ -30,7 +30,7 @@ from milp_plan.core.process import end, spawn
 from milp_plan.lp import CompiledModel, Values
 
 from .failure import sentence
-from .protocol import OBJECTIVES, Card, Formulation, Guide, Scale
+from .protocol import Card, Formulation, Guide, Scale
 from .switches import Described, given, options_type
 
 IMPORT_S = 20.0
@@ -356,7 +356,7 @@ def isolate(
 
 def _unknown(name: str) -> Card:
     """Return the card of a formulation that could not say what it is."""
-    return Card(name, "it does not load", "unknown", OBJECTIVES, exact=False)
+    return Card(name, "it does not load", "unknown", (), exact=False)
 
 
 def within(formulation: Formulation[Any, Any], limit_s: float) -> Formulation[Any, Any]:

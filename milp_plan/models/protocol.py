@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from milp_plan.core import Objective, Plan
-from milp_plan.core.sharding import ShardingObjective
-from milp_plan.kinds.packing.problem import PackingObjective
-from milp_plan.kinds.rematerialisation.problem import RematerialisationObjective
+from milp_plan.core import Plan
 from milp_plan.lp import CompiledModel, Values
 
 B = TypeVar("B")
 P_contra = TypeVar("P_contra", contravariant=True)
 S = TypeVar("S")
-
-AnyObjective = Objective | ShardingObjective | RematerialisationObjective | PackingObjective
-"""What plans of some kind minimise."""
-
-OBJECTIVES: tuple[AnyObjective, ...] = (
-    *Objective,
-    *ShardingObjective,
-    *RematerialisationObjective,
-    *PackingObjective,
-)
-"""All of them."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +44,7 @@ class Card:
     name: str
     title: str
     source: str
-    objectives: tuple[AnyObjective, ...]
+    objectives: tuple[StrEnum, ...]
     exact: bool
     neighbourhoods: bool = False
     memory_ways: bool = False

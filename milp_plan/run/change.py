@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
-from milp_plan.core import Amount, Finding, InputError, Objective, Units
+from milp_plan.core import Amount, Finding, InputError, Units
 from milp_plan.core.quantity import plain
-from milp_plan.kinds.rematerialisation.problem import RematerialisationObjective
 
 
 @dataclass(frozen=True)
@@ -174,12 +173,6 @@ def counted(where: str, convert: Callable[[Amount], Fraction], amount: Amount) -
     return int(counted_exactly(where, convert, amount))
 
 
-OBJECTIVES = tuple(
-    dict.fromkeys(entry.value for entry in (*Objective, *RematerialisationObjective))
-)
-"""What ``--objective`` may name; kinds refuse those that are not theirs."""
-
-
 Goal = TypeVar("Goal", bound=StrEnum)
 
 
@@ -198,17 +191,6 @@ def objective_of(changes: Mapping[str, Any], known: type[Goal]) -> Goal | None:
         expected = f"one of {', '.join(entry.value for entry in known)}"
         raise InputError([Finding("--objective", repr(word), expected, "choose one of these")])
     return known(word)
-
-
-def one_of(choices: Sequence[str]) -> Callable[[str], str]:
-    """Return a reader of one of some words."""
-
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"{text!r} is none of {', '.join(choices)}")
-        return text
-
-    return read
 
 
 def as_asked(changes: Mapping[str, Any]) -> dict[str, str | bool]:

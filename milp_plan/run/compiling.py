@@ -1,62 +1,21 @@
 """Loops that a run meets uncompiled: other processes compile them while this one goes on.
 
-``python -m milp_plan.run.compiling PID`` reads the name of a part of :mod:`.loops` and compiles it.
+``python -m milp_plan.run.compiling PID`` reads the name of a function and calls it.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from threading import Condition, Thread
 from types import TracebackType
 
 from milp_plan.core.budget import now
-from milp_plan.core.compiled import kept
 from milp_plan.core.process import end, spawn, watch
 
-SHARDING = "sharding"
-"""The part that the reductions of a sharding problem need."""
-
-SHARDING_SEARCH = "sharding search"
-"""The part that comes after them."""
-
-LIST_SCHEDULES, MOVES, SEQUENCES = "list schedules", "moves of a search", "orders of a search"
-"""The decoder and its search; a half of their loops, for a second process; a search over orders."""
-
-ENUMERATION, NEAR, RUNS = "enumeration", "near a schedule", "runs along a spine"
-"""Placements and orders of few operators; models near a plan; a bound."""
-
-LEARNING = "clause learning"
-"""A search over placements and orders that learns from its conflicts."""
-
-LATENCY, LARGEST_LOAD, CONTIGUOUS_PARTS = "latency", "largest load", "contiguous parts"
-"""Problems under the serial law."""
-
-HYBRID, PACKING = "hybrid parallelism", "packing"
-"""Stages with degrees; buffers in one memory."""
-
-LAST: Mapping[str, str] = {
-    SHARDING: "milp_plan.kinds.sharding.coarsen.steps:_best_labels",
-    SHARDING_SEARCH: "milp_plan.kinds.sharding.planners.trees:tree_search",
-    LIST_SCHEDULES: "milp_plan.planners.search.annealing:cool",
-    MOVES: "milp_plan.planners.decoder.events:run_events",
-    SEQUENCES: "milp_plan.planners.search.sequences:cool",
-    ENUMERATION: "milp_plan.planners.enumeration.placing:advance",
-    LEARNING: "milp_plan.planners.learning.search:search",
-    RUNS: "milp_plan.bounds.runs:possible",
-    NEAR: "milp_plan.run.near.loops:contract",
-    LATENCY: "milp_plan.serial.lattice_loops:drop_all",
-    LARGEST_LOAD: "milp_plan.planners.serial.local_loops:descend",
-    CONTIGUOUS_PARTS: "milp_plan.planners.serial.chain_loops:extend_chains",
-    HYBRID: "milp_plan.kinds.hybrid.planners.sweep:sweep",
-    PACKING: "milp_plan.kinds.packing.planners.search:_search",
-}
-"""A loop of each part that is compiled after most others: once it is kept, so are they."""
-
-AFTER: Mapping[str, str] = {SEQUENCES: MOVES, ENUMERATION: LIST_SCHEDULES}
-"""Parts of which most loops are those of another one: they begin when that one is compiled."""
+from .loop_parts import LoopPart, call
 
 PATIENCE = 10
 """By how much the priority of a process that compiles is lowered where others come first."""
@@ -77,16 +36,16 @@ class Compiling:
     Parameters
     ----------
     parts
-        Names in :data:`LAST`, in the order in which they will be needed.
+        In the order in which they will be needed.
     patient
         Whether they use only processor time that this process leaves.
     """
 
-    def __init__(self, parts: Iterable[str], *, patient: bool = False) -> None:
+    def __init__(self, parts: Iterable[LoopPart], *, patient: bool = False) -> None:
         self.patient = patient
-        self.parts = tuple(part for part in dict.fromkeys(parts) if not kept(LAST[part]))
+        self.parts = tuple(part for part in dict.fromkeys(parts) if not part.on_disk)
         self._waiting = list(self.parts)
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[LoopPart, subprocess.Popen[bytes]] = {}
         self._changed = Condition()
         if self.parts:
             Thread(target=self._work, daemon=True).start()
@@ -102,12 +61,12 @@ class Compiling:
     ) -> None:
         self.stop(self.parts)
 
-    def at_work(self, parts: Iterable[str]) -> bool:
+    def at_work(self, parts: Iterable[LoopPart]) -> bool:
         """Whether one of these parts is being compiled, or will be."""
         with self._changed:
             return not self._idle(parts)
 
-    def wait(self, parts: Iterable[str], seconds: float) -> None:
+    def wait(self, parts: Iterable[LoopPart], seconds: float) -> None:
         """Wait for these parts, so long at most, and give up those that are not done then."""
         asked, until = tuple(parts), now() + seconds
         with self._changed:
@@ -115,7 +74,7 @@ class Compiling:
                 self._changed.wait(min(left, 1.0))
         self.stop(asked)
 
-    def stop(self, parts: Iterable[str]) -> None:
+    def stop(self, parts: Iterable[LoopPart]) -> None:
         """End the processes of these parts, and begin none."""
         with self._changed:
             for part in parts:
@@ -125,13 +84,13 @@ class Compiling:
                     end(process)
             self._changed.notify_all()
 
-    def _idle(self, parts: Iterable[str]) -> bool:
+    def _idle(self, parts: Iterable[LoopPart]) -> bool:
         return not any(part in self._waiting or part in self._running for part in parts)
 
-    def _next(self) -> str | None:
+    def _next(self) -> LoopPart | None:
         """Return the next part to begin."""
-        missing = {*self._waiting, *self._running}
-        return next((part for part in self._waiting if AFTER.get(part) not in missing), None)
+        missing = {part.name for part in (*self._waiting, *self._running)}
+        return next((part for part in self._waiting if part.after not in missing), None)
 
     def _work(self) -> None:
         """Begin processes as others end; runs in a thread."""
@@ -150,18 +109,18 @@ class Compiling:
                 self._changed.wait(LOOK_S)
 
 
-_AHEAD: list[tuple[frozenset[str], Compiling]] = []
+_AHEAD: list[tuple[frozenset[LoopPart], Compiling]] = []
 """What :func:`begin` has begun, until a run takes it over."""
 
 
-def begin(parts: Iterable[str]) -> None:
+def begin(parts: Iterable[LoopPart]) -> None:
     """Begin to compile what a run will need, while its problem is still being read."""
     asked = tuple(parts)
     if asked and not _AHEAD:
         _AHEAD.append((frozenset(asked), Compiling(asked)))
 
 
-def beside(parts: Iterable[str], *, patient: bool = False) -> Compiling:
+def beside(parts: Iterable[LoopPart], *, patient: bool = False) -> Compiling:
     """Return what compiles these parts: begun by :func:`begin`, if it named them all."""
     asked = tuple(parts)
     if _AHEAD:
@@ -179,23 +138,21 @@ def _lower(process: subprocess.Popen[bytes]) -> None:
         os.setpriority(os.PRIO_PROCESS, process.pid, before + PATIENCE)
 
 
-def _begun(part: str) -> subprocess.Popen[bytes]:
+def _begun(part: LoopPart) -> subprocess.Popen[bytes]:
     """Start a process that compiles a part."""
     process = spawn(__name__, quiet=True)
     assert process.stdin is not None
-    process.stdin.write(f"{part}\n".encode())
+    process.stdin.write(f"{part.function}\n".encode())
     process.stdin.close()
     return process
 
 
 def main() -> None:
-    """Compile what the standard input names."""
+    """Call the function that the standard input names."""
     import sys
 
     watch(int(sys.argv[1]))
-    from .loops import compile_part
-
-    compile_part(sys.stdin.readline().strip())
+    call(sys.stdin.readline().strip())
 
 
 if __name__ == "__main__":

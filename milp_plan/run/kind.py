@@ -26,8 +26,8 @@ from .settings import WHY_UNUSED
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.io import Document
-    from milp_plan.kinds.packing.addresses import Memory
 
+    from .loop_parts import LoopPart
     from .reasons.base import Reasons
     from .restart import Restart
     from .scope import Scope
@@ -161,6 +161,8 @@ class Kind(ABC, Generic[P, S]):
     loops
         Parts of the compiled loops (:mod:`.compiling`) that nearly every run needs: where reading
         takes long, they are compiled meanwhile.
+    loop_parts
+        Every part of the compiled loops that its ways use.
     partial
         Whether a plan need not name all that the problem has.
     """
@@ -172,7 +174,8 @@ class Kind(ABC, Generic[P, S]):
     changes: ClassVar[tuple[Change, ...]] = ()
     sizes: ClassVar[tuple[str, ...]] = ("peak_memory",)
     things: ClassVar[tuple[str, ...]] = ()
-    loops: ClassVar[tuple[str, ...]] = ()
+    loops: ClassVar[tuple[LoopPart, ...]] = ()
+    loop_parts: ClassVar[tuple[LoopPart, ...]] = ()
     partial: ClassVar[bool] = False
 
     @property
@@ -215,6 +218,10 @@ class Kind(ABC, Generic[P, S]):
     @abstractmethod
     def is_plan(self, document: Document) -> bool:
         """Whether a document looks like a plan's file."""
+
+    def is_addresses(self, _document: Document) -> bool:
+        """Whether a document holds addresses of a plan's copies."""
+        return False
 
     @abstractmethod
     def plan_text(self, plan: S) -> bytes:
@@ -329,16 +336,6 @@ class Kind(ABC, Generic[P, S]):
         Times are ticks and sizes are bytes. Without the problem, columns that only it knows are
         left out.
         """
-
-    def memories(self, problem: P, plan: S, alignment: int) -> Sequence[Memory]:
-        """What a valid plan holds in each memory, to be given addresses.
-
-        Raises
-        ------
-        UnsupportedProblemError
-            Its plans hold nothing over time.
-        """
-        raise UnsupportedProblemError(f"plans of the kind {self.name!r} have no copies to place")
 
     # -- why, and what if --------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from milp_plan.core import Finding, InputError, UnusedOptionError
@@ -23,8 +24,13 @@ _FOLDER = Path(__file__).parents[1] / "kinds"
 @cache
 def kinds() -> tuple[AnyKind, ...]:
     """Return every kind, in the order of their names."""
-    names = sorted(folder.name for folder in _FOLDER.iterdir() if (folder / "kind.py").is_file())
-    return tuple(import_module(f"milp_plan.kinds.{name}.kind").KIND for name in names)
+    return tuple(module.KIND for module in kind_modules("kind"))
+
+
+def kind_modules(name: str) -> Iterator[ModuleType]:
+    """Import the modules of one name of all kinds that have it, in the order of the kinds."""
+    for file in sorted(_FOLDER.glob(f"*/{name}.py")):
+        yield import_module(f"milp_plan.kinds.{file.parent.name}.{name}")
 
 
 def kind_of(problem: object) -> AnyKind:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .compiling import Compiling
     from .ledger import Ledger
+    from .loop_parts import LoopPart
     from .model import Solver
 
 logger = logging.getLogger(__name__)
@@ -41,15 +42,14 @@ class Step(NamedTuple):
     always
         Whether it makes a first plan at once, so that even a run without time has one.
     loops
-        Parts of the compiled loops (:mod:`.compiling`) that it needs: it waits for those that are
-        being compiled.
+        Compiled loops that it needs: it waits for those that are being compiled.
     """
 
     name: str
     run: Callable[[], object]
     wanted: Callable[[], bool] = lambda: True
     always: bool = False
-    loops: tuple[str, ...] = ()
+    loops: tuple[LoopPart, ...] = ()
 
 
 class Way(ABC, Generic[P, S]):
@@ -129,7 +129,7 @@ class Way(ABC, Generic[P, S]):
         return False
 
     @property
-    def unawaited(self) -> tuple[str, ...]:
+    def unawaited(self) -> tuple[LoopPart, ...]:
         """Parts of the compiled loops that are compiled beside, and for which no step waits."""
         return ()
 
@@ -257,8 +257,10 @@ class Way(ABC, Generic[P, S]):
         from .compiling import SAID
 
         ledger = self.ledger
-        logger.info("way %s: compiled beside: %s", self.name, ", ".join(beside.parts))
-        ledger.details["compiled_beside"] = list(beside.parts)
+        logger.info(
+            "way %s: compiled beside: %s", self.name, ", ".join(part.name for part in beside.parts)
+        )
+        ledger.details["compiled_beside"] = [part.name for part in beside.parts]
         ledger.say(SAID)
         with ledger.budget.phase("first plan"), interpreted():
             self.offer_first()

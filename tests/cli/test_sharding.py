@@ -15,8 +15,8 @@ from milp_plan.cli.main import main
 from milp_plan.core import Units
 from milp_plan.core.amounts import time_text
 from milp_plan.core.sharding import ShardingProblem, sharding_problem
-from milp_plan.draw.usage import usage_figure
 from milp_plan.kinds.sharding.check import verify_sharding
+from milp_plan.kinds.sharding.draw import usage_figure
 from milp_plan.kinds.sharding.iopddl import read_iopddl, read_solution, write_iopddl
 
 

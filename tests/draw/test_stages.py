@@ -8,7 +8,6 @@ import pytest
 
 from milp_plan.core import InputError
 from milp_plan.core.sharding import ShardingPlan, sharding_problem
-from milp_plan.draw.usage import usage_figure
 from milp_plan.kinds.hybrid import (
     Choice,
     Configuration,
@@ -19,6 +18,7 @@ from milp_plan.kinds.hybrid import (
     Stage,
 )
 from milp_plan.kinds.hybrid.draw import stages_figure
+from milp_plan.kinds.sharding.draw import usage_figure
 
 ONE = Fraction(1)
 

@@ -18,6 +18,8 @@ from milp_plan.run.kind import Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
+from .loops import PARTS
+
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
@@ -49,6 +51,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
     title = "stages of a pipeline with data and tensor degree and recomputation each (Piper)"
     handles = "milp_plan.kinds.hybrid.problem:HybridProblem"
     plans = "milp_plan.kinds.hybrid.plan:HybridPlan"
+    loop_parts = PARTS
     sizes = ("memory",)
     things = ("devices", "in")
     changes = (*AMOUNTS.values(), *SWITCHES)
@@ -61,7 +64,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
 
     def read_plan(self, file: Path, problem: HybridProblem, instance_file: Path) -> HybridPlan:
         """Read a plan of hybrid parallelism."""
-        from milp_plan.io import read_hybrid_plan
+        from .format import read_hybrid_plan
 
         plan = read_hybrid_plan(file)
         refuse_other(plan.problem, problem.name, file, instance_file)
@@ -75,7 +78,7 @@ class Hybrid(Kind["HybridProblem", "HybridPlan"]):
 
     def plan_text(self, plan: HybridPlan) -> bytes:
         """Text of a plan's file."""
-        from milp_plan.io import hybrid_plan_to_json
+        from .format import hybrid_plan_to_json
 
         return hybrid_plan_to_json(plan)
 

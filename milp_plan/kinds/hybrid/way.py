@@ -9,10 +9,10 @@ from math import ceil, inf
 from milp_plan.backends import Stop
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.run.compiling import HYBRID
 from milp_plan.run.way import Step, Way
 
 from . import HybridPlan, HybridProblem
+from .loops import HYBRID
 from .planners import MARGIN, HybridAnswer, plan_exactly, plan_uniformly
 
 BOUND = "exact search"

@@ -50,3 +50,7 @@ def expand(file: Path, output: Path, time_limit: float, seed: int) -> None:
 
 def _tell(step: Step) -> None:
     note(f"{step.job}: {step.technique} on {step.devices} of {step.pool}: {step.told}")
+
+
+COMMANDS = (expand,)
+"""Verbs of the command line."""

@@ -19,6 +19,8 @@ from milp_plan.run.kind import Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
 
+from .loops import PARTS
+
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.run.reasons.base import Reasons
@@ -34,6 +36,7 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
     title = "many jobs on one cluster: an option, devices and a start for each"
     handles = "milp_plan.kinds.jobs.problem:JobsProblem"
     plans = "milp_plan.kinds.jobs.problem:JobsPlan"
+    loop_parts = PARTS
     sizes = ("peak_memory", "peak_host")
     changes = (
         Change("weighted_completion", "Jobs: the sum of weighted completions is the objective."),
@@ -180,8 +183,9 @@ class Jobs(Kind["JobsProblem", "JobsPlan"]):
 
     def restarts(self, problem: JobsProblem, plan: JobsPlan) -> Iterator[Restart]:
         """Times anew in the plan's order on every device and lane."""
-        from milp_plan.planners.retiming import Apart, retimed_jobs
         from milp_plan.run.restart import TIMED, Restart
+
+        from .retiming import Apart, retimed_jobs
 
         for apart in Apart:
             made = retimed_jobs(problem, plan, apart)

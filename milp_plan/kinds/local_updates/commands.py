@@ -144,3 +144,7 @@ def _linear(rows: int, features: int, classes: int) -> Callable[[int, str], int]
         return 3 * once  # forward, and both gradients
 
     return ticks
+
+
+COMMANDS = (transform,)
+"""Verbs of the command line."""

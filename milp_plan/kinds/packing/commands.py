@@ -17,6 +17,7 @@ from milp_plan.cli.limits import POSITIVE_SETTING, SECONDS, SETTING
 from milp_plan.cli.output import note, say, say_table
 from milp_plan.cli.outputs import Content, Output, Writing, refuse
 from milp_plan.cli.progress import display
+from milp_plan.core import PlanningProblem, UnsupportedProblemError
 from milp_plan.core.amounts import DASH, share_text, size_text
 from milp_plan.core.budget import now
 from milp_plan.core.quantity import units_of
@@ -86,6 +87,7 @@ def pack(
     ]
     from milp_plan.run.settings import Settings
 
+    from .addresses import memories
     from .addresses import pack as run_pack
 
     refuse(outputs, [file, plan_file])
@@ -104,7 +106,10 @@ def pack(
             note(f"error: {reason}")
             told |= {"verdict": "violated", "errors": [reason]}
             return wire.Pack(**told, exit_code=int(Exit.NOT_VALID))
-        found = item.kind.memories(item.problem, plan, _counted(item.problem, alignment))
+        if not isinstance(item.problem, PlanningProblem):
+            words = f"plans of the kind {item.kind.name!r} have no copies to place"
+            raise UnsupportedProblemError(words)
+        found = memories(item.problem, plan, _counted(item.problem, alignment))
         shown = partial(display, quiet=quiet)
         packed = list(run_pack(found, Settings(**limited), item.began, shown))
         written = _write(item, packed, output, plot_file)
@@ -237,3 +242,7 @@ def _show(item: Item, packed: Sequence[PackedMemory], files: dict[str, str]) -> 
     say_table(heads, rows, numeric=range(1, 6))
     for member, path in files.items():
         say(f"  {member.removesuffix('_file')} {path}")
+
+
+COMMANDS = (pack,)
+"""Verbs of the command line."""

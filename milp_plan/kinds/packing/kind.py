@@ -13,10 +13,11 @@ from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
 from milp_plan.run.change import Change
-from milp_plan.run.compiling import PACKING
 from milp_plan.run.kind import Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Step, Way
+
+from .loops import PACKING, PARTS
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -116,6 +117,7 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
     title = "an offset for every buffer over its lifetime: lowest height of one memory"
     handles = "milp_plan.kinds.packing.problem:PackingProblem"
     plans = "milp_plan.kinds.packing.problem:PackingPlan"
+    loop_parts = PARTS
     sizes = ("peak_load", "waste")
     changes = (Change("no_capacity", "Packing: any height will do, whatever the capacity."),)
 
@@ -141,6 +143,12 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
         from .minimalloc import is_packing
 
         return is_packing(document)
+
+    def is_addresses(self, document: Document) -> bool:
+        """Addresses in either form."""
+        from .address_file import is_addresses
+
+        return is_addresses(document)
 
     def plan_text(self, plan: PackingPlan) -> bytes:
         """The buffers with a column ``offset``."""
@@ -216,8 +224,9 @@ class Packing(Kind["PackingProblem", "PackingPlan"]):
 
     def restarts(self, problem: PackingProblem, plan: PackingPlan) -> Iterator[Restart]:
         """Each buffer as low as those that were below it allow."""
-        from milp_plan.planners.retiming import lowered
         from milp_plan.run.restart import Restart
+
+        from .retiming import lowered
 
         yield Restart(lowered(problem, plan), "offsets computed anew: each on those below it")
 

@@ -14,10 +14,12 @@ from milp_plan.core.amounts import size_text, time_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
-from milp_plan.run.change import OBJECTIVES, Change, host, objective_of, one_of, positive, size
+from milp_plan.run.change import Change, host, objective_of, positive, size
 from milp_plan.run.kind import Export, Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
+
+from .loops import PARTS
 
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
@@ -60,7 +62,7 @@ OBJECTIVE = Change(
     "objective",
     "Rematerialisation: added_time within a budget; peak_memory or added_energy within a limit of "
     "added time.",
-    one_of(OBJECTIVES),
+    str,
     "NAME",
 )
 
@@ -95,6 +97,7 @@ class Rematerialisation(Kind["RematerialisationProblem", "RematerialisationPlan"
     title = "operators in a fixed order that may run again: least added time within a budget"
     handles = "milp_plan.kinds.rematerialisation.problem:RematerialisationProblem"
     plans = "milp_plan.kinds.rematerialisation.problem:RematerialisationPlan"
+    loop_parts = PARTS
     sizes = ("peak_memory", "host_memory")
     things = ("added_runs", "energy")
     changes = (BUDGET, OBJECTIVE, ADDED, HOST)

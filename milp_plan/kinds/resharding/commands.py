@@ -120,3 +120,7 @@ def _headline(outcome: Outcome[Any, Any], units: Units) -> str:
         return headline(outcome)
     value, bound = time_text(units, outcome.value), time_text(units, outcome.bound)
     return f"{outcome.problem.name}: {value}, at least {bound}"
+
+
+COMMANDS = (migrate,)
+"""Verbs of the command line."""

@@ -150,8 +150,9 @@ class Resharding(Kind["ReshardingProblem", "ReshardingPlan"]):
 
     def restarts(self, problem: ReshardingProblem, plan: ReshardingPlan) -> Iterator[Restart]:
         """Times anew in the plan's order on every card."""
-        from milp_plan.planners.retiming import retimed_deliveries
         from milp_plan.run.restart import TIMED, Restart
+
+        from .retiming import retimed_deliveries
 
         yield from (Restart(made, TIMED) for made in [retimed_deliveries(problem, plan)] if made)
 

@@ -29,16 +29,17 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.dag import depth
 from milp_plan.io.defects import refuse_other
 from milp_plan.io.files import Document
-from milp_plan.run.change import OBJECTIVES, Change, count, host, objective_of, one_of, positive
+from milp_plan.run.change import Change, count, host, objective_of, positive
 from milp_plan.run.kind import Export, Format, Kind, Measure
 from milp_plan.run.scope import Scope
 from milp_plan.run.torch_exports import torch_exports
 from milp_plan.run.way import Way
 
+from .loops import PARTS
+
 if TYPE_CHECKING:
     from milp_plan.draw.panels import Panel
     from milp_plan.io import Goal
-    from milp_plan.kinds.packing.addresses import Memory
     from milp_plan.run.reasons.base import Reasons
     from milp_plan.run.restart import Restart
 
@@ -61,7 +62,7 @@ CHANGES = (
     Change(
         "objective",
         f"Objective, if not the instance's own: {', '.join(entry.value for entry in Objective)}.",
-        one_of(OBJECTIVES),
+        str,
         "NAME",
     ),
     Change(
@@ -88,6 +89,7 @@ class Schedule(Kind[PlanningProblem, Plan]):
     title = "operators on devices: placement, sharding options, order, transfers, memory"
     handles = "milp_plan.core.problem:PlanningProblem"
     plans = "milp_plan.core.plan:Plan"
+    loop_parts = PARTS
     changes = CHANGES
 
     def formats(self) -> tuple[Format[PlanningProblem], ...]:
@@ -272,12 +274,6 @@ class Schedule(Kind[PlanningProblem, Plan]):
 
         _need_known_names(problem, plan)
         return (schedule_panels if problem.serial is None else loads_panels)(problem, plan)
-
-    def memories(self, problem: PlanningProblem, plan: Plan, alignment: int) -> Sequence[Memory]:
-        """Every copy, workspace and persistent value on every device."""
-        from milp_plan.kinds.packing.addresses import memories
-
-        return memories(problem, plan, alignment)
 
     def named_by(self, plan: Plan) -> Sequence[str]:
         """Operators that it runs."""

@@ -12,10 +12,11 @@ from milp_plan.core.amounts import size_text
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.io.files import Document
-from milp_plan.run.compiling import SHARDING, SHARDING_SEARCH
 from milp_plan.run.kind import Export, Format, Kind, Measure
 from milp_plan.run.scope import Offer, Scope
 from milp_plan.run.way import Way
+
+from .loops import PARTS, SHARDING, SHARDING_SEARCH
 
 if TYPE_CHECKING:
     from milp_plan.core.sharding import ShardingPlan, ShardingProblem
@@ -35,6 +36,7 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
     title = "one strategy per operator: costs of strategies and of pairs, memory over time"
     handles = "milp_plan.core.sharding:ShardingProblem"
     plans = "milp_plan.core.sharding:ShardingPlan"
+    loop_parts = PARTS
     sizes = ("peak_usage",)
     loops = (SHARDING, SHARDING_SEARCH)
 
@@ -210,13 +212,13 @@ class Sharding(Kind["ShardingProblem", "ShardingPlan"]):
 
     def draw(self, problem: ShardingProblem, plan: ShardingPlan) -> Any:
         """Memory in use at every instant; the dearest operators with the names of strategies."""
-        from milp_plan.draw.usage import usage_figure
+        from .draw import usage_figure
 
         return usage_figure(problem, plan)
 
     def panels(self, problem: ShardingProblem, plan: ShardingPlan) -> Sequence[Panel]:
         """Memory in use at every instant."""
-        from milp_plan.draw.usage import usage_panels
+        from .draw import usage_panels
 
         return usage_panels(problem, plan)
 

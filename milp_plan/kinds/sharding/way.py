@@ -14,7 +14,6 @@ from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import shipped
-from milp_plan.run.compiling import SHARDING, SHARDING_SEARCH
 from milp_plan.run.ledger import Ledger
 from milp_plan.run.model import Late, Solver
 from milp_plan.run.settings import MODEL_ALONE
@@ -24,6 +23,7 @@ from .choice_bounds import NO_CHOICE, few_choices
 from .coarsen import Reduction, reduce_sharding
 from .coarsen.projection import projected
 from .labelling_way import solve_labelling
+from .loops import SHARDING, SHARDING_SEARCH
 from .planners.anytime import search
 from .planners.board import Board, Sighting
 from .planners.elimination import NAME, Caps, plan_by_elimination

@@ -11,11 +11,11 @@ from milp_plan.bounds import Bound
 from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_load import work_bound
 from milp_plan.core import Contiguity, Plan, PlanningProblem, SerialLaw
+from milp_plan.kinds.schedule.loops import CONTIGUOUS_PARTS
 from milp_plan.planners.serial.baselines import CONTIGUOUS
 from milp_plan.planners.serial.contiguous import ContiguousSearch
 from milp_plan.serial.value import bottleneck, fits, homeless
 
-from ..compiling import CONTIGUOUS_PARTS
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay

@@ -18,13 +18,13 @@ from milp_plan.bounds.serial_gates import gate_bound
 from milp_plan.bounds.serial_latency import proved, simple_bounds
 from milp_plan.core import Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import Budget, now
+from milp_plan.kinds.schedule.loops import LATENCY
 from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
 from milp_plan.serial import HOST, operator_tables, read_serial
 from milp_plan.serial.atoms import merge_idle
 from milp_plan.serial.operators import Ints
 
 from ..beside import Beside
-from ..compiling import LATENCY
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay

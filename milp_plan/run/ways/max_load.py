@@ -17,12 +17,12 @@ from milp_plan.bounds.serial_catalogue import serial_bounds
 from milp_plan.bounds.serial_priced import priced_bounds
 from milp_plan.core import Contiguity, Passes, Plan, PlanningProblem, SerialLaw
 from milp_plan.core.budget import now
+from milp_plan.kinds.schedule.loops import LARGEST_LOAD
 from milp_plan.models.protocol import Guide
 from milp_plan.planners.serial.annealing import SerialAnnealing
 from milp_plan.planners.serial.resplit import Resplitting, resplitting
 
 from ..beside import Beside
-from ..compiling import LARGEST_LOAD
 from ..ledger import Ledger
 from ..way import Step
 from .serial import SerialWay

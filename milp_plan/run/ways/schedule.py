@@ -9,14 +9,15 @@ from functools import cached_property, partial
 
 from milp_plan.backends import Stop
 from milp_plan.core import Objective, Plan, PlanningProblem
-from milp_plan.core.compiled import interpreted, kept
+from milp_plan.core.compiled import interpreted
+from milp_plan.kinds.schedule.loops import LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from milp_plan.planners import PLANNERS, Crew, put_off
 from milp_plan.planners.constructions import best_gated
 from milp_plan.planners.decoder import compiled_problem
 from milp_plan.planners.decoder.layout import LIMITED
+from milp_plan.run.loop_parts import LoopPart
 
 from ..cluster import Team
-from ..compiling import LAST, LIST_SCHEDULES, MOVES, NEAR, RUNS, SEQUENCES
 from ..ledger import Ledger
 from ..model import Solver
 from ..near import search_near
@@ -250,10 +251,10 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
         needed += self.small.loops
         if self.unawaited:
             needed.append(RUNS)
-        return searched and not all(kept(LAST[part]) for part in needed)
+        return searched and not all(part.on_disk for part in needed)
 
     @property
-    def unawaited(self) -> tuple[str, ...]:
+    def unawaited(self) -> tuple[LoopPart, ...]:
         """The search over orders, with which annealing goes on once its loops are compiled."""
         makespan = self.problem.objective is Objective.MAKESPAN and self.problem.needs_schedule
         return (SEQUENCES,) if makespan and not self.few else ()
@@ -416,7 +417,7 @@ class ScheduleWay(Way[PlanningProblem, Plan]):
             crew.begin_later(state)
         self.early = None
         if self.uncompiled:
-            crew.orders = crew.orders and kept(LAST[SEQUENCES])
+            crew.orders = crew.orders and SEQUENCES.on_disk
         known = ledger.value == self.constructed or ledger.planner == ANNEALING  # starts already
         if ledger.plan is not None and not known:
             crew.add(ledger.plan)

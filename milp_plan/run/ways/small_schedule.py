@@ -5,11 +5,11 @@ from __future__ import annotations
 from milp_plan.core import Plan, PlanningProblem
 from milp_plan.core.bound import Bound
 from milp_plan.core.budget import Budget
-from milp_plan.core.compiled import kept
+from milp_plan.kinds.schedule.loops import ENUMERATION, LEARNING, LIST_SCHEDULES
 from milp_plan.planners.enumeration import Enumeration
 from milp_plan.planners.learning import ClauseLearning
+from milp_plan.run.loop_parts import LoopPart
 
-from ..compiling import ENUMERATION, LAST, LEARNING, LIST_SCHEDULES
 from ..ledger import Ledger
 from ..settings import AUTO
 
@@ -56,7 +56,7 @@ class SmallSearch:
         return self.learns or self.enumerates
 
     @property
-    def loops(self) -> tuple[str, ...]:
+    def loops(self) -> tuple[LoopPart, ...]:
         """Parts of the compiled loops that it needs."""
         first = (LEARNING,) if self.learns else ()
         return (*first, LIST_SCHEDULES, ENUMERATION) if self.enumerates else first
@@ -71,7 +71,7 @@ class SmallSearch:
         """Whether it can begin before the bounds: nothing to compile, and time for them left."""
         ledger = self.ledger
         enough = not ledger.repeatable and ledger.budget.left_s >= LEAST_S
-        return self.leads and enough and kept(LAST[LEARNING if self.learns else ENUMERATION])
+        return self.leads and enough and (LEARNING if self.learns else ENUMERATION).on_disk
 
     @property
     def operators(self) -> int:

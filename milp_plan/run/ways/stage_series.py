@@ -16,11 +16,10 @@ from milp_plan.backends import TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import Budget, now
-from milp_plan.core.compiled import kept
+from milp_plan.kinds.schedule.loops import LEARNING
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import PLANNERS, best_plan, indexed
 
-from ..compiling import LAST, LEARNING
 from ..ledger import Ledger
 from ..near import search_near
 from ..polish import polish, polishes
@@ -268,7 +267,7 @@ class StageSeries:
     def learn(self, below: Ledger[PlanningProblem, Plan], budget: Budget) -> None:
         """Search the coarse problem by what learns from conflicts, where its loops are compiled."""
         small = SmallSearch(below)
-        if small.learns and not self.ledger.settings.only and kept(LAST[LEARNING]):
+        if small.learns and not self.ledger.settings.only and LEARNING.on_disk:
             small.learn(budget.part("learn", LEARN_SHARE, of_limit=False))
 
     def ask(self, below: Ledger[PlanningProblem, Plan], stage: Stage, budget: Budget) -> None:

@@ -11,10 +11,10 @@ from milp_plan.backends import Limits, TracePoint
 from milp_plan.coarsen import Coarsening, coarsen
 from milp_plan.core import Objective, Plan, PlanningProblem
 from milp_plan.core.budget import now
+from milp_plan.kinds.schedule.loops import NEAR
 from milp_plan.models.protocol import Guide
 from milp_plan.planners import best_plan
 
-from ..compiling import NEAR
 from ..ledger import Ledger
 from ..polish import polishes
 from ..stages import Stage

@@ -1,0 +1,296 @@
+"""Compiled loops of the kind, called once on small problems."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from milp_plan.serial import SerialGraph
+
+
+from milp_plan.core import Contiguity, SerialLaw
+from milp_plan.core.budget import Budget
+from milp_plan.run.loop_parts import END_S, LoopPart
+
+LIST_SCHEDULES = LoopPart(
+    "list schedules",
+    "milp_plan.kinds.schedule.loops:run_schedules",
+    "milp_plan.planners.search.annealing:cool",
+    seconds=60,
+)
+MOVES = LoopPart(
+    "moves of a search",
+    "milp_plan.kinds.schedule.loops:run_moves",
+    "milp_plan.planners.decoder.events:run_events",
+    seconds=56,
+)
+RUNS = LoopPart(
+    "runs along a spine",
+    "milp_plan.kinds.schedule.loops:run_runs",
+    "milp_plan.bounds.runs:possible",
+    seconds=52,
+)
+LATENCY = LoopPart(
+    "latency",
+    "milp_plan.kinds.schedule.loops:run_latency",
+    "milp_plan.serial.lattice_loops:drop_all",
+    seconds=48,
+)
+LARGEST_LOAD = LoopPart(
+    "largest load",
+    "milp_plan.kinds.schedule.loops:run_largest_load",
+    "milp_plan.planners.serial.local_loops:descend",
+    seconds=44,
+)
+CONTIGUOUS_PARTS = LoopPart(
+    "contiguous parts",
+    "milp_plan.kinds.schedule.loops:run_contiguous",
+    "milp_plan.planners.serial.chain_loops:extend_chains",
+    seconds=40,
+)
+STASHES = LoopPart(
+    "stashes",
+    "milp_plan.kinds.schedule.loops:run_stashes",
+    seconds=36,
+)
+NEAR = LoopPart(
+    "near a schedule",
+    "milp_plan.kinds.schedule.loops:run_near",
+    "milp_plan.run.near.loops:contract",
+    seconds=32,
+)
+SEQUENCES = LoopPart(
+    "orders of a search",
+    "milp_plan.kinds.schedule.loops:run_sequences",
+    "milp_plan.planners.search.sequences:cool",
+    after="moves of a search",
+    seconds=28,
+)
+ENUMERATION = LoopPart(
+    "enumeration",
+    "milp_plan.kinds.schedule.loops:run_enumeration",
+    "milp_plan.planners.enumeration.placing:advance",
+    after="list schedules",
+    seconds=24,
+)
+LEARNING = LoopPart(
+    "clause learning",
+    "milp_plan.kinds.schedule.loops:run_learning",
+    "milp_plan.planners.learning.search:search",
+    seconds=20,
+)
+ORDERS = LoopPart(
+    "orders",
+    "milp_plan.kinds.schedule.loops:run_orders",
+    seconds=16,
+)
+PARTS = (
+    LIST_SCHEDULES,
+    MOVES,
+    RUNS,
+    LATENCY,
+    LARGEST_LOAD,
+    CONTIGUOUS_PARTS,
+    STASHES,
+    NEAR,
+    SEQUENCES,
+    ENUMERATION,
+    LEARNING,
+    ORDERS,
+)
+"""All of them."""
+
+
+def _serial(contiguity: Contiguity = Contiguity.FREE, calls: int = 1) -> SerialGraph:
+    from milp_plan.models.planted_serial import PAYER, ladder
+    from milp_plan.serial import SerialGraph, read_serial
+
+    graph = read_serial(ladder(SerialLaw((PAYER,), contiguity, calls=calls)))
+    assert isinstance(graph, SerialGraph), graph
+    return graph
+
+
+def run_largest_load() -> None:
+    """Call the loops of largest load."""
+    from milp_plan.bounds.serial_catalogue import serial_bounds
+    from milp_plan.bounds.serial_conflicts import conflicts
+    from milp_plan.bounds.serial_load import class_bound
+    from milp_plan.bounds.serial_priced import priced_bounds
+    from milp_plan.planners.serial.annealing import SerialAnnealing
+    from milp_plan.planners.serial.baselines import local_search
+    from milp_plan.planners.serial.resplit import resplitting
+
+    graph = _serial()
+    search = SerialAnnealing(graph)
+    search.cut_orders()
+    search.step()
+    pairs = resplitting(graph, Budget())
+    assert search.best is not None
+    assert pairs is not None
+    pairs.search(search.best, 4, float("inf"))
+    tuple(priced_bounds(graph, 0, max(graph.loads(search.best.tolist())), Budget(), 2))
+    tuple(serial_bounds(graph, Budget(), 1))  # every class counts as slow on hosts
+    conflicts(graph, class_bound(graph, Budget()).value)
+    local_search(graph, 0)
+
+
+def run_contiguous() -> None:
+    """Call the loops of contiguous."""
+    from milp_plan.planners.serial.baselines import CONTIGUOUS
+    from milp_plan.planners.serial.contiguous import ContiguousSearch
+
+    graph = _serial(Contiguity.CHAIN)
+    for planner in CONTIGUOUS.values():
+        planner(graph, 0)
+    search = ContiguousSearch(graph)
+    search.linear()
+    search.wide(1)
+    search.exact()
+
+
+def run_latency() -> None:
+    """Call the loops of latency."""
+    from milp_plan.bounds.serial_gates import gate_bound
+    from milp_plan.planners.serial.latency import Annealing, Line, arrays, ways
+    from milp_plan.serial import operator_tables
+    from milp_plan.serial.atoms import merge_idle
+
+    for calls in (1, 2):
+        tables = operator_tables(_serial(calls=calls))
+        atoms = merge_idle(tables)
+        gate_bound(atoms, lambda: math.inf)
+        table = arrays(atoms)
+        line = Line(atoms, table)
+        places, _ = line.cut(line.order(1))
+        Annealing(table, places, seed=0).run(1, lambda: 1.0, lambda _: None)
+        found = ways(tables)
+        assert found is not None
+        for looks in (1_000_000, *range(1, 9)):  # to the end, and out of time
+            time_left = partial(next, repeat(1.0, looks), 0.0)
+            found.run(lambda: math.inf, time_left, lambda _: None, lambda *_: None)
+
+
+def run_stashes() -> None:
+    """Call the loops of stashes."""
+    from milp_plan.pipeline import Case, Model, build
+    from milp_plan.pipeline.stash import StashShop, read_stashes
+    from milp_plan.planners import best_plan
+    from milp_plan.planners.pipelines import Stashing
+
+    model = Model.from_share((1, 1, 1))
+    problem = build(Case(model, 2, 3, memory=1, lane=1, recompute=True)).problem
+    shop = read_stashes(problem)
+    assert isinstance(shop, StashShop)
+    stashing = Stashing(shop, 0)
+    for memory in (1, None):
+        plan, _ = best_plan(build(Case(model, 2, 3, memory=memory)).problem)
+        assert plan is not None
+        stashing.add(plan, f"memory {memory}")
+    stashing.run(Budget(END_S), lambda *_: None, rounds=1)
+
+
+def run_orders() -> None:
+    """Call the loops of orders."""
+    from milp_plan.planners.ordering import ORDERS, Orderer, OrderGraph, read_order
+    from milp_plan.zoo import TRAPS
+
+    for problem in (trap.problem for trap in TRAPS):
+        graph = read_order(problem)
+        if isinstance(graph, OrderGraph):
+            orderer = Orderer(graph, ORDERS["definition-order"](graph))
+            tuple(orderer.search(Budget(END_S), 0))
+
+
+def run_near() -> None:
+    """Call the loops of near."""
+    from milp_plan.planners import dispatch, indexed
+    from milp_plan.run.near.model import Model
+    from milp_plan.run.near.scope import Scope
+    from milp_plan.run.near.tape import Tape
+    from milp_plan.zoo import TRAPS
+
+    problem = TRAPS[0].problem
+    plan = dispatch(problem, priority=problem.graph.topological_order)
+    assert plan is not None
+    tape = Tape(indexed(problem), plan)
+    Model(Scope(tape, range(len(tape.spots)), tape.makespan))
+
+
+def run_schedules() -> None:
+    """Every loop of the decoder and of its search is compiled with whoever calls it."""
+    from milp_plan.models.planted import planted_with_plan
+    from milp_plan.planners import Crew
+
+    problem, plan = planted_with_plan(0)
+    crew = Crew(problem, orders=False)
+    crew.construct(Budget(END_S))
+    crew.add(plan)
+    crew.run(Budget(END_S), 100)
+
+
+def run_moves() -> None:
+    """Loops that the search calls, the last ones first: another process begins with the others."""
+    from milp_plan.models.planted import planted
+    from milp_plan.planners.decoder.events import run_events
+    from milp_plan.planners.search.annealing import Annealing
+    from milp_plan.planners.search.states import move, take_back
+    from milp_plan.planners.search.urgency import rank_anew
+    from milp_plan.planners.search.waits import note, same
+
+    search = Annealing(planted(0))
+    a, t, undo = search.decoder.memory.a, search.decoder.memory.t, search.undo
+    move(a, t, search.units, undo, search.width)
+    rank_anew(a, t, undo, search.urgency, search.width)
+    same(a, t, search.waits, undo)
+    note(a, t, search.waits, search.rules.holding)
+    take_back(a, t, undo)
+    run_events(a, t, (False, False, False), 0)
+
+
+def run_sequences() -> None:
+    """Call the loops of sequences."""
+    from milp_plan.models.planted import planted_with_plan
+    from milp_plan.planners.search import Sequences
+
+    problem, plan = planted_with_plan(0)
+    roomy = problem.cluster.with_memory(dict.fromkeys(problem.cluster.device_names))
+    orders = Sequences(problem.variant(cluster=roomy))
+    assert orders.begin(plan)
+    orders.load()
+
+
+def run_enumeration() -> None:
+    """Call the loops of enumeration."""
+    from milp_plan.models.planted import planted
+    from milp_plan.planners.enumeration import Enumeration
+
+    every = Enumeration(planted(0))
+    tuple(every.plans(Budget()))
+    assert every.least is not None
+
+
+def run_learning() -> None:
+    """Call the loops of learning."""
+    from milp_plan.planners.learning import ClauseLearning
+    from milp_plan.zoo import TRAPS
+
+    problem = next(trap.problem for trap in TRAPS if ClauseLearning.suits(trap.problem))
+    search = ClauseLearning(problem)
+    tuple(search.plans(Budget()))
+    assert search.complete
+
+
+def run_runs() -> None:
+    """Call the loops of runs."""
+    from milp_plan.bounds.catalogue import frame_of
+    from milp_plan.bounds.runs import run_bounds
+    from milp_plan.bounds.tight import known_regions, tight_windows
+    from milp_plan.zoo import TRAPS, generate
+
+    frame = frame_of(TRAPS[0].problem)
+    assert tuple(run_bounds(frame, tight_windows(frame, Budget()), Budget(), (1, None)))
+    branches = generate("moe-tiny", "2xH100", mode="inference")
+    assert known_regions(frame_of(branches), Budget()) is not None
