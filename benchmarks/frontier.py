@@ -14,9 +14,9 @@ import numpy as np
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
-from milp_plan.kinds.sharding.planners.buckets import smallest
-from milp_plan.kinds.sharding.planners.factors import FactorGraph, Scope, factor_graph, value
-from milp_plan.kinds.sharding.planners.ordering import neighbourhoods
+from milp_plan.elimination.buckets import smallest
+from milp_plan.elimination.factors import FactorGraph, Scope, factor_graph, value
+from milp_plan.elimination.ordering import neighbourhoods
 
 _Part = tuple[Integers, Scope]
 

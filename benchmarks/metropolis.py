@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from milp_plan.core.compiled import compiled
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
-from milp_plan.kinds.sharding.planners.factors import factor_graph, value
+from milp_plan.elimination.factors import factor_graph, value
 
 Floats = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from pase_costs import MULTIPLY_ADD_TICKS, pase_tables
 from pase_networks import network
 
 from milp_plan.core.sharding import ShardingPlan
+from milp_plan.elimination.search import eliminate
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.planners.elimination import eliminate
 
 FRONTIER_CAP = 30_000_000
 """Entries of a table of the breadth-first baseline, 240 MB."""

@@ -23,7 +23,7 @@ from pase_networks import transformer
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.draw.canvas import drawing_style, new_figure, plain_ticks
-from milp_plan.kinds.sharding.planners.elimination import eliminate
+from milp_plan.elimination.search import eliminate
 from milp_plan.report.pages import DASH
 
 Row = dict[str, Any]

@@ -25,19 +25,6 @@ from milp_plan.core import (
 )
 from milp_plan.core.sharding import ShardingObjective, ShardingPlan, ShardingProblem
 from milp_plan.cost import Route
-from milp_plan.kinds.local_updates import problem as local_updates
-from milp_plan.kinds.local_updates.planners import plan_stops as step_stops
-from milp_plan.kinds.packing import problem as packing
-from milp_plan.kinds.rematerialisation.problem import (
-    RematerialisationObjective,
-    RematerialisationPlan,
-    RematerialisationProblem,
-)
-from milp_plan.kinds.rematerialisation.staged import StagedFormulation, StagedRows
-from milp_plan.kinds.rematerialisation.stages import Amounts, Staged
-from milp_plan.kinds.resharding import problem as resharding
-from milp_plan.kinds.sharding.labelling import Labelling
-from milp_plan.kinds.sharding.reading import read_labelling
 from milp_plan.lp.tableau import Tableau, Term
 from milp_plan.models.builders import (
     BuilderFormulation,
@@ -56,7 +43,6 @@ from milp_plan.models.slots import SlotRows
 
 __all__ = [
     "FULL",
-    "Amounts",
     "Arc",
     "BuilderFormulation",
     "Card",
@@ -64,7 +50,6 @@ __all__ = [
     "Contiguity",
     "FormulationError",
     "Guide",
-    "Labelling",
     "Leg",
     "MemoryLaw",
     "Neighbourhood",
@@ -74,9 +59,6 @@ __all__ = [
     "Placement",
     "Plan",
     "PlanningProblem",
-    "RematerialisationObjective",
-    "RematerialisationPlan",
-    "RematerialisationProblem",
     "Route",
     "Scale",
     "ScheduleData",
@@ -86,9 +68,6 @@ __all__ = [
     "ShardingPlan",
     "ShardingProblem",
     "SlotRows",
-    "Staged",
-    "StagedFormulation",
-    "StagedRows",
     "Tableau",
     "Term",
     "Transfer",
@@ -102,16 +81,11 @@ __all__ = [
     "conflicts_below",
     "interchangeable_devices",
     "label",
-    "local_updates",
     "needed_routes",
-    "packing",
     "pipeline",
-    "read_labelling",
-    "resharding",
     "retime",
     "serial",
     "spread_levels",
-    "step_stops",
     "suited",
     "training_stages",
 ]

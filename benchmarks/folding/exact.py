@@ -17,17 +17,10 @@ import numpy as np
 
 from milp_plan.core.repeated import RepeatedProblem
 from milp_plan.core.sharding import Integers
-from milp_plan.kinds.sharding.planners.buckets import Buckets
-from milp_plan.kinds.sharding.planners.elimination import Caps
-from milp_plan.kinds.sharding.planners.factors import (
-    Factor,
-    FactorGraph,
-    Scope,
-    factor_graph,
-    total,
-    value,
-)
-from milp_plan.kinds.sharding.planners.ordering import Ordering, neighbourhoods, weigh
+from milp_plan.elimination.buckets import Buckets
+from milp_plan.elimination.factors import Factor, FactorGraph, Scope, factor_graph, total, value
+from milp_plan.elimination.ordering import Ordering, neighbourhoods, weigh
+from milp_plan.elimination.search import Caps
 
 from .runs import Run, runs
 from .segments import chains

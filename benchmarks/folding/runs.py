@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core.sharding import Integers
-from milp_plan.kinds.sharding.planners.factors import FactorGraph
+from milp_plan.elimination.factors import FactorGraph
 
 from .segments import Local, Segment
 

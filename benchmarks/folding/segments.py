@@ -15,7 +15,7 @@ from typing import cast
 
 import networkx as nx
 
-from milp_plan.kinds.sharding.planners.factors import FactorGraph, Scope
+from milp_plan.elimination.factors import FactorGraph, Scope
 
 Local = tuple[tuple[int, Scope], ...]
 """Cost functions by table and local numbers: 0 left, 1 right, 2... inside, negative hubs."""

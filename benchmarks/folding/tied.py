@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from milp_plan.core.repeated import CostTable, RepeatedProblem
-from milp_plan.kinds.sharding.planners.elimination import Caps, Eliminated, eliminate
-from milp_plan.kinds.sharding.planners.factors import factor_graph
-from milp_plan.kinds.sharding.planners.ordering import weigh
+from milp_plan.elimination.factors import factor_graph
+from milp_plan.elimination.ordering import weigh
+from milp_plan.elimination.search import Caps, Eliminated, eliminate
 
 ROUNDS = 1
 """Most rounds that are tried: each separates layers one hop further from the ends."""

@@ -7,8 +7,8 @@ h. Joining blocks is a (min, +) product; m equal blocks need about 2 log2(m) of 
 from __future__ import annotations
 
 from milp_plan.core.sharding import Integers
-from milp_plan.kinds.sharding.planners.buckets import smallest
-from milp_plan.kinds.sharding.planners.factors import Scope
+from milp_plan.elimination.buckets import smallest
+from milp_plan.elimination.factors import Scope
 
 
 class Transfer:
@@ -19,7 +19,7 @@ class Transfer:
     table
         Costs of one block, axes left, right, hubs.
     wall
-        See :class:`~milp_plan.kinds.sharding.planners.factors.FactorGraph`; ``None`` without masks.
+        See :class:`~milp_plan.elimination.factors.FactorGraph`; ``None`` without masks.
     """
 
     def __init__(self, table: Integers, wall: int | None) -> None:

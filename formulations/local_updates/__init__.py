@@ -42,9 +42,9 @@ from milp_plan.api import (
     at_most,
     coarser,
     column_values,
-    local_updates,
-    step_stops,
 )
+from milp_plan.kinds.local_updates import problem as local_updates
+from milp_plan.kinds.local_updates.planners import plan_stops as step_stops
 
 NAME = "local_updates"
 UNITS = 100_000

@@ -45,8 +45,8 @@ from milp_plan.api import (
     Term,
     Values,
     coarser,
-    packing,
 )
+from milp_plan.kinds.packing import problem as packing
 
 NAME = "packing_order"
 

@@ -42,20 +42,14 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any
 
-from milp_plan.api import (
-    Amounts,
-    Card,
-    CompiledModel,
-    Guide,
+from milp_plan.api import Card, CompiledModel, Guide, Term, Values
+from milp_plan.kinds.rematerialisation.problem import (
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
-    Staged,
-    StagedFormulation,
-    StagedRows,
-    Term,
-    Values,
 )
+from milp_plan.kinds.rematerialisation.staged import StagedFormulation, StagedRows
+from milp_plan.kinds.rematerialisation.stages import Amounts, Staged
 
 NAME = "remat_backbone"
 Key = tuple[int, int]

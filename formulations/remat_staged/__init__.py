@@ -31,19 +31,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from milp_plan.api import (
-    Amounts,
-    Card,
-    CompiledModel,
+from milp_plan.api import Card, CompiledModel, Term, Values
+from milp_plan.kinds.rematerialisation.problem import (
     RematerialisationObjective,
     RematerialisationPlan,
     RematerialisationProblem,
-    Staged,
-    StagedFormulation,
-    StagedRows,
-    Term,
-    Values,
 )
+from milp_plan.kinds.rematerialisation.staged import StagedFormulation, StagedRows
+from milp_plan.kinds.rematerialisation.stages import Amounts, Staged
 
 NAME = "remat_staged"
 

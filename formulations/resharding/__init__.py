@@ -51,8 +51,8 @@ from milp_plan.api import (
     Values,
     coarser,
     column_values,
-    resharding,
 )
+from milp_plan.kinds.resharding import problem as resharding
 
 NAME = "resharding"
 UNITS = 100_000

@@ -30,15 +30,15 @@ from milp_plan.api import (
     CompiledModel,
     FormulationError,
     Guide,
-    Labelling,
     Scale,
     ShardingObjective,
     ShardingPlan,
     ShardingProblem,
     Values,
-    read_labelling,
     suited,
 )
+from milp_plan.kinds.sharding.labelling import Labelling
+from milp_plan.kinds.sharding.reading import read_labelling
 
 from .polytope import Polytope
 

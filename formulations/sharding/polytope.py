@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from milp_plan.api import CompiledModel, Labelling
+from milp_plan.api import CompiledModel
+from milp_plan.kinds.sharding.labelling import Labelling
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

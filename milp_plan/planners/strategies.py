@@ -11,7 +11,7 @@ from dataclasses import replace
 from milp_plan.core import Option, Plan, PlanningProblem
 from milp_plan.core.repeated import repeated
 from milp_plan.cost.first import strategies_first, with_options
-from milp_plan.kinds.sharding.planners.elimination import Caps, eliminate
+from milp_plan.elimination.search import Caps, eliminate
 
 from .lists import heft, list_critical_path, list_topological
 from .objective import objective_value

@@ -8,7 +8,7 @@ from folding.tied import model_columns
 from pase_costs import pase_tables
 from pase_networks import network, transformer
 
-from milp_plan.kinds.sharding.planners.elimination import eliminate
+from milp_plan.elimination.search import eliminate
 
 from .conftest import rows_of
 

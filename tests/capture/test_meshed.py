@@ -24,9 +24,9 @@ from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost import cluster
 from milp_plan.cost.first import strategies_first, with_options
+from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Tensor
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.planners.elimination import eliminate
 from milp_plan.planners import PLANNERS
 from milp_plan.run import Settings, solve
 from milp_plan.zoo import mesh_on

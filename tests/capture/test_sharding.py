@@ -20,9 +20,9 @@ from milp_plan.core.repeated import repeated
 from milp_plan.core.sharding import ShardingPlan
 from milp_plan.cost import device_spec
 from milp_plan.cost.mesh import mappings, mesh
+from milp_plan.elimination.search import eliminate
 from milp_plan.io.capture_wire import Kernel, Tensor
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.planners.elimination import eliminate
 
 from .graphs import kernel, shipped
 

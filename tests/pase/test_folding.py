@@ -14,9 +14,9 @@ from pase_networks import NETWORKS, network, transformer
 
 from milp_plan.core.repeated import RepeatedProblem, repeated
 from milp_plan.core.sharding import ShardingPlan
+from milp_plan.elimination.factors import factor_graph
+from milp_plan.elimination.search import Caps, eliminate
 from milp_plan.kinds.sharding.check import verify_sharding
-from milp_plan.kinds.sharding.planners.elimination import Caps, eliminate
-from milp_plan.kinds.sharding.planners.factors import factor_graph
 from tests.support.shardings import block_chain, optimum, random_sharding
 
 

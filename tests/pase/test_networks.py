@@ -17,7 +17,7 @@ from pase_networks import NETWORKS, alexnet, network, transformer
 
 from milp_plan.core import InputError
 from milp_plan.core.repeated import RepeatedProblem
-from milp_plan.kinds.sharding.planners.elimination import eliminate
+from milp_plan.elimination.search import eliminate
 
 # network, devices: operators, edges, most and all strategies, entries of edge tables, optimum,
 # data parallelism

@@ -12,6 +12,7 @@ from milp_plan.backends import Limits, Stop, TracePoint
 from milp_plan.bounds import Bound
 from milp_plan.core.budget import Budget
 from milp_plan.core.sharding import ShardingPlan, ShardingProblem
+from milp_plan.elimination.search import NAME, Caps, plan_by_elimination
 from milp_plan.models.protocol import Guide
 from milp_plan.models.registry import shipped
 from milp_plan.run.ledger import Ledger
@@ -26,7 +27,6 @@ from .labelling_way import solve_labelling
 from .loops import SHARDING, SHARDING_SEARCH
 from .planners.anytime import search
 from .planners.board import Board, Sighting
-from .planners.elimination import NAME, Caps, plan_by_elimination
 from .planners.first import NAME as FIRST_PLAN
 from .planners.first import first_choices
 

@@ -19,7 +19,7 @@ from milp_plan.cost.mesh import (
     mesh_problem,
     norm,
 )
-from milp_plan.kinds.sharding.planners.elimination import eliminate
+from milp_plan.elimination.search import eliminate
 from tests.support.sharding import optimum
 
 from .figures import UNIT, grid, line

@@ -23,6 +23,7 @@ import numpy as np
 
 from milp_plan.core import InputError
 from milp_plan.core.repeated import CostTable, RepeatedProblem
+from milp_plan.elimination.search import Caps, Eliminated, eliminate
 
 from ..coarsen.masks import possible_labels
 from ..coarsen.rebuild import without_labels
@@ -30,7 +31,6 @@ from ..coarsen.stage import reduced
 from ..coarsen.steps import Undo
 from ..labelling import BAN, Flags, Integers, Labelling
 from ..messages import Dual
-from .elimination import Caps, Eliminated, eliminate
 from .graph import Floats
 
 NAME = "branch and bound"
